@@ -1,0 +1,34 @@
+# Everything runs in a virtual environment inside the checkout; the first target that needs it makes it.
+PYTHON ?= python3
+BIN := .venv/bin
+WORKERS ?= auto
+
+.PHONY: help demo test check bench clean
+help:  ## list the targets
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
+
+# constraints.txt pins what we test with (and the CPU build of torch); pyproject.toml keeps wide ranges.
+.venv/ready: pyproject.toml constraints.txt
+	$(PYTHON) -c 'import sys; sys.exit("certcal needs Python 3.11 or newer") if sys.version_info < (3, 11) else None'
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@
+
+demo: .venv/ready  ## certify the calibration of a small problem and draw it
+	$(BIN)/python examples/certified_calibration.py
+
+test: .venv/ready  ## run the tests
+	$(BIN)/python -m pytest -n $(WORKERS)
+
+check: .venv/ready  ## format, lint, types, layering, tests
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(MAKE) test
+
+bench: .venv/ready  ## measure speed as ratios on this machine and record them in bench/results
+	$(BIN)/python -m bench
+
+clean:  ## remove the virtual environment and caches
+	rm -rf .venv build .pytest_cache .mypy_cache .ruff_cache .hypothesis demo

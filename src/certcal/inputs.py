@@ -1,0 +1,152 @@
+"""What users pass in, turned into float64 and boolean vectors, or refused in one sentence.
+
+Nothing is clipped, reordered or dropped here: a value is taken as it is or an `InputError` says why not.
+"""
+
+import math
+import numbers
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from certcal.errors import InputError
+from certcal.types import ArrayLike, BoolArray, FloatArray
+
+
+def to_numpy(name: str, value: ArrayLike) -> NDArray[Any]:
+    """The numbers of a list, NumPy array or torch tensor (on any device, of any dtype) as a NumPy array."""
+    torch = sys.modules.get("torch")  # a tensor can only arrive if its owner imported torch
+    if torch is not None and isinstance(value, torch.Tensor):
+        value = value.detach().cpu()
+        # NumPy has no bfloat16, and float64 holds every half-precision value exactly.
+        value = (value.double() if value.is_floating_point() else value).numpy()
+    if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
+        raise InputError.expected(name, "have no masked entries", f"{np.ma.count_masked(value)} of them")
+    try:
+        array = np.asarray(value)
+    except (ValueError, TypeError) as error:
+        raise InputError.expected(
+            name, "be an array of numbers", f"a ragged {type(value).__name__}"
+        ) from error
+    if array.dtype.kind not in "buif":
+        raise InputError.expected(name, "be an array of numbers", f"an array of dtype {array.dtype}")
+    return array
+
+
+def as_vector(name: str, value: ArrayLike, *, allow_empty: bool = False) -> NDArray[Any]:
+    """A non-empty one-dimensional array of numbers."""
+    array = to_numpy(name, value)
+    if array.ndim != 1:
+        raise InputError.expected(name, "be one-dimensional", f"shape {array.shape}")
+    if array.size == 0 and not allow_empty:
+        raise InputError.expected(name, "hold at least one value", "an empty array")
+    return array
+
+
+def as_probabilities(name: str, value: ArrayLike, *, allow_empty: bool = False) -> FloatArray:
+    """A float64 vector with every entry in [0, 1]."""
+    vector = as_vector(name, value, allow_empty=allow_empty).astype(np.float64, copy=False)
+    # A NaN makes both extremes NaN, so the two reductions catch it as well.
+    if vector.size and not (vector.min() >= 0.0 and vector.max() <= 1.0):
+        index = _first(~((vector >= 0.0) & (vector <= 1.0)))
+        raise InputError.expected(name, "lie in [0, 1]", f"{vector[index]} at index {index}")
+    return vector
+
+
+def as_correctness(name: str, value: ArrayLike, *, allow_empty: bool = False) -> BoolArray:
+    """A boolean vector from booleans or from the numbers 0 and 1."""
+    vector = as_vector(name, value, allow_empty=allow_empty)
+    if vector.dtype == np.bool_:
+        return vector
+    correct = vector.astype(np.bool_)
+    if not np.array_equal(correct, vector):
+        index = _first(correct != vector)
+        raise InputError.expected(name, "be 0 or 1 (or False or True)", f"{vector[index]} at index {index}")
+    return correct
+
+
+def as_bounds(
+    lower: ArrayLike, upper: ArrayLike, *, allow_empty: bool = False
+) -> tuple[FloatArray, FloatArray]:
+    """Matching lower and upper confidence bounds, 0 ≤ lower ≤ upper ≤ 1."""
+    low = as_probabilities("lower", lower, allow_empty=allow_empty)
+    high = as_probabilities("upper", upper, allow_empty=allow_empty)
+    check_same_length("upper", high, "lower", low)
+    ordered = low <= high
+    if not ordered.all():
+        index = _first(~ordered)
+        raise InputError.expected(
+            "lower", "be at most `upper`", f"lower = {low[index]} > upper = {high[index]} at index {index}"
+        )
+    return low, high
+
+
+def as_class_probabilities(probs: ArrayLike, labels: ArrayLike) -> tuple[FloatArray, NDArray[np.intp]]:
+    """Probabilities of shape (n, k) that sum to 1 and the n labels in {0, …, k − 1}."""
+    table = to_numpy("probs", probs).astype(np.float64, copy=False)
+    if table.ndim != 2 or table.shape[0] == 0 or table.shape[1] < 2:
+        raise InputError.expected("probs", "have shape (inputs, classes ≥ 2)", f"shape {table.shape}")
+    outside = ~((table >= 0.0) & (table <= 1.0))
+    if outside.any():
+        row, column = np.unravel_index(_first(outside.ravel()), table.shape)
+        raise InputError.expected("probs", "lie in [0, 1]", f"{table[row, column]} in row {row}")
+    # Single-precision softmax outputs sum to 1 within about 1e-6; logits do not come near.
+    off = np.abs(table.sum(axis=1) - 1.0) > 1e-4
+    if off.any():
+        row = _first(off)
+        raise InputError.expected("probs", "sum to 1 in every row", f"{table[row].sum()} in row {row}")
+    classes = as_vector("labels", labels)
+    check_same_length("labels", classes, "probs", table)
+    valid = (classes >= 0) & (classes < table.shape[1]) & (classes == np.floor(classes))
+    if classes.dtype.kind == "b" or not valid.all():
+        got = (
+            f"dtype {classes.dtype}"
+            if classes.dtype.kind == "b"
+            else f"{classes[_first(~valid)]} at index {_first(~valid)}"
+        )
+        raise InputError.expected("labels", f"be whole numbers from 0 to {table.shape[1] - 1}", got)
+    return table, classes.astype(np.intp)
+
+
+def check_same_length(name: str, value: NDArray[Any], other: str, reference: NDArray[Any]) -> None:
+    """Refuse two arguments that do not describe the same inputs."""
+    if len(value) != len(reference):
+        raise InputError.expected(name, f"have as many entries as `{other}` ({len(reference)})", len(value))
+
+
+def check_integer(name: str, value: object, *, minimum: int) -> int:
+    """A whole number that is at least `minimum`; booleans and floats are refused."""
+    if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Integral) or value < minimum:
+        raise InputError.expected(name, f"be an integer ≥ {minimum}", repr(value))
+    return int(value)
+
+
+def check_number(
+    name: str, value: object, requirement: str, holds: Callable[[float], bool] = lambda number: True
+) -> float:
+    """A finite real number for which `holds`; `requirement` says the same in words."""
+    if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real):
+        raise InputError.expected(name, requirement, repr(value))
+    number = float(value)
+    if not (math.isfinite(number) and holds(number)):
+        raise InputError.expected(name, requirement, repr(value))
+    return number
+
+
+def check_level(name: str, value: object) -> float:
+    """An error probability strictly between 0 and 1."""
+    return check_number(name, value, "lie in the open interval (0, 1)", lambda level: 0.0 < level < 1.0)
+
+
+def check_choice(name: str, value: object, choices: tuple[str, ...]) -> str:
+    """One of a few names."""
+    if not isinstance(value, str) or value not in choices:
+        raise InputError.expected(name, f"be one of {', '.join(map(repr, choices))}", repr(value))
+    return str(value)
+
+
+def _first(flags: NDArray[np.bool_]) -> int:
+    return int(np.argmax(flags))

@@ -1,0 +1,151 @@
+"""The only file that knows which bin a confidence falls into.
+
+The paper's rule: bins [e_m, e_{m+1}) with the last one closed. Paper: Sec. 2.1, Eq. (1); App. "Numerical Example".
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+
+import numpy as np
+
+from certcal.errors import InputError
+from certcal.inputs import as_vector, check_choice, check_integer
+from certcal.types import ArrayLike, FloatArray, IntArray
+
+# Work goes through long vectors in blocks whose temporaries stay in the processor's cache.
+BLOCK = 1 << 15
+# Cells of the lookup table; a power of two, so that scaling by it is exact.
+_CELLS = 1 << 12
+
+
+class BinRule(StrEnum):
+    """Which end of a bin is closed. All but `PAPER` exist to reproduce other libraries' numbers."""
+
+    PAPER = "paper"  # [lo, hi), the last bin closed
+    TORCHMETRICS = "torchmetrics"  # [lo, hi), and confidence 1 in a bin of its own
+    GUO = "guo"  # (lo, hi], and confidence 0 in no bin at all
+
+
+@dataclass(frozen=True, eq=False)
+class Bins:
+    """A partition of [0, 1] by increasing edges 0 = e_0 < e_1 < … < e_M = 1.
+
+    Make it with `Bins.equal_width`, `Bins.from_edges` or `Bins.equal_count`.
+
+    >>> Bins.equal_width(3).assign(np.array([0.0, 1 / 3, 0.5, 1.0])).tolist()
+    [0, 1, 1, 2]
+    """
+
+    edges: FloatArray
+    rule: BinRule = BinRule.PAPER
+
+    @classmethod
+    def equal_width(cls, n_bins: int, *, rule: str = BinRule.PAPER) -> "Bins":
+        """M bins of width 1 / M. Our edges are m / M, each correctly rounded to float64.
+
+        The compatibility rules take the single-precision edges of the libraries they imitate.
+        """
+        count = check_integer("n_bins", n_bins, minimum=1)
+        chosen = BinRule(check_choice("rule", rule, tuple(BinRule)))
+        edges = np.arange(count + 1) / count if chosen is BinRule.PAPER else _single_precision_edges(count)
+        return cls(edges, chosen)
+
+    @classmethod
+    def from_edges(cls, edges: ArrayLike) -> "Bins":
+        """Bins between any strictly increasing edges that start at 0 and end at 1."""
+        values = as_vector("edges", edges).astype(np.float64)
+        rising = values[1:] > values[:-1]
+        if len(values) < 2 or not rising.all() or values[0] != 0.0 or values[-1] != 1.0:
+            raise InputError.expected("edges", "rise strictly from 0 to 1", values.tolist())
+        return cls(values)
+
+    @classmethod
+    def equal_count(cls, confidence: FloatArray, n_bins: int) -> "Bins":
+        """At most M bins that hold about equally many of the given confidences.
+
+        A cut goes halfway between two neighbouring distinct values, the pair nearest in rank to k N / M, so equal
+        confidences share a bin, order is irrelevant, and there are fewer bins when there are fewer distinct values.
+        """
+        count = check_integer("n_bins", n_bins, minimum=1)
+        values, multiplicity = np.unique(confidence, return_counts=True)
+        ranks = np.cumsum(multiplicity)[:-1]  # how many confidences lie left of each possible cut
+        if len(ranks) == 0:
+            return cls(np.array([0.0, 1.0]))
+        targets = np.arange(1, count) * (len(confidence) / count)
+        right = np.clip(np.searchsorted(ranks, targets), 0, len(ranks) - 1)
+        left = np.maximum(right - 1, 0)
+        cuts = np.unique(np.where(targets - ranks[left] <= ranks[right] - targets, left, right))
+        middle = values[cuts] + (values[cuts + 1] - values[cuts]) / 2
+        # Between neighbouring floats the middle rounds to one of them; a bin starts at its left edge.
+        inner = np.where(middle > values[cuts], middle, values[cuts + 1])
+        return cls(np.unique(np.concatenate([[0.0], inner, [1.0]])))
+
+    def __len__(self) -> int:
+        return len(self.edges) - 1 + (self.rule is BinRule.TORCHMETRICS)
+
+    def assign(self, confidence: FloatArray) -> IntArray:
+        """The bin of each confidence, shape (n,). Under the `guo` rule −1 marks a confidence that is in none."""
+        bins = np.empty(len(confidence), dtype=np.int32)
+        for start in range(0, len(confidence), BLOCK):
+            block = slice(start, start + BLOCK)
+            bins[block] = self.assign_block(confidence[block])
+        return bins
+
+    def assign_block(self, confidence: FloatArray) -> IntArray:
+        """`assign` for one block of at most `BLOCK` confidences."""
+        if self.rule is BinRule.TORCHMETRICS:
+            return (np.searchsorted(self.edges, confidence, side="right") - 1).astype(np.int32)
+        if self.rule is BinRule.GUO:
+            return (np.searchsorted(self.edges, confidence, side="left") - 1).astype(np.int32)
+        if self._width_is_exact:
+            bins = (confidence * (len(self.edges) - 1)).astype(np.int32)
+            return np.minimum(bins, np.int32(len(self) - 1), out=bins)
+        if self._lookup is not None:
+            first, next_edge = self._lookup
+            # Float to int32 to NumPy's own index type: both steps are vectorised, the direct one is not.
+            cell = (confidence * _CELLS).astype(np.int32).astype(np.intp)
+            bins = first.take(cell)
+            bins += confidence >= next_edge.take(cell)
+            return bins
+        return np.searchsorted(self.edges[1:-1], confidence, side="right").astype(np.int32)
+
+    @cached_property
+    def _width_is_exact(self) -> bool:
+        """Whether ⌊fl(z M)⌋ is the bin of z for every float z, so that one multiplication decides.
+
+        fl(z M) never falls as z grows, so it is enough that it jumps at each inner edge: ⌊fl(e_m M)⌋ = m, and one float
+        below the edge it is still m − 1. This holds for M = 15 and fails for M = 10.
+        """
+        inner, count = self.edges[1:-1], len(self.edges) - 1
+        at, below = np.floor(inner * count), np.floor(np.nextafter(inner, 0.0) * count)
+        numbers = np.arange(1, count)
+        return bool((at == numbers).all() and (below == numbers - 1).all())
+
+    @cached_property
+    def _lookup(self) -> tuple[IntArray, FloatArray] | None:
+        """For each of 2^12 equal cells the bin at its start and the next edge; None if a cell has two edges.
+
+        The cell of z is exact (scaling by a power of two does not round), and one comparison finishes.
+        """
+        inner = self.edges[1:-1]
+        starts = np.arange(_CELLS + 1) / _CELLS
+        first = np.searchsorted(inner, starts, side="right")
+        if (np.diff(np.searchsorted(inner, starts, side="left")) > 1).any():
+            return None
+        return first.astype(np.int32), np.append(inner, np.inf)[first]
+
+
+def choose_bins(n_bins: int, edges: ArrayLike | None) -> Bins:
+    """Equal widths, or the user's own edges where given."""
+    return Bins.equal_width(n_bins) if edges is None else Bins.from_edges(edges)
+
+
+def _single_precision_edges(count: int) -> FloatArray:
+    """`torch.linspace(0, 1, count + 1)` in float32, counted from both ends as torch does, without importing torch."""
+    step = np.float32(1) / np.float32(count)
+    index = np.arange(count + 1, dtype=np.float32)
+    edges = np.where(
+        index < (count + 1) // 2, step * index, np.float32(1) - step * (np.float32(count) - index)
+    )
+    return edges.astype(np.float64)

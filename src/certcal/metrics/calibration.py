@@ -1,0 +1,88 @@
+"""Calibration errors of confidences against correctness: ECE and its equal-count variant. Paper: Sec. 2.1, Eq. (1)."""
+
+import numpy as np
+
+from certcal.errors import InputError
+from certcal.inputs import as_correctness, as_probabilities, check_same_length
+from certcal.metrics.binning import BLOCK, BinRule, Bins
+from certcal.types import ArrayLike, BoolArray, FloatArray
+
+
+def expected_calibration_error(
+    confidence: ArrayLike,
+    correct: ArrayLike,
+    *,
+    n_bins: int = 15,
+    edges: ArrayLike | None = None,
+    rule: str = BinRule.PAPER,
+) -> float:
+    """The expected calibration error (ECE) in [0, 1].
+
+    The mean over inputs of |accuracy − confidence| per bin, bins weighted by how many inputs they hold. Bins are
+    [lo, hi) with the last one closed. `rule="torchmetrics"` or `"guo"` reproduces those codes' bins instead.
+
+    Paper: Sec. 2.1, Eq. (1).
+
+    Args:
+        confidence: probability of the predicted class, shape (n,).
+        correct: whether the prediction is right, shape (n,), booleans or 0 and 1.
+        n_bins: number of equal-width bins.
+        edges: bin edges rising from 0 to 1, instead of equal widths.
+        rule: "paper", "torchmetrics" (confidence 1 gets its own bin) or "guo" ((lo, hi], confidence 0 dropped).
+
+    >>> expected_calibration_error([0.9, 0.9, 0.6, 0.6], [1, 1, 1, 0], n_bins=10)
+    0.1
+    """
+    z, c = as_predictions(confidence, correct)
+    if edges is None:
+        bins = Bins.equal_width(n_bins, rule=rule)
+    elif rule == BinRule.PAPER:
+        bins = Bins.from_edges(edges)
+    else:
+        raise InputError.expected("rule", "be 'paper' when `edges` are given", repr(rule))
+    return float(np.abs(_gap_sums(z, c, bins)).sum() / len(z))
+
+
+def adaptive_calibration_error(confidence: ArrayLike, correct: ArrayLike, *, n_bins: int = 15) -> float:
+    """The calibration error over bins of equal count (AdaECE) in [0, 1].
+
+    Equal confidences always share a bin, so the value depends neither on the order of the inputs nor on how ties are
+    broken, and it is defined for saturated confidences and for fewer inputs than bins.
+
+    Paper: Sec. 2.1, Eq. (1) with equal-count bins.
+
+    >>> adaptive_calibration_error([0.9, 0.9, 0.6, 0.6], [1, 1, 1, 0], n_bins=2)
+    0.1
+    """
+    z, c = as_predictions(confidence, correct)
+    return float(np.abs(_gap_sums(z, c, Bins.equal_count(z, n_bins))).sum() / len(z))
+
+
+def equal_count_edges(confidence: ArrayLike, *, n_bins: int = 15) -> FloatArray:
+    """The edges `adaptive_calibration_error` uses on these confidences.
+
+    Frozen on clean data, they turn `certified_calibration_error(..., edges=...)` into a certified equal-count error.
+
+    >>> equal_count_edges([0.2, 0.4, 0.4, 1.0], n_bins=3).round(3).tolist()
+    [0.0, 0.3, 0.7, 1.0]
+    """
+    return Bins.equal_count(as_probabilities("confidence", confidence), n_bins).edges
+
+
+def as_predictions(confidence: ArrayLike, correct: ArrayLike) -> tuple[FloatArray, BoolArray]:
+    """Matching confidences in [0, 1] and boolean correctness."""
+    z, c = as_probabilities("confidence", confidence), as_correctness("correct", correct)
+    check_same_length("correct", c, "confidence", z)
+    return z, c
+
+
+def _gap_sums(confidence: FloatArray, correct: BoolArray, bins: Bins) -> FloatArray:
+    """Σ (c_n − z_n) over the inputs of each bin, shape (b,)."""
+    # One slot more: index −1, an input in no bin under the `guo` rule, is counted there and left out.
+    sums = np.zeros(len(bins) + 1)
+    for start in range(0, len(confidence), BLOCK):
+        block = slice(start, start + BLOCK)
+        z = confidence[block]
+        index = bins.assign_block(z) + 1
+        sums += np.bincount(index, weights=correct[block] - z, minlength=len(sums))
+    return sums[1:]

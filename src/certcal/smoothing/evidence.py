@@ -1,0 +1,73 @@
+"""Evidence: all that certificates need to know of a smoothed model's draws, whatever the radius, level or bound."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from certcal.types import FloatArray
+
+Counts = NDArray[np.int64]
+
+
+def threshold_grid() -> FloatArray:
+    """The 257 fixed thresholds 0 = s_0 < s_1 < … < s_256 = 1 on which scores are counted, dense near 0 and 1.
+
+    s_j = sin²(π j / 512): spacing proportional to √(s (1 − s)), the standard deviation of what is counted. Each is a
+    float32, so that comparing a float32 score with it is exact.
+    """
+    grid = np.square(np.sin(np.arange(257) * (np.pi / 512)))
+    return grid.astype(np.float32).astype(np.float64)
+
+
+@dataclass(frozen=True)
+class EvidenceHeader:
+    """What the draws were drawn from. Evidence with different headers is never mixed."""
+
+    model: str  # fingerprint of the weights and code path
+    sigma: float  # standard deviation of the Gaussian noise, in the units of inputs in [0, 1]
+    seed: int
+    classes: int
+    n0: int  # selection draws per input
+    chunk: int  # estimation draws per chunk, the unit of noise generation and of resumption
+    precision: str  # dtype the model ran in: the certificate is of that model
+    looks: int = 1  # how often staged sampling may look at the data; alpha is split evenly over the looks
+    schema: int = 1
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """Per input, the sufficient statistic of its noisy predictions. Arrays run over the n inputs.
+
+    Selection draws only choose the class; everything else comes from separate estimation draws.
+    """
+
+    header: EvidenceHeader
+    index: Counts  # (n,) position of the input in the data set
+    label: Counts  # (n,) true class
+    selected: Counts  # (n,) class A chosen by the selection draws
+    draws: Counts  # (n,) estimation draws; inputs may differ after staged sampling
+    votes: Counts  # (n, k) estimation draws whose arg max was each class
+    score_sum: FloatArray  # (n,) Σ of the selected class's probability over the draws
+    score_square_sum: FloatArray  # (n,) Σ of its square
+    histogram: (
+        Counts  # (n, 256) draws whose selected-class probability lies in [s_j, s_{j+1}), the last cell closed
+    )
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    @property
+    def thresholds(self) -> FloatArray:
+        """The grid on which `histogram` counts, shape (257,)."""
+        return threshold_grid()
+
+    @property
+    def confidence(self) -> FloatArray:
+        """The estimated smoothed probability of the selected class, shape (n,)."""
+        return self.score_sum / self.draws
+
+    @property
+    def correct(self) -> NDArray[np.bool_]:
+        """Whether the selected class is the label, shape (n,)."""
+        return np.asarray(self.selected == self.label)

@@ -1,0 +1,18 @@
+"""Worst cases over a whole set of inputs whose confidences are bounded one by one."""
+
+from certcal.worstcase.brier import certified_brier_score, certified_log_score
+from certcal.worstcase.exact import certified_calibration_error, solve_exact
+from certcal.worstcase.problem import WorstCaseProblem
+from certcal.worstcase.solution import FreeInput, Kind, Solution, Status
+
+__all__ = [
+    "FreeInput",
+    "Kind",
+    "Solution",
+    "Status",
+    "WorstCaseProblem",
+    "certified_brier_score",
+    "certified_calibration_error",
+    "certified_log_score",
+    "solve_exact",
+]

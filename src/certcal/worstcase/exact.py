@@ -1,0 +1,246 @@
+"""The certified calibration error, exactly: a dynamic program over runs of bins that err the same way.
+
+Paper: Sec. 3.2–3.3 states the problem, Eq. (MIP), and approximates it; the exact solution is ours, docs/exact.md.
+
+With a sign per bin, N·CCE = max_s Σ_n max over reachable (m, z) of s_m (c_n − z), and for fixed signs every input
+chooses for itself. A correct input wants the lowest reachable bin that is under-confident (+), an incorrect one the
+highest that is over-confident (−); where that leads depends only on its first and last bin and on the maximal run of
+equal signs it stands in. So inputs are counted by (correctness, first bin, last bin) and a run's worth is a table.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from certcal.metrics.binning import BLOCK, Bins
+from certcal.types import ArrayLike, FloatArray, IntArray
+from certcal.worstcase.problem import WorstCaseProblem
+from certcal.worstcase.solution import FreeInput, Kind, Solution
+
+PLUS, MINUS = 0, 1  # positions of the two signs in tables
+
+
+def certified_calibration_error(
+    lower: ArrayLike,
+    upper: ArrayLike,
+    correct: ArrayLike,
+    *,
+    n_bins: int = 15,
+    edges: ArrayLike | None = None,
+    uncertified: int = 0,
+) -> Solution:
+    """The largest expected calibration error of any confidences within the bounds: the certified calibration error.
+
+    Exact for any increasing edges, in time linear in the number of inputs. Where the supremum lies on the open end of a
+    bin, the witness stops one float short of it and its plain ECE agrees with the value to about 1e-12.
+
+    Paper: Def. 3.4, Eq. (CCE); solved by docs/exact.md.   Errs: high (rounding goes up).
+
+    Args:
+        lower, upper: certified bounds of each confidence, shape (n,).
+        correct: whether each (certified) prediction is right, shape (n,), booleans or 0 and 1.
+        n_bins: number of equal-width bins.
+        edges: bin edges rising from 0 to 1, instead of equal widths.
+        uncertified: how many further inputs have no certificate. The adversary chooses their correctness and
+            confidence; they count in the denominator.
+
+    >>> solution = certified_calibration_error([0.1, 0.5], [0.6, 0.9], [1, 0], n_bins=3)
+    >>> round(solution.value, 6), solution.confidence.tolist(), solution.bins.tolist()
+    (0.9, [0.1, 0.9], [0, 2])
+    """
+    problem = WorstCaseProblem.checked(
+        lower, upper, correct, n_bins=n_bins, edges=edges, uncertified=uncertified
+    )
+    return solve_exact(problem)
+
+
+def solve_exact(problem: WorstCaseProblem) -> Solution:
+    """The worst case of a problem, with signs, bins and witness."""
+    codes, tables = tabulate(problem)
+    signs, total = optimise(tables, problem.bins, problem.uncertified)
+    confidence, bins = _witness(problem, codes, signs)
+    rounding = rounding_bound(len(problem.lower), problem.bins)
+    return Solution(
+        value=min(total / problem.size + rounding, 1.0),
+        kind=Kind.EXACT,
+        confidence=confidence,
+        bins=bins,
+        signs=signs,
+        free=_free_input(problem, signs),
+        stats={"inputs": len(problem.lower), "uncertified": problem.uncertified, "rounding": rounding},
+    )
+
+
+@dataclass(frozen=True)
+class ReachTables:
+    """The sufficient statistic of a problem: inputs by correctness × first bin × last bin they reach, shape (2, b, b).
+
+    Tables add up over batches and machines.
+    """
+
+    count: FloatArray
+    lower: FloatArray  # sums of lower bounds
+    upper: FloatArray  # sums of upper bounds
+
+
+def tabulate(problem: WorstCaseProblem) -> tuple[IntArray, ReachTables]:
+    """Each input's cell (correct · M + first bin) · M + last bin, shape (n,), and the tables over cells."""
+    size, cells = len(problem.bins), 2 * len(problem.bins) ** 2
+    codes = np.empty(len(problem.lower), dtype=np.min_scalar_type(cells))
+    sums = np.zeros((3, cells))
+    for block in _blocks(problem):
+        low, high = problem.lower[block], problem.upper[block]
+        code = problem.bins.assign_block(low)
+        code *= size
+        code += problem.bins.assign_block(high)
+        code += problem.correct[block] * np.int32(size * size)
+        codes[block] = code
+        index = code.astype(np.intp)  # what bincount works in; converted once for all three
+        sums[0] += np.bincount(index, minlength=cells)
+        sums[1] += np.bincount(index, weights=low, minlength=cells)
+        sums[2] += np.bincount(index, weights=high, minlength=cells)
+    return codes, ReachTables(*sums.reshape(3, 2, size, size))
+
+
+def optimise(tables: ReachTables, bins: Bins, uncertified: int = 0) -> tuple[IntArray, float]:
+    """The best signs, shape (b,), and N·CCE."""
+    worth = run_worth(tables, bins.edges)
+    if uncertified == 0:
+        return best_signs(worth)
+    # A free input scores max(1 − e_first+, e_{last− + 1}). The first term depends on the first run alone, the second
+    # on the last run alone, and the maximum of two maxima is found by trying each in turn.
+    by_first, by_last = worth.copy(), worth.copy()
+    by_first[PLUS, 0, :] += uncertified
+    by_first[MINUS, 0, :] += uncertified * (1.0 - bins.edges[1:])
+    by_last[PLUS, :, -1] += uncertified * bins.edges[:-1]
+    by_last[MINUS, :, -1] += uncertified
+    return max(best_signs(by_first), best_signs(by_last), key=lambda candidate: candidate[1])
+
+
+def run_worth(tables: ReachTables, edges: FloatArray) -> FloatArray:
+    """What a maximal run of equal signs over bins a … b earns, shape (2, b, b) for (sign, a, b).
+
+    A correct input belongs to the run that holds its first bin, an incorrect one to the run that holds its last bin.
+    """
+    wrong_count, right_count = (_corner_sums(table) for table in tables.count)
+    wrong_lower, right_lower = (_corner_sums(table) for table in tables.lower)
+    wrong_upper, right_upper = (_corner_sums(table) for table in tables.upper)
+    start, stop = np.ogrid[: len(edges) - 1, 1 : len(edges)]  # the run covers bins start … stop − 1
+
+    def first_inside(corner: FloatArray) -> FloatArray:  # first bin in the run
+        return corner[stop, -1] - corner[start, -1]
+
+    def last_inside(corner: FloatArray) -> FloatArray:  # last bin in the run
+        return corner[-1, stop] - corner[-1, start]
+
+    def starts_and_stays(corner: FloatArray) -> FloatArray:  # first bin in the run, last bin not beyond it
+        return corner[stop, stop] - corner[start, stop]
+
+    def comes_from_left(corner: FloatArray) -> FloatArray:  # last bin in the run, first bin before it
+        return corner[start, stop] - corner[start, start]
+
+    left, right = edges[start], edges[stop]
+    right_stays, wrong_comes = starts_and_stays(right_count), comes_from_left(wrong_count)
+    plus = (
+        first_inside(right_count)
+        - first_inside(right_lower)  # correct: z = l
+        + left * wrong_comes  # incorrect, escapes to the − bin left of the run: z ↑ e_a
+        - (last_inside(wrong_lower) - comes_from_left(wrong_lower))  # incorrect, cannot escape: z = l
+    )
+    minus = (
+        last_inside(wrong_upper)  # incorrect: z = u
+        + (1.0 - right)
+        * (first_inside(right_count) - right_stays)  # correct, escapes to the + bin on the right: z = e_{b+1}
+        + starts_and_stays(right_upper)
+        - right_stays  # correct, cannot escape: z = u
+    )
+    return np.stack([plus, minus])
+
+
+def best_signs(worth: FloatArray) -> tuple[IntArray, float]:
+    """The signs whose alternating runs earn most, shape (b,), and what they earn.
+
+    best[sign][b] is the most that bins 0 … b − 1 can earn when the run ending there has that sign; the run before it
+    has the other sign.
+    """
+    size = worth.shape[1]
+    best = np.zeros((2, size + 1))
+    start = np.zeros((2, size + 1), dtype=np.intp)
+    for stop in range(1, size + 1):
+        earned = best[::-1, :stop] + worth[:, :stop, stop - 1]
+        start[:, stop] = earned.argmax(axis=1)
+        best[:, stop] = earned.max(axis=1)
+    sign = int(best[:, size].argmax())
+    total = float(best[sign, size])
+    signs = np.empty(size, dtype=np.int32)
+    stop = size
+    while stop > 0:
+        begin = start[sign, stop]
+        signs[begin:stop] = 1 if sign == PLUS else -1
+        stop, sign = begin, 1 - sign
+    return signs, total
+
+
+def goals(bins: Bins, signs: IntArray) -> tuple[FloatArray, IntArray]:
+    """Where each cell's inputs go: the confidence they aim for before clipping to [l, u], and their bin, shape (2, b, b)."""
+    size = len(bins)
+    index = np.arange(size)
+    next_plus = np.minimum.accumulate(np.where(signs > 0, index, size)[::-1])[::-1]  # first + bin at or after
+    last_minus = np.maximum.accumulate(np.where(signs < 0, index, -1))  # last − bin at or before
+    top = np.append(np.nextafter(bins.edges[1:-1], 0.0), 1.0)  # the highest confidence inside each bin
+    first, last = np.ogrid[:size, :size]
+    # Incorrect: up to the top of the last − bin it reaches; with none, down to l.
+    wrong_escapes = last_minus[last] >= first
+    wrong = np.where(wrong_escapes, top[last_minus[last]], -np.inf)
+    wrong_bin = np.where(wrong_escapes, last_minus[last], first)
+    # Correct: down to the bottom of the first + bin it reaches; with none, up to u.
+    right_escapes = next_plus[first] <= last
+    right = np.where(right_escapes, bins.edges[next_plus[first]], np.inf)
+    right_bin = np.where(right_escapes, next_plus[first], last)
+    return np.stack([wrong, right]), np.stack([wrong_bin, right_bin]).astype(np.int32)
+
+
+def rounding_bound(inputs: int, bins: Bins) -> float:
+    """How far rounding can have moved a computed CCE below the true one.
+
+    Each input enters one sum of at most BLOCK terms, then one sum over blocks, then a few sums over bins.
+    """
+    block = max(BLOCK, 2 * len(bins) ** 2)
+    return (min(inputs, block) + inputs // block + 8 * len(bins) + 16) * 2.0**-53
+
+
+def _witness(problem: WorstCaseProblem, codes: IntArray, signs: IntArray) -> tuple[FloatArray, IntArray]:
+    goal, goal_bin = (table.ravel() for table in goals(problem.bins, signs))
+    confidence, bins = np.empty(len(codes)), np.empty(len(codes), dtype=np.int16)  # MAX_BINS fits
+    for block in _blocks(problem):
+        cell = codes[block].astype(np.intp)  # NumPy gathers four times faster with its own index type
+        aim = goal.take(cell)
+        np.maximum(aim, problem.lower[block], out=aim)
+        np.minimum(aim, problem.upper[block], out=confidence[block])
+        bins[block] = goal_bin.take(cell)
+    return confidence, bins
+
+
+def _free_input(problem: WorstCaseProblem, signs: IntArray) -> FreeInput | None:
+    if problem.uncertified == 0:
+        return None
+    edges, size = problem.bins.edges, len(signs)
+    plus, minus = np.flatnonzero(signs > 0), np.flatnonzero(signs < 0)
+    if len(minus) == 0 or (len(plus) > 0 and 1.0 - edges[plus[0]] >= edges[minus[-1] + 1]):
+        return FreeInput(problem.uncertified, float(edges[plus[0]]), correct=True, bin=int(plus[0]))
+    last = int(minus[-1])
+    top = 1.0 if last == size - 1 else float(np.nextafter(edges[last + 1], 0.0))
+    return FreeInput(problem.uncertified, top, correct=False, bin=last)
+
+
+def _corner_sums(table: FloatArray) -> FloatArray:
+    """P[x, y] = Σ over first bin < x and last bin < y, shape (b + 1, b + 1)."""
+    corner = np.zeros((table.shape[0] + 1, table.shape[1] + 1))
+    corner[1:, 1:] = table.cumsum(axis=0).cumsum(axis=1)
+    return corner
+
+
+def _blocks(problem: WorstCaseProblem) -> Iterator[slice]:
+    step = max(BLOCK, 2 * len(problem.bins) ** 2)  # never less work in a block than there are cells
+    return (slice(start, start + step) for start in range(0, len(problem.lower), step))

@@ -1,0 +1,65 @@
+"""What every worst-case solver returns: a value, which way it errs, and the confidences that attain it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from certcal.types import FloatArray, IntArray
+
+
+class Kind(StrEnum):
+    """How a solution's value relates to the true worst case over all confidences within the bounds."""
+
+    EXACT = "exact"  # equals it, rounded up by no more than `stats["rounding"]`
+    LOWER = "lower"  # attained by the witness, so the worst case is at least this: not a certificate
+    UPPER = "upper"  # the worst case is at most this
+
+
+class Status(StrEnum):
+    """How the solver ended, as the sentence a user reads."""
+
+    SOLVED = "solved to global optimality"
+    STOPPED = "stopped after the requested number of steps; the best feasible point is returned"
+
+
+@dataclass(frozen=True, repr=False)
+class Solution:
+    """A worst case over all confidences within their bounds.
+
+    Attributes:
+        value: the metric at the worst case, as found.
+        kind: whether `value` is the exact worst case or a bound of it from one side.
+        confidence: the witness, one worst-case confidence per input within its bounds, shape (n,).
+        bins: the bin each witness confidence falls into, shape (n,); None for scores without bins.
+        signs: +1 where a bin is under-confident at the worst case (accuracy above confidence), −1 where it is
+            over-confident, shape (b,); None for scores without bins.
+        free: what each uncertified input does at the worst case; None if there are none.
+        status: how the solver ended.
+        stats: counts, settings and diagnostics of the solver.
+    """
+
+    value: float
+    kind: Kind
+    confidence: FloatArray
+    bins: IntArray | None = None
+    signs: IntArray | None = None
+    free: "FreeInput | None" = None
+    status: Status = Status.SOLVED
+    stats: Mapping[str, Any] = field(default_factory=dict)
+
+    def __float__(self) -> float:
+        return self.value
+
+    def __repr__(self) -> str:
+        return f"Solution(value={self.value:.6g}, kind={self.kind}, inputs={len(self.confidence)}, status={self.status!s})"
+
+
+@dataclass(frozen=True)
+class FreeInput:
+    """The worst case of an input without a certificate: it may be right or wrong, at any confidence."""
+
+    count: int
+    confidence: float
+    correct: bool
+    bin: int
