@@ -43,10 +43,7 @@ def worst_case_by_enumeration(lower, upper, correct, edges, uncertified=0):
         for low, high, right in zip(lower, upper, correct, strict=True):
             total += max(signs[m] * (right - z) for m, a, b in reachable(low, high, edges) for z in (a, b))
         free = max(
-            signs[m] * (right - z)
-            for right in (0.0, 1.0)
-            for m in range(bins)
-            for z in (edges[m], edges[m + 1])
+            signs[m] * (right - z) for right in (0.0, 1.0) for m in range(bins) for z in (edges[m], edges[m + 1])
         )
         best = max(best, total + uncertified * free)
     return best / (len(lower) + uncertified)

@@ -28,9 +28,7 @@ def to_numpy(name: str, value: ArrayLike) -> NDArray[Any]:
     try:
         array = np.asarray(value)
     except (ValueError, TypeError) as error:
-        raise InputError.expected(
-            name, "be an array of numbers", f"a ragged {type(value).__name__}"
-        ) from error
+        raise InputError.expected(name, "be an array of numbers", f"a ragged {type(value).__name__}") from error
     if array.dtype.kind not in "buif":
         raise InputError.expected(name, "be an array of numbers", f"an array of dtype {array.dtype}")
     return array
@@ -68,9 +66,7 @@ def as_correctness(name: str, value: ArrayLike, *, allow_empty: bool = False) ->
     return correct
 
 
-def as_bounds(
-    lower: ArrayLike, upper: ArrayLike, *, allow_empty: bool = False
-) -> tuple[FloatArray, FloatArray]:
+def as_bounds(lower: ArrayLike, upper: ArrayLike, *, allow_empty: bool = False) -> tuple[FloatArray, FloatArray]:
     """Matching lower and upper confidence bounds, 0 ≤ lower ≤ upper ≤ 1."""
     low = as_probabilities("lower", lower, allow_empty=allow_empty)
     high = as_probabilities("upper", upper, allow_empty=allow_empty)

@@ -40,9 +40,7 @@ def clopper_pearson(
 
 
 def _counts(successes: ArrayLike | int, trials: ArrayLike | int) -> tuple[FloatArray, FloatArray]:
-    k = to_numpy("successes", np.asarray(successes) if np.isscalar(successes) else successes).astype(
-        np.float64
-    )
+    k = to_numpy("successes", np.asarray(successes) if np.isscalar(successes) else successes).astype(np.float64)
     n = to_numpy("trials", np.asarray(trials) if np.isscalar(trials) else trials).astype(np.float64)
     for name, counts in (("successes", k), ("trials", n)):
         if not ((counts >= 0) & (counts == np.floor(counts)) & np.isfinite(counts)).all():

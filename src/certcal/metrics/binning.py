@@ -145,7 +145,5 @@ def _single_precision_edges(count: int) -> FloatArray:
     """`torch.linspace(0, 1, count + 1)` in float32, counted from both ends as torch does, without importing torch."""
     step = np.float32(1) / np.float32(count)
     index = np.arange(count + 1, dtype=np.float32)
-    edges = np.where(
-        index < (count + 1) // 2, step * index, np.float32(1) - step * (np.float32(count) - index)
-    )
+    edges = np.where(index < (count + 1) // 2, step * index, np.float32(1) - step * (np.float32(count) - index))
     return edges.astype(np.float64)

@@ -53,9 +53,7 @@ def reliability_curve(
     return curve_from_sums(*bin_sums(z, c, bins := choose_bins(n_bins, edges)), bins=bins, alpha=alpha)
 
 
-def bin_sums(
-    confidence: FloatArray, correct: BoolArray, bins: Bins
-) -> tuple[FloatArray, FloatArray, FloatArray]:
+def bin_sums(confidence: FloatArray, correct: BoolArray, bins: Bins) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Per bin: how many inputs, the sum of their confidences, how many are correct. They add up over batches."""
     index = bins.assign(confidence)
     return (

@@ -50,9 +50,7 @@ class Evidence:
     votes: Counts  # (n, k) estimation draws whose arg max was each class
     score_sum: FloatArray  # (n,) Σ of the selected class's probability over the draws
     score_square_sum: FloatArray  # (n,) Σ of its square
-    histogram: (
-        Counts  # (n, 256) draws whose selected-class probability lies in [s_j, s_{j+1}), the last cell closed
-    )
+    histogram: Counts  # (n, 256) draws whose selected-class probability lies in [s_j, s_{j+1}), the last cell closed
 
     def __len__(self) -> int:
         return len(self.index)

@@ -49,9 +49,7 @@ def certified_calibration_error(
     >>> round(solution.value, 6), solution.confidence.tolist(), solution.bins.tolist()
     (0.9, [0.1, 0.9], [0, 2])
     """
-    problem = WorstCaseProblem.checked(
-        lower, upper, correct, n_bins=n_bins, edges=edges, uncertified=uncertified
-    )
+    problem = WorstCaseProblem.checked(lower, upper, correct, n_bins=n_bins, edges=edges, uncertified=uncertified)
     return solve_exact(problem)
 
 

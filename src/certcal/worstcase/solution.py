@@ -52,7 +52,9 @@ class Solution:
         return self.value
 
     def __repr__(self) -> str:
-        return f"Solution(value={self.value:.6g}, kind={self.kind}, inputs={len(self.confidence)}, status={self.status!s})"
+        return (
+            f"Solution(value={self.value:.6g}, kind={self.kind}, inputs={len(self.confidence)}, status={self.status!s})"
+        )
 
 
 @dataclass(frozen=True)
