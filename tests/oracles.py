@@ -50,7 +50,7 @@ def worst_case_by_enumeration(lower, upper, correct, edges, uncertified=0):
 
 
 def worst_case_by_milp(lower, upper, correct, edges):
-    """The paper's mixed-integer program, Eq. (MIP), linearised and solved by HiGHS.
+    """The paper's mixed-integer program, Eq. (6), linearised and solved by HiGHS.
 
     Per input and reachable bin: a binary a and the mass w = a (c − z), bounded by a times the interval of c − z.
     Per bin: |Σ w| = t with a binary sign, t ≤ Σ w + big (1 − s), t ≤ −Σ w + big s.

@@ -7,7 +7,7 @@ import math
 import numbers
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,18 +15,22 @@ from numpy.typing import NDArray
 from certcal.errors import InputError
 from certcal.types import ArrayLike, BoolArray, FloatArray
 
+if TYPE_CHECKING:
+    import torch
+
 
 def to_numpy(name: str, value: ArrayLike) -> NDArray[Any]:
     """The numbers of a list, NumPy array or torch tensor (on any device, of any dtype) as a NumPy array."""
+    source: Any = value
     torch = sys.modules.get("torch")  # a tensor can only arrive if its owner imported torch
     if torch is not None and isinstance(value, torch.Tensor):
-        value = value.detach().cpu()
+        tensor = value.detach().cpu()
         # NumPy has no bfloat16, and float64 holds every half-precision value exactly.
-        value = (value.double() if value.is_floating_point() else value).numpy()
-    if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
-        raise InputError.expected(name, "have no masked entries", f"{np.ma.count_masked(value)} of them")
+        source = (tensor.double() if tensor.is_floating_point() else tensor).numpy()
+    if isinstance(source, np.ma.MaskedArray) and np.ma.is_masked(source):
+        raise InputError.expected(name, "have no masked entries", f"{int(source.mask.sum())} of them")
     try:
-        array = np.asarray(value)
+        array = np.asarray(source)
     except (ValueError, TypeError) as error:
         raise InputError.expected(name, "be an array of numbers", f"a ragged {type(value).__name__}") from error
     if array.dtype.kind not in "buif":
@@ -87,7 +91,7 @@ def as_class_probabilities(probs: ArrayLike, labels: ArrayLike) -> tuple[FloatAr
         raise InputError.expected("probs", "have shape (inputs, classes ≥ 2)", f"shape {table.shape}")
     outside = ~((table >= 0.0) & (table <= 1.0))
     if outside.any():
-        row, column = np.unravel_index(_first(outside.ravel()), table.shape)
+        row, column = divmod(_first(outside.ravel()), table.shape[1])
         raise InputError.expected("probs", "lie in [0, 1]", f"{table[row, column]} in row {row}")
     # Single-precision softmax outputs sum to 1 within about 1e-6; logits do not come near.
     off = np.abs(table.sum(axis=1) - 1.0) > 1e-4
@@ -98,11 +102,7 @@ def as_class_probabilities(probs: ArrayLike, labels: ArrayLike) -> tuple[FloatAr
     check_same_length("labels", classes, "probs", table)
     valid = (classes >= 0) & (classes < table.shape[1]) & (classes == np.floor(classes))
     if classes.dtype.kind == "b" or not valid.all():
-        got = (
-            f"dtype {classes.dtype}"
-            if classes.dtype.kind == "b"
-            else f"{classes[_first(~valid)]} at index {_first(~valid)}"
-        )
+        got = "booleans" if classes.dtype.kind == "b" else f"{classes[_first(~valid)]} at index {_first(~valid)}"
         raise InputError.expected("labels", f"be whole numbers from 0 to {table.shape[1] - 1}", got)
     return table, classes.astype(np.intp)
 
@@ -142,6 +142,28 @@ def check_choice(name: str, value: object, choices: tuple[str, ...]) -> str:
     if not isinstance(value, str) or value not in choices:
         raise InputError.expected(name, f"be one of {', '.join(map(repr, choices))}", repr(value))
     return str(value)
+
+
+def check_device(name: str, value: object) -> "torch.device":
+    """A torch device that exists on this machine."""
+    import torch
+
+    try:
+        device = torch.device(cast("str", value))
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError, TypeError) as error:
+        raise InputError.expected(
+            name, "name a device of this machine, such as 'cpu' or 'cuda'", repr(value)
+        ) from error
+    return device
+
+
+def one_or_more(name: str, value: object) -> tuple[Any, ...]:
+    """A single setting as a tuple of one, several as a tuple; an empty collection is refused."""
+    values = tuple(value) if isinstance(value, list | tuple | np.ndarray) else (value,)
+    if not values:
+        raise InputError.expected(name, "hold at least one value", "none")
+    return values
 
 
 def _first(flags: NDArray[np.bool_]) -> int:

@@ -40,11 +40,21 @@ def clopper_pearson(
 
 
 def _counts(successes: ArrayLike | int, trials: ArrayLike | int) -> tuple[FloatArray, FloatArray]:
-    k = to_numpy("successes", np.asarray(successes) if np.isscalar(successes) else successes).astype(np.float64)
-    n = to_numpy("trials", np.asarray(trials) if np.isscalar(trials) else trials).astype(np.float64)
-    for name, counts in (("successes", k), ("trials", n)):
-        if not ((counts >= 0) & (counts == np.floor(counts)) & np.isfinite(counts)).all():
-            raise InputError.expected(name, "be whole numbers ≥ 0", counts.tolist())
+    k, n = (_whole_numbers(name, value) for name, value in (("successes", successes), ("trials", trials)))
+    try:
+        k, n = np.broadcast_arrays(k, n)
+    except ValueError as error:
+        raise InputError.expected("trials", f"match `successes` of shape {k.shape}", f"shape {n.shape}") from error
     if (k > n).any():
-        raise InputError.expected("successes", "be at most `trials`", "more successes than trials")
-    return np.broadcast_arrays(k, n)  # type: ignore[return-value]
+        index = int((k > n).argmax())
+        got = f"{k.flat[index]:.0f} successes in {n.flat[index]:.0f} trials"
+        raise InputError.expected("successes", "be at most `trials`", got)
+    return k, n
+
+
+def _whole_numbers(name: str, value: ArrayLike | int) -> FloatArray:
+    counts = to_numpy(name, [value] if isinstance(value, int) else value).astype(np.float64)
+    wrong = ~((counts >= 0) & (counts == np.floor(counts)) & np.isfinite(counts))
+    if wrong.any():
+        raise InputError.expected(name, "be whole numbers ≥ 0", counts.flat[int(wrong.argmax())])
+    return counts.reshape(()) if isinstance(value, int) else counts

@@ -1,6 +1,6 @@
 """The only file that knows which bin a confidence falls into.
 
-The paper's rule: bins [e_m, e_{m+1}) with the last one closed. Paper: Sec. 2.1, Eq. (1); App. "Numerical Example".
+The paper's rule: bins [e_m, e_{m+1}) with the last one closed. Paper: Eq. (1), App. E.2.
 """
 
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ import numpy as np
 
 from certcal.errors import InputError
 from certcal.inputs import as_vector, check_choice, check_integer
-from certcal.types import ArrayLike, FloatArray, IntArray
+from certcal.types import ArrayLike, BoolArray, FloatArray, IntArray
 
 # Work goes through long vectors in blocks whose temporaries stay in the processor's cache.
 BLOCK = 1 << 15
@@ -84,6 +84,11 @@ class Bins:
     def __len__(self) -> int:
         return len(self.edges) - 1 + (self.rule is BinRule.TORCHMETRICS)
 
+    @cached_property
+    def tops(self) -> FloatArray:
+        """The highest float inside each bin under the paper's rule, shape (b,)."""
+        return np.append(np.nextafter(self.edges[1:-1], 0.0), 1.0)
+
     def assign(self, confidence: FloatArray) -> IntArray:
         """The bin of each confidence, shape (n,). Under the `guo` rule −1 marks a confidence that is in none."""
         bins = np.empty(len(confidence), dtype=np.int32)
@@ -105,9 +110,7 @@ class Bins:
             first, next_edge = self._lookup
             # Float to int32 to NumPy's own index type: both steps are vectorised, the direct one is not.
             cell = (confidence * _CELLS).astype(np.int32).astype(np.intp)
-            bins = first.take(cell)
-            bins += confidence >= next_edge.take(cell)
-            return bins
+            return first.take(cell) + (confidence >= next_edge.take(cell))
         return np.searchsorted(self.edges[1:-1], confidence, side="right").astype(np.int32)
 
     @cached_property
@@ -139,6 +142,11 @@ class Bins:
 def choose_bins(n_bins: int, edges: ArrayLike | None) -> Bins:
     """Equal widths, or the user's own edges where given."""
     return Bins.equal_width(n_bins) if edges is None else Bins.from_edges(edges)
+
+
+def sum_by_bin(bins: IntArray, weights: FloatArray | BoolArray, size: int) -> FloatArray:
+    """Σ of the weights of the inputs in each of `size` bins."""
+    return np.asarray(np.bincount(bins, weights=weights, minlength=size), dtype=np.float64)
 
 
 def _single_precision_edges(count: int) -> FloatArray:

@@ -1,4 +1,4 @@
-"""The differentiable calibration error: the ECE with soft bins. Paper: App. "Differentiable Calibration Error"."""
+"""The differentiable calibration error: the ECE with soft bins. Paper: App. M.1."""
 
 from typing import TYPE_CHECKING, overload
 
@@ -46,7 +46,7 @@ def differentiable_calibration_error(
 
     A torch tensor gives a float64 scalar tensor through which gradients flow; anything else gives a float.
 
-    Paper: App. "Differentiable Calibration Error", Eq. (dECE).
+    Paper: App. M.1.
 
     >>> round(differentiable_calibration_error([0.95, 0.65], [1, 0], n_bins=10, temperature=1e-6), 6)
     0.35

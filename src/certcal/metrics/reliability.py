@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from certcal.inputs import check_level
-from certcal.metrics.binning import Bins, choose_bins
+from certcal.metrics.binning import Bins, choose_bins, sum_by_bin
 from certcal.metrics.calibration import as_predictions
 from certcal.proportions import clopper_pearson
 from certcal.types import ArrayLike, BoolArray, FloatArray
@@ -42,7 +42,7 @@ def reliability_curve(
 
     The Clopper–Pearson interval holds for each bin by itself; divide alpha by the number of bins for a joint claim.
 
-    Paper: App. "Empirical Attacks", reliability diagrams.
+    Paper: App. B.2, reliability diagrams.
 
     >>> curve = reliability_curve([0.2, 0.7, 0.8], [0, 1, 1], n_bins=2)
     >>> curve.count.tolist(), curve.accuracy.tolist()
@@ -58,8 +58,8 @@ def bin_sums(confidence: FloatArray, correct: BoolArray, bins: Bins) -> tuple[Fl
     index = bins.assign(confidence)
     return (
         np.bincount(index, minlength=len(bins)).astype(np.float64),
-        np.bincount(index, weights=confidence, minlength=len(bins)),
-        np.bincount(index, weights=correct, minlength=len(bins)),
+        sum_by_bin(index, confidence, len(bins)),
+        sum_by_bin(index, correct, len(bins)),
     )
 
 

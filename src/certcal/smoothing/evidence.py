@@ -16,8 +16,8 @@ def threshold_grid() -> FloatArray:
     s_j = sin²(π j / 512): spacing proportional to √(s (1 − s)), the standard deviation of what is counted. Each is a
     float32, so that comparing a float32 score with it is exact.
     """
-    grid = np.square(np.sin(np.arange(257) * (np.pi / 512)))
-    return grid.astype(np.float32).astype(np.float64)
+    grid: FloatArray = np.square(np.sin(np.arange(257) * (np.pi / 512)))
+    return np.asarray(grid, dtype=np.float32).astype(np.float64)
 
 
 @dataclass(frozen=True)

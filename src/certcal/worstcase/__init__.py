@@ -1,5 +1,6 @@
 """Worst cases over a whole set of inputs whose confidences are bounded one by one."""
 
+from certcal.worstcase.approximate import approximate_certified_calibration_error
 from certcal.worstcase.brier import certified_brier_score, certified_log_score
 from certcal.worstcase.exact import certified_calibration_error, solve_exact
 from certcal.worstcase.problem import WorstCaseProblem
@@ -11,6 +12,7 @@ __all__ = [
     "Solution",
     "Status",
     "WorstCaseProblem",
+    "approximate_certified_calibration_error",
     "certified_brier_score",
     "certified_calibration_error",
     "certified_log_score",

@@ -1,4 +1,4 @@
-"""Certified scores: the worst Brier and log scores within the bounds, in closed form. Paper: Thm. 3.3, App. "Brier Bound"."""
+"""Certified scores: the worst Brier and log scores within the bounds, in closed form. Paper: Sec. 3.1, App. D."""
 
 import numpy as np
 
@@ -14,9 +14,9 @@ def certified_brier_score(lower: ArrayLike, upper: ArrayLike, correct: ArrayLike
     A correct prediction hurts most at its lower bound, an incorrect one at its upper bound; these "Brier confidences"
     are the witness.
 
-    Paper: Thm. 3.3, Eq. (certified Brier).   Errs: high (rounding goes up).
+    Paper: Thm. 3.3, Eq. (3).   Errs: high (rounding goes up).
 
-    >>> certified_brier_score([0.5, 0.1], [0.9, 0.5], [1, 0]).value
+    >>> round(certified_brier_score([0.5, 0.1], [0.9, 0.5], [1, 0]).value, 6)
     0.25
     """
     problem = WorstCaseProblem.checked(lower, upper, correct)

@@ -1,6 +1,6 @@
 """The certified calibration error, exactly: a dynamic program over runs of bins that err the same way.
 
-Paper: Sec. 3.2–3.3 states the problem, Eq. (MIP), and approximates it; the exact solution is ours, docs/exact.md.
+Paper: Sec. 3.2–3.3 states the problem, Eq. (4) and (6), and approximates it; the exact solution is ours, docs/exact.md.
 
 With a sign per bin, N·CCE = max_s Σ_n max over reachable (m, z) of s_m (c_n − z), and for fixed signs every input
 chooses for itself. A correct input wants the lowest reachable bin that is under-confident (+), an incorrect one the
@@ -8,14 +8,14 @@ highest that is over-confident (−); where that leads depends only on its first
 equal signs it stands in. So inputs are counted by (correctness, first bin, last bin) and a run's worth is a table.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from certcal.metrics.binning import BLOCK, Bins
+from certcal.metrics.binning import Bins
 from certcal.types import ArrayLike, FloatArray, IntArray
 from certcal.worstcase.problem import WorstCaseProblem
+from certcal.worstcase.reach import ReachTables, block_length, goals, send, tabulate
 from certcal.worstcase.solution import FreeInput, Kind, Solution
 
 PLUS, MINUS = 0, 1  # positions of the two signs in tables
@@ -35,7 +35,7 @@ def certified_calibration_error(
     Exact for any increasing edges, in time linear in the number of inputs. Where the supremum lies on the open end of a
     bin, the witness stops one float short of it and its plain ECE agrees with the value to about 1e-12.
 
-    Paper: Def. 3.4, Eq. (CCE); solved by docs/exact.md.   Errs: high (rounding goes up).
+    Paper: Def. 3.4, Eq. (4); the solution is ours, docs/exact.md.   Errs: high (rounding goes up).
 
     Args:
         lower, upper: certified bounds of each confidence, shape (n,).
@@ -55,10 +55,11 @@ def certified_calibration_error(
 
 def solve_exact(problem: WorstCaseProblem) -> Solution:
     """The worst case of a problem, with signs, bins and witness."""
-    codes, tables = tabulate(problem)
+    tables, cell_of = tabulate(problem)
     signs, total = optimise(tables, problem.bins, problem.uncertified)
-    confidence, bins = _witness(problem, codes, signs)
-    rounding = rounding_bound(len(problem.lower), problem.bins)
+    confidence, bins = send(problem, cell_of, goals(problem.bins, signs))
+    inputs, block = len(problem.lower), block_length(problem.bins)
+    rounding = rounding_bound(min(inputs, block) + inputs // block, problem.bins)
     return Solution(
         value=min(total / problem.size + rounding, 1.0),
         kind=Kind.EXACT,
@@ -66,39 +67,8 @@ def solve_exact(problem: WorstCaseProblem) -> Solution:
         bins=bins,
         signs=signs,
         free=_free_input(problem, signs),
-        stats={"inputs": len(problem.lower), "uncertified": problem.uncertified, "rounding": rounding},
+        stats={"inputs": inputs, "uncertified": problem.uncertified, "rounding": rounding},
     )
-
-
-@dataclass(frozen=True)
-class ReachTables:
-    """The sufficient statistic of a problem: inputs by correctness × first bin × last bin they reach, shape (2, b, b).
-
-    Tables add up over batches and machines.
-    """
-
-    count: FloatArray
-    lower: FloatArray  # sums of lower bounds
-    upper: FloatArray  # sums of upper bounds
-
-
-def tabulate(problem: WorstCaseProblem) -> tuple[IntArray, ReachTables]:
-    """Each input's cell (correct · M + first bin) · M + last bin, shape (n,), and the tables over cells."""
-    size, cells = len(problem.bins), 2 * len(problem.bins) ** 2
-    codes = np.empty(len(problem.lower), dtype=np.min_scalar_type(cells))
-    sums = np.zeros((3, cells))
-    for block in _blocks(problem):
-        low, high = problem.lower[block], problem.upper[block]
-        code = problem.bins.assign_block(low)
-        code *= size
-        code += problem.bins.assign_block(high)
-        code += problem.correct[block] * np.int32(size * size)
-        codes[block] = code
-        index = code.astype(np.intp)  # what bincount works in; converted once for all three
-        sums[0] += np.bincount(index, minlength=cells)
-        sums[1] += np.bincount(index, weights=low, minlength=cells)
-        sums[2] += np.bincount(index, weights=high, minlength=cells)
-    return codes, ReachTables(*sums.reshape(3, 2, size, size))
 
 
 def optimise(tables: ReachTables, bins: Bins, uncertified: int = 0) -> tuple[IntArray, float]:
@@ -126,16 +96,16 @@ def run_worth(tables: ReachTables, edges: FloatArray) -> FloatArray:
     wrong_upper, right_upper = (_corner_sums(table) for table in tables.upper)
     start, stop = np.ogrid[: len(edges) - 1, 1 : len(edges)]  # the run covers bins start … stop − 1
 
-    def first_inside(corner: FloatArray) -> FloatArray:  # first bin in the run
+    def first_inside(corner: Any) -> Any:  # first bin in the run
         return corner[stop, -1] - corner[start, -1]
 
-    def last_inside(corner: FloatArray) -> FloatArray:  # last bin in the run
+    def last_inside(corner: Any) -> Any:  # last bin in the run
         return corner[-1, stop] - corner[-1, start]
 
-    def starts_and_stays(corner: FloatArray) -> FloatArray:  # first bin in the run, last bin not beyond it
+    def starts_and_stays(corner: Any) -> Any:  # first bin in the run, last bin not beyond it
         return corner[stop, stop] - corner[start, stop]
 
-    def comes_from_left(corner: FloatArray) -> FloatArray:  # last bin in the run, first bin before it
+    def comes_from_left(corner: Any) -> Any:  # last bin in the run, first bin before it
         return corner[start, stop] - corner[start, start]
 
     left, right = edges[start], edges[stop]
@@ -180,56 +150,24 @@ def best_signs(worth: FloatArray) -> tuple[IntArray, float]:
     return signs, total
 
 
-def goals(bins: Bins, signs: IntArray) -> tuple[FloatArray, IntArray]:
-    """Where each cell's inputs go: the confidence they aim for before clipping to [l, u], and their bin, shape (2, b, b)."""
-    size = len(bins)
-    index = np.arange(size)
-    next_plus = np.minimum.accumulate(np.where(signs > 0, index, size)[::-1])[::-1]  # first + bin at or after
-    last_minus = np.maximum.accumulate(np.where(signs < 0, index, -1))  # last − bin at or before
-    top = np.append(np.nextafter(bins.edges[1:-1], 0.0), 1.0)  # the highest confidence inside each bin
-    first, last = np.ogrid[:size, :size]
-    # Incorrect: up to the top of the last − bin it reaches; with none, down to l.
-    wrong_escapes = last_minus[last] >= first
-    wrong = np.where(wrong_escapes, top[last_minus[last]], -np.inf)
-    wrong_bin = np.where(wrong_escapes, last_minus[last], first)
-    # Correct: down to the bottom of the first + bin it reaches; with none, up to u.
-    right_escapes = next_plus[first] <= last
-    right = np.where(right_escapes, bins.edges[next_plus[first]], np.inf)
-    right_bin = np.where(right_escapes, next_plus[first], last)
-    return np.stack([wrong, right]), np.stack([wrong_bin, right_bin]).astype(np.int32)
+def rounding_bound(additions: int, bins: Bins) -> float:
+    """How far below the true CCE rounding can have left the computed one.
 
-
-def rounding_bound(inputs: int, bins: Bins) -> float:
-    """How far rounding can have moved a computed CCE below the true one.
-
-    Each input enters one sum of at most BLOCK terms, then one sum over blocks, then a few sums over bins.
+    Each input's bound passes through at most `additions` sums on its way into the tables, then through a few sums over
+    bins; each rounds by a factor of at most 1 + 2^-53, and all inputs together weigh N.
     """
-    block = max(BLOCK, 2 * len(bins) ** 2)
-    return (min(inputs, block) + inputs // block + 8 * len(bins) + 16) * 2.0**-53
-
-
-def _witness(problem: WorstCaseProblem, codes: IntArray, signs: IntArray) -> tuple[FloatArray, IntArray]:
-    goal, goal_bin = (table.ravel() for table in goals(problem.bins, signs))
-    confidence, bins = np.empty(len(codes)), np.empty(len(codes), dtype=np.int16)  # MAX_BINS fits
-    for block in _blocks(problem):
-        cell = codes[block].astype(np.intp)  # NumPy gathers four times faster with its own index type
-        aim = goal.take(cell)
-        np.maximum(aim, problem.lower[block], out=aim)
-        np.minimum(aim, problem.upper[block], out=confidence[block])
-        bins[block] = goal_bin.take(cell)
-    return confidence, bins
+    return (additions + 8 * len(bins) + 16) * 2.0**-53
 
 
 def _free_input(problem: WorstCaseProblem, signs: IntArray) -> FreeInput | None:
     if problem.uncertified == 0:
         return None
-    edges, size = problem.bins.edges, len(signs)
+    edges = problem.bins.edges
     plus, minus = np.flatnonzero(signs > 0), np.flatnonzero(signs < 0)
     if len(minus) == 0 or (len(plus) > 0 and 1.0 - edges[plus[0]] >= edges[minus[-1] + 1]):
         return FreeInput(problem.uncertified, float(edges[plus[0]]), correct=True, bin=int(plus[0]))
     last = int(minus[-1])
-    top = 1.0 if last == size - 1 else float(np.nextafter(edges[last + 1], 0.0))
-    return FreeInput(problem.uncertified, top, correct=False, bin=last)
+    return FreeInput(problem.uncertified, float(problem.bins.tops[last]), correct=False, bin=last)
 
 
 def _corner_sums(table: FloatArray) -> FloatArray:
@@ -237,8 +175,3 @@ def _corner_sums(table: FloatArray) -> FloatArray:
     corner = np.zeros((table.shape[0] + 1, table.shape[1] + 1))
     corner[1:, 1:] = table.cumsum(axis=0).cumsum(axis=1)
     return corner
-
-
-def _blocks(problem: WorstCaseProblem) -> Iterator[slice]:
-    step = max(BLOCK, 2 * len(problem.bins) ** 2)  # never less work in a block than there are cells
-    return (slice(start, start + step) for start in range(0, len(problem.lower), step))

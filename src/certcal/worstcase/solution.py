@@ -20,6 +20,7 @@ class Status(StrEnum):
     """How the solver ended, as the sentence a user reads."""
 
     SOLVED = "solved to global optimality"
+    EVALUATED = "evaluated at one feasible point"
     STOPPED = "stopped after the requested number of steps; the best feasible point is returned"
 
 

@@ -1,0 +1,1 @@
+"""certcal inside other ecosystems; each module needs its own extra."""

@@ -1,0 +1,161 @@
+"""Metrics for the torchmetrics ecosystem, with `update / compute / reset / plot`. Extra: `certcal[torchmetrics]`.
+
+Each keeps a sufficient statistic whose sum over batches and processes is that of the whole set, so the value after
+distributed reduction is the value on all inputs together, not a mean of means.
+"""
+
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+import torch
+from torch import Tensor
+from torchmetrics import Metric
+
+from certcal.metrics.binning import choose_bins
+from certcal.metrics.calibration import as_predictions
+from certcal.metrics.reliability import bin_sums, curve_from_sums
+from certcal.report.figures import INCORRECT, plot_reliability
+from certcal.types import ArrayLike, FloatArray
+from certcal.worstcase.brier import brier_confidences
+from certcal.worstcase.exact import optimise, rounding_bound
+from certcal.worstcase.problem import WorstCaseProblem
+from certcal.worstcase.reach import ReachTables, bin_sums_at, goals, tabulate
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = ["CertifiedBrierScore", "CertifiedCalibrationError", "ExpectedCalibrationError"]
+
+
+class _SummedMetric(Metric):
+    """A metric whose float64 states add up over batches and processes."""
+
+    is_differentiable = False
+    higher_is_better = False
+    full_state_update = False
+
+    def _add_sums(self, *shape: int) -> None:
+        self.add_state("sums", default=torch.zeros(*shape, dtype=torch.float64), dist_reduce_fx="sum")
+
+    def _accumulate(self, sums: FloatArray) -> None:
+        self.sums: Tensor = self.sums + torch.from_numpy(sums).to(self.sums)
+
+    def _total(self) -> FloatArray:
+        return self.sums.double().cpu().numpy()
+
+    def _scalar(self, value: float) -> Tensor:
+        return torch.tensor(value, dtype=torch.float64, device=self.sums.device)
+
+    def set_dtype(self, dst_type: Any) -> "_SummedMetric":
+        """Leaves the states alone: counts beyond 2^24 and certificates need float64."""
+        return self
+
+
+class ExpectedCalibrationError(_SummedMetric):
+    """The expected calibration error under the paper's bins, [lo, hi) with the last one closed.
+
+    >>> metric = ExpectedCalibrationError(n_bins=10)
+    >>> metric.update(torch.tensor([0.9, 0.9]), torch.tensor([1, 1]))
+    >>> metric.update(torch.tensor([0.6, 0.6]), torch.tensor([1, 0]))
+    >>> metric.compute()
+    tensor(0.1000, dtype=torch.float64)
+    """
+
+    def __init__(self, *, n_bins: int = 15, edges: ArrayLike | None = None, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.bins = choose_bins(n_bins, edges)
+        self._add_sums(3, len(self.bins))  # inputs, confidences, correct
+
+    def update(self, confidence: ArrayLike, correct: ArrayLike) -> None:
+        """Add a batch: the predicted class's probability and whether the prediction is right, shape (n,)."""
+        self._accumulate(np.stack(bin_sums(*as_predictions(confidence, correct), self.bins)))
+
+    def compute(self) -> Tensor:
+        """The ECE of all inputs so far; NaN if there are none."""
+        count, confidence, correct = self._total()
+        return self._scalar(np.abs(correct - confidence).sum() / count.sum() if count.any() else np.nan)
+
+    def plot(self, ax: "Axes | None" = None) -> "tuple[Figure, Axes]":
+        """The reliability diagram of all inputs so far."""
+        return _draw(self._total(), self, ax, title="ECE {:.1%}")
+
+
+class CertifiedBrierScore(_SummedMetric):
+    """The largest top-label Brier score within certified confidence bounds. Paper: Thm. 3.3, Eq. (3).
+
+    >>> metric = CertifiedBrierScore()
+    >>> metric.update([0.5, 0.1], [0.9, 0.5], [1, 0])
+    >>> round(metric.compute().item(), 6)
+    0.25
+    """
+
+    def __init__(self, *, n_bins: int = 15, edges: ArrayLike | None = None, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.bins = choose_bins(n_bins, edges)  # of the diagram only
+        self._add_sums(4, len(self.bins))  # inputs, Brier confidences, correct, losses
+
+    def update(self, lower: ArrayLike, upper: ArrayLike, correct: ArrayLike) -> None:
+        """Add a batch of certified bounds and correctness, shape (n,)."""
+        problem = WorstCaseProblem.checked(lower, upper, correct)
+        worst = brier_confidences(problem)
+        losses = np.bincount(self.bins.assign(worst), np.square(problem.correct - worst), minlength=len(self.bins))
+        self._accumulate(np.stack([*bin_sums(worst, problem.correct, self.bins), losses]))
+
+    def compute(self) -> Tensor:
+        """The certified Brier score of all inputs so far, rounded up; NaN if there are none."""
+        count, _, _, losses = self._total()
+        if not count.any():
+            return self._scalar(np.nan)
+        # Every loss is ≤ 1 and passes through at most as many additions as there are inputs.
+        return self._scalar(min(losses.sum() / count.sum() + rounding_bound(int(count.sum()), self.bins), 1.0))
+
+    def plot(self, ax: "Axes | None" = None) -> "tuple[Figure, Axes]":
+        """The reliability diagram of the confidences that attain the score."""
+        return _draw(self._total()[:3], self, ax, title="certified Brier score {:.1%}", colour=INCORRECT)
+
+
+class CertifiedCalibrationError(_SummedMetric):
+    """The largest expected calibration error within certified confidence bounds, exactly. Paper: Def. 3.4, Eq. (4).
+
+    >>> metric = CertifiedCalibrationError(n_bins=3)
+    >>> metric.update([0.1], [0.6], [1])
+    >>> metric.update([0.5], [0.9], [0])
+    >>> round(metric.compute().item(), 6)
+    0.9
+    """
+
+    def __init__(self, *, n_bins: int = 15, edges: ArrayLike | None = None, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.bins = choose_bins(n_bins, edges)
+        self._add_sums(3, 2, len(self.bins), len(self.bins))  # the reach tables
+        self.add_state("uncertified", default=torch.zeros((), dtype=torch.float64), dist_reduce_fx="sum")
+
+    def update(self, lower: ArrayLike, upper: ArrayLike, correct: ArrayLike, *, uncertified: int = 0) -> None:
+        """Add a batch of certified bounds and correctness, shape (n,), and how many inputs came without certificate."""
+        problem = WorstCaseProblem.checked(lower, upper, correct, edges=self.bins.edges, uncertified=uncertified)
+        tables, _ = tabulate(problem)
+        self._accumulate(np.stack([tables.count, tables.lower, tables.upper]))
+        self.uncertified: Tensor = self.uncertified + uncertified
+
+    def compute(self) -> Tensor:
+        """The certified calibration error of all inputs so far, rounded up; NaN if there are none."""
+        tables, free = ReachTables(*self._total()), int(self.uncertified)
+        inputs = int(tables.count.sum())
+        if inputs + free == 0:
+            return self._scalar(np.nan)
+        _, total = optimise(tables, self.bins, free)
+        return self._scalar(min(total / (inputs + free) + rounding_bound(inputs, self.bins), 1.0))
+
+    def plot(self, ax: "Axes | None" = None) -> "tuple[Figure, Axes]":
+        """The reliability diagram at the worst case, of the certified inputs."""
+        tables = ReachTables(*self._total())
+        signs, _ = optimise(tables, self.bins, int(self.uncertified))
+        sums = np.stack(bin_sums_at(goals(self.bins, signs), tables))
+        return _draw(sums, self, ax, title="certified calibration error {:.1%}", colour=INCORRECT)
+
+
+def _draw(sums: FloatArray, metric: Any, ax: "Axes | None", *, title: str, **style: Any) -> "tuple[Figure, Axes]":
+    curve = curve_from_sums(*sums, bins=metric.bins, alpha=0.05)
+    axes = plot_reliability(curve, ax=ax, title=title.format(float(metric.compute())), **style)
+    return cast("Figure", axes.figure), axes

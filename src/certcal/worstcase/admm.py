@@ -1,0 +1,247 @@
+"""The paper's approximation of the certified calibration error: ADMM on its mixed-integer program.
+
+Paper: Sec. 3.4, Alg. 1, App. E.3 (Lagrangian), E.4 (updates), G.1–G.2 (what makes it work), I.1 (the grid of 16 runs).
+Errs: low. ADMM returns a feasible point, so its value is at most the true worst case and certifies nothing.
+
+All runs of a hyperparameter grid are one tensor program: variables have shape (runs, b, n), settings (runs, 1, 1).
+The sparse matrices C, K and E of the paper are dense sums and products here.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import product
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from certcal.inputs import check_choice, check_device, check_integer, check_number, one_or_more
+from certcal.types import FloatArray
+from certcal.worstcase.brier import brier_confidences
+from certcal.worstcase.feasible import best_feasible
+from certcal.worstcase.problem import WorstCaseProblem
+from certcal.worstcase.projections import onto_assignments, onto_bounds, onto_box, onto_sphere
+from certcal.worstcase.solution import Solution
+
+Grid = tuple[float, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdmmSettings:
+    """Hyperparameters of the solver. The defaults are the paper's grid of 16 runs, of which the best is reported.
+
+    `starts`, `confidence_rates`, `assignment_rates` and `rho_factors` span the grid; a single value in each is one run.
+    """
+
+    starts: tuple[str, ...] = ("clean", "brier")  # initial z
+    confidence_rates: Grid = (0.001, 0.01)  # α_z
+    assignment_rates: Grid = (0.01, 0.1)  # α_a
+    rho_factors: Grid = (1.004, 1.01)  # multiplies every ρ_i after each step
+    rho: float = 0.01  # initial value of every ρ_i
+    rho_cap: float = 10.0
+    gradient_clip: float = 5.0  # largest entry of the gradient of a
+    value_clip: float = 1.2  # ‖a − ½‖_∞ ≤ value_clip · ‖q₂ − ½‖_∞
+    steps: int = 3000
+    device: str = "cpu"
+    dtype: str = "float32"
+    compile: bool = False
+    diagnostics: bool = False
+    snapshots: tuple[int, ...] = (0, 500, 3000)  # steps at which the first 150 entries of a are kept
+
+    def __post_init__(self) -> None:
+        for name in ("starts", "confidence_rates", "assignment_rates", "rho_factors", "snapshots"):
+            object.__setattr__(self, name, one_or_more(name, getattr(self, name)))
+        for start in self.starts:
+            check_choice("starts", start, ("clean", "brier"))
+        for name in ("confidence_rates", "assignment_rates"):
+            for rate in getattr(self, name):
+                check_number(name, rate, "hold numbers > 0", lambda number: number > 0)
+        for factor in self.rho_factors:
+            check_number("rho_factors", factor, "hold numbers ≥ 1", lambda number: number >= 1)
+        for name in ("rho", "rho_cap", "gradient_clip", "value_clip"):
+            check_number(name, getattr(self, name), "be a number > 0", lambda number: number > 0)
+        check_integer("steps", self.steps, minimum=1)
+        check_choice("dtype", self.dtype, ("float32", "float64"))
+
+    def runs(self) -> list[dict[str, Any]]:
+        """The grid spelled out, one dictionary per run."""
+        names = ("start", "confidence_rate", "assignment_rate", "rho_factor")
+        grid = product(self.starts, self.confidence_rates, self.assignment_rates, self.rho_factors)
+        return [dict(zip(names, run, strict=True)) for run in grid]
+
+
+class Program(NamedTuple):
+    """What stays fixed over the steps."""
+
+    correct: Tensor  # c, (1, 1, n)
+    low: Tensor  # l', (1, b, n), zero where inaccessible
+    high: Tensor  # u', (1, b, n), zero where inaccessible
+    blocked: Tensor  # k, (1, b, n), 1 where inaccessible
+    confidence_rate: Tensor  # α_z, (runs, 1, 1)
+    assignment_rate: Tensor  # α_a, (runs, 1, 1)
+    rho_factor: Tensor  # (runs, 1, 1)
+
+
+class State(NamedTuple):
+    """Primal and dual variables, (runs, b, n) unless said otherwise, and the best feasible point so far."""
+
+    a: Tensor
+    z: Tensor
+    g: Tensor
+    q1: Tensor
+    q2: Tensor
+    dual1: Tensor
+    dual2: Tensor
+    dual3: Tensor  # (runs, 1, n)
+    dual4: Tensor  # (runs, 1, n)
+    dual5: Tensor
+    rho: Tensor  # (runs, 1, 1), shared by all constraints
+    best_error: Tensor  # (runs,)
+    best_bins: Tensor  # (runs, n)
+    best_confidence: Tensor  # (runs, n)
+
+
+def solve_admm(problem: WorstCaseProblem, confidence: FloatArray, settings: AdmmSettings) -> Solution:
+    """The best feasible point that any run of the grid passes through."""
+    from certcal.worstcase.diagnostics import Recorder
+
+    program, state = initialise(problem, confidence, settings)
+    advance = make_step(settings)
+    recorder = Recorder(settings.snapshots) if settings.diagnostics else None
+    for _ in range(settings.steps):
+        if recorder:
+            recorder.watch(program, state)
+        state = advance(program, state)
+    stats: dict[str, Any] = {"steps": settings.steps}
+    if recorder:
+        recorder.watch(program, state)
+        stats |= recorder.results()
+    return best_feasible(
+        problem,
+        bins=state.best_bins.cpu().numpy(),
+        confidence=state.best_confidence.double().cpu().numpy(),
+        runs=settings.runs(),
+        stats=stats,
+    )
+
+
+def initialise(problem: WorstCaseProblem, confidence: FloatArray, settings: AdmmSettings) -> tuple[Program, State]:
+    """The program's constants and the starting point: a = 1 / M everywhere, z clean or Brier, duals zero."""
+    runs = settings.runs()
+    like: dict[str, Any] = {"device": check_device("device", settings.device), "dtype": getattr(torch, settings.dtype)}
+    low, high, blocked = (torch.as_tensor(part.T.copy(), **like)[None] for part in per_bin_bounds(problem))
+    bins, inputs = low.shape[1], low.shape[2]
+
+    def per_run(name: str) -> Tensor:
+        return torch.tensor([run[name] for run in runs], **like).reshape(-1, 1, 1)
+
+    program = Program(
+        torch.as_tensor(problem.correct, **like).reshape(1, 1, -1),
+        low,
+        high,
+        blocked,
+        per_run("confidence_rate"),
+        per_run("assignment_rate"),
+        per_run("rho_factor"),
+    )
+    starts = {"clean": confidence, "brier": brier_confidences(problem)}
+    first = torch.as_tensor(np.stack([starts[run["start"]] for run in runs]), **like)[:, None, :]
+    z = first * (1 - blocked)  # "for these instances, we set z to 0"
+    a = torch.full((len(runs), bins, inputs), 1 / bins, **like)
+    none, row = torch.zeros_like(a), torch.zeros(len(runs), 1, inputs, **like)
+    state = State(
+        a, z, onto_bounds(z, low, high), a, a, none, none, row, row, none,
+        torch.full((len(runs), 1, 1), settings.rho, **like),
+        torch.full((len(runs),), -1.0, **like),
+        torch.zeros(len(runs), inputs, dtype=torch.long, device=settings.device),
+        torch.zeros(len(runs), inputs, **like),
+    )  # fmt: skip
+    return program, state
+
+
+def per_bin_bounds(problem: WorstCaseProblem) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """l', u' and k of the paper's program, shape (n, b): bounds within each bin, and which bins are out of reach.
+
+    A point interval reaches its own bin, where the paper's k = 1{l ≥ u} would leave it none.
+    """
+    bins, number = problem.bins, np.arange(len(problem.bins))
+    first, last = bins.assign(problem.lower)[:, None], bins.assign(problem.upper)[:, None]
+    reached = (first <= number) & (number <= last)
+    low = np.where(reached, np.maximum(problem.lower[:, None], bins.edges[:-1]), 0.0)
+    high = np.where(reached, np.minimum(problem.upper[:, None], bins.edges[1:]), 0.0)
+    return low, high, (~reached).astype(np.float64)
+
+
+def make_step(settings: AdmmSettings) -> Callable[[Program, State], State]:
+    """One step of Algorithm 1 followed by the projection of a copy, compiled if asked for."""
+
+    def advance(program: Program, state: State) -> State:
+        return keep_best(program, step(program, state, settings))
+
+    return torch.compile(advance, dynamic=False) if settings.compile else advance
+
+
+def step(program: Program, state: State, settings: AdmmSettings) -> State:
+    """One pass through the loop of Algorithm 1.
+
+    Gradients are written out. With v = λ / ρ + x, a split variable is q = Π(v) and its dual step λ + ρ (x − q) is
+    ρ (v − q), so each dual update costs one subtraction.
+    """
+    a, z, rho = state.a, state.z, state.rho
+    gap = program.correct - z  # e_{n,m} = c_n − z_{n,m}
+    sign = (a * gap).sum(dim=2, keepdim=True).sign()  # of E(z)' a, per bin
+    per_input = state.dual3 + rho * (a.sum(dim=1, keepdim=True) - 1)
+    per_blocked = state.dual4 + rho * (program.blocked * a).sum(dim=1, keepdim=True)
+    gradient = (
+        state.dual1 + state.dual2 + rho * (2 * a - state.q1 - state.q2)
+        + per_input + program.blocked * per_blocked - sign * gap
+    )  # fmt: skip
+    gradient = gradient.clamp(-settings.gradient_clip, settings.gradient_clip)
+    a = a - program.assignment_rate * gradient  # Alg. 1, line 2
+    limit = settings.value_clip * (state.q2 - 0.5).abs().amax(dim=(1, 2), keepdim=True)
+    a = a.clamp(0.5 - limit, 0.5 + limit)
+
+    sign = (a * gap).sum(dim=2, keepdim=True).sign()
+    gradient = sign * a + state.dual5 + rho * (z - state.g)
+    z = z - program.confidence_rate * gradient  # Alg. 1, line 3
+
+    v5 = state.dual5 / rho + z
+    g = onto_bounds(v5, program.low, program.high)  # Alg. 1, line 4
+    v1 = state.dual1 / rho + a
+    q1 = onto_box(v1)  # Alg. 1, line 5
+    v2 = state.dual2 / rho + a
+    q2 = onto_sphere(v2)  # Alg. 1, line 6
+    return state._replace(
+        a=a, z=z, g=g, q1=q1, q2=q2,
+        dual1=rho * (v1 - q1),  # Alg. 1, line 7
+        dual2=rho * (v2 - q2),
+        dual3=state.dual3 + rho * (a.sum(dim=1, keepdim=True) - 1),
+        dual4=state.dual4 + rho * (program.blocked * a).sum(dim=1, keepdim=True),
+        dual5=rho * (v5 - g),
+        rho=(rho * program.rho_factor).clamp(max=settings.rho_cap),
+    )  # fmt: skip
+
+
+def keep_best(program: Program, state: State) -> State:
+    """Project a copy of (a, z) onto the feasible set and keep it if its calibration error is the largest so far.
+
+    The largest error is passed well before convergence (App. G.1).
+    """
+    bins, confidence, error = project(program, state)
+    better = error > state.best_error
+    return state._replace(
+        best_error=torch.where(better, error, state.best_error),
+        best_bins=torch.where(better[:, None], bins, state.best_bins),
+        best_confidence=torch.where(better[:, None], confidence, state.best_confidence),
+    )
+
+
+def project(program: Program, state: State) -> tuple[Tensor, Tensor, Tensor]:
+    """The nearest feasible point: bins (runs, n), confidences (runs, n), and its calibration error (runs,)."""
+    bins = onto_assignments(state.a, program.blocked)
+    inside = onto_bounds(state.z, program.low, program.high)
+    confidence = inside.gather(1, bins[:, None]).squeeze(1)
+    gap = program.correct[0] - confidence
+    sums = gap.new_zeros(state.a.shape[:2]).scatter_add(1, bins, gap)
+    return bins, confidence, sums.abs().sum(dim=1) / state.a.shape[2]

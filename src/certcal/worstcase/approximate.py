@@ -1,0 +1,79 @@
+"""One door to the approximations of the certified calibration error that the paper uses and compares."""
+
+from typing import Any, TypeVar
+
+from certcal.errors import InputError
+from certcal.inputs import as_probabilities, check_choice, check_same_length
+from certcal.types import ArrayLike, FloatArray
+from certcal.worstcase.problem import WorstCaseProblem
+from certcal.worstcase.solution import Solution
+
+Settings = TypeVar("Settings")
+
+
+def approximate_certified_calibration_error(
+    lower: ArrayLike,
+    upper: ArrayLike,
+    correct: ArrayLike,
+    *,
+    confidence: ArrayLike | None = None,
+    method: str = "admm",
+    n_bins: int = 15,
+    edges: ArrayLike | None = None,
+    **settings: Any,
+) -> Solution:
+    """A feasible point of large calibration error: the paper's approximate certified calibration error (ACCE).
+
+    It is at most the true worst case, so it certifies nothing; `certified_calibration_error` is exact and faster. It
+    is here to reproduce and compare.
+
+    Paper: Sec. 3.4 and 5.2, Alg. 1, App. G.3.   Errs: low.
+
+    Args:
+        lower, upper, correct, n_bins, edges: as for `certified_calibration_error`.
+        confidence: the clean confidences within the bounds, where the solvers may start; the middle of the bounds
+            stands in where they are not given.
+        method: "admm" (the paper's, best of its 16-run grid), "dece" (gradient ascent on the dECE) or "brier" (the
+            confidences that maximise the Brier score).
+        settings: fields of `AdmmSettings` or `DeceSettings`.
+
+    >>> bounds = [0.1, 0.5], [0.6, 0.9], [1, 0]
+    >>> round(approximate_certified_calibration_error(*bounds, method="brier", n_bins=3).value, 6)
+    0.9
+    """
+    problem = WorstCaseProblem.checked(lower, upper, correct, n_bins=n_bins, edges=edges)
+    check_choice("method", method, ("admm", "dece", "brier"))
+    clean = _clean_confidence(problem, confidence)
+    # torch is imported here, not with certcal: the exact way does not need it.
+    if method == "admm":
+        from certcal.worstcase.admm import AdmmSettings, solve_admm
+
+        return solve_admm(problem, clean, _make(AdmmSettings, settings))
+    from certcal.worstcase.baselines import DeceSettings, solve_brier, solve_dece
+
+    if method == "dece":
+        return solve_dece(problem, clean, _make(DeceSettings, settings))
+    if settings:
+        raise InputError.expected("settings", "be empty for method 'brier'", ", ".join(settings))
+    return solve_brier(problem)
+
+
+def _clean_confidence(problem: WorstCaseProblem, confidence: ArrayLike | None) -> FloatArray:
+    if confidence is None:
+        return (problem.lower + problem.upper) / 2
+    clean = as_probabilities("confidence", confidence)
+    check_same_length("confidence", clean, "lower", problem.lower)
+    outside = (clean < problem.lower) | (clean > problem.upper)
+    if outside.any():
+        index = int(outside.argmax())
+        got = f"{clean[index]} outside [{problem.lower[index]}, {problem.upper[index]}] at index {index}"
+        raise InputError.expected("confidence", "lie within its bounds", got)
+    return clean
+
+
+def _make(kind: type[Settings], values: dict[str, Any]) -> Settings:
+    known = tuple(kind.__dataclass_fields__)  # type: ignore[attr-defined]
+    for name in values:
+        if name not in known:
+            raise InputError.expected("settings", f"name one of {', '.join(known)}", repr(name))
+    return kind(**values)

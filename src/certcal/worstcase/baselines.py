@@ -1,0 +1,117 @@
+"""The paper's two baselines for the certified calibration error: ascent on the dECE, and the Brier confidences.
+
+Paper: Sec. 5.2, App. G.3 and M.2.   Errs: low, like ADMM.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from certcal.inputs import check_choice, check_device, check_integer, check_number, one_or_more
+from certcal.metrics.dece import soft_bin_lines
+from certcal.types import FloatArray
+from certcal.worstcase.brier import brier_confidences
+from certcal.worstcase.feasible import best_feasible
+from certcal.worstcase.problem import WorstCaseProblem
+from certcal.worstcase.solution import Solution, Status
+
+_STARTS = ("clean", "brier", "uniform", "gaussian")
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeceSettings:
+    """Hyperparameters of gradient ascent on the dECE. The temperature falls geometrically over the steps."""
+
+    starts: tuple[str, ...] = _STARTS
+    steps: int = 1000
+    rate: float = 0.01  # step size on N · dECE
+    gradient_clip: float = 5.0  # near a bin edge the gradient is of order 1 / temperature
+    first_temperature: float = 1e-2
+    last_temperature: float = 1e-6
+    seed: int = 0  # of the random starts
+    device: str = "cpu"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "starts", one_or_more("starts", self.starts))
+        for start in self.starts:
+            check_choice("starts", start, _STARTS)
+        check_integer("steps", self.steps, minimum=1)
+        check_integer("seed", self.seed, minimum=0)
+        for name in ("rate", "gradient_clip", "first_temperature", "last_temperature"):
+            check_number(name, getattr(self, name), "be a number > 0", lambda number: number > 0)
+
+
+def solve_dece(problem: WorstCaseProblem, confidence: FloatArray, settings: DeceSettings) -> Solution:
+    """The best point passed by projected gradient ascent on the dECE, over all starts at once."""
+    like: dict[str, Any] = {"device": check_device("device", settings.device), "dtype": torch.float64}
+    low, high, correct, cutoffs = (
+        torch.as_tensor(part, **like)
+        for part in (problem.lower, problem.upper, problem.correct, problem.bins.edges[1:-1])
+    )
+    lines = [torch.as_tensor(part, **like) for part in soft_bin_lines(problem.bins.edges)]
+    z = torch.as_tensor(_starting_points(problem, confidence, settings), **like)
+    best, best_error = z, _hard_error(z, correct, cutoffs)
+    for temperature in np.geomspace(settings.first_temperature, settings.last_temperature, settings.steps):
+        gradient = _soft_gradient(z, correct, lines, float(temperature))
+        z = z + settings.rate * gradient.clamp(-settings.gradient_clip, settings.gradient_clip)
+        z = torch.minimum(torch.maximum(z, low), high)
+        error = _hard_error(z, correct, cutoffs)
+        better = error > best_error
+        best, best_error = torch.where(better[:, None], z, best), torch.where(better, error, best_error)
+    points = best.cpu().numpy()
+    return best_feasible(
+        problem,
+        bins=np.stack([problem.bins.assign(point) for point in points]),
+        confidence=points,
+        runs=[{"start": start} for start in settings.starts],
+        stats={"steps": settings.steps},
+    )
+
+
+def solve_brier(problem: WorstCaseProblem) -> Solution:
+    """The calibration error of the confidences that maximise the Brier score."""
+    point = brier_confidences(problem)
+    return best_feasible(
+        problem,
+        bins=problem.bins.assign(point)[None],
+        confidence=point[None],
+        runs=[{"start": "brier"}],
+        stats={},
+        status=Status.EVALUATED,
+    )
+
+
+def _starting_points(problem: WorstCaseProblem, confidence: FloatArray, settings: DeceSettings) -> FloatArray:
+    """One row per start, within the bounds, shape (starts, n)."""
+    rng = np.random.default_rng(settings.seed)
+    middle, width = (problem.lower + problem.upper) / 2, problem.upper - problem.lower
+    points = {
+        "clean": confidence,
+        "brier": brier_confidences(problem),
+        "uniform": problem.lower + width * rng.random(len(width)),
+        "gaussian": middle + width / 4 * rng.standard_normal(len(width)),
+    }
+    return np.clip(np.stack([points[start] for start in settings.starts]), problem.lower, problem.upper)
+
+
+def _soft_gradient(z: Tensor, correct: Tensor, lines: list[Tensor], temperature: float) -> Tensor:
+    """∂ (N · dECE) / ∂ z, shape (starts, n), written out from App. M.1.
+
+    With s = softmax((w z + b) / τ), e = c − z and t the signs of S'e:  Σ_m t_m (−s_m + e s_m (w_m − Σ_k s_k w_k) / τ).
+    """
+    slope, offset = lines
+    soft = torch.softmax((z[..., None] * slope + offset) / temperature, dim=-1)  # (starts, n, b)
+    gap = (correct - z)[..., None]
+    weighted = soft * (soft * gap).sum(dim=1, keepdim=True).sign()
+    spread = slope - (soft * slope).sum(dim=-1, keepdim=True)
+    return (weighted * (gap * spread / temperature - 1)).sum(dim=-1)
+
+
+def _hard_error(z: Tensor, correct: Tensor, cutoffs: Tensor) -> Tensor:
+    """The plain calibration error of each row, shape (starts,)."""
+    bins = torch.bucketize(z, cutoffs, right=True)
+    sums = z.new_zeros(len(z), len(cutoffs) + 1).scatter_add(1, bins, correct - z)
+    return sums.abs().sum(dim=1) / z.shape[1]
