@@ -150,8 +150,12 @@ def sum_by_bin(bins: IntArray, weights: FloatArray | BoolArray, size: int) -> Fl
 
 
 def _single_precision_edges(count: int) -> FloatArray:
-    """`torch.linspace(0, 1, count + 1)` in float32, counted from both ends as torch does, without importing torch."""
-    step = np.float32(1) / np.float32(count)
-    index = np.arange(count + 1, dtype=np.float32)
-    edges = np.where(index < (count + 1) // 2, step * index, np.float32(1) - step * (np.float32(count) - index))
-    return edges.astype(np.float64)
+    """`torch.linspace(0, 1, count + 1)` in float32 without importing torch.
+
+    Torch counts from both ends with a rounded step and a fused multiply-add: in float64 the product is exact, so one
+    rounding to float32 is left, as there.
+    """
+    step = np.float64(np.float32(1) / np.float32(count))
+    index = np.arange(count + 1)
+    edges = np.where(index < (count + 1) // 2, step * index, 1.0 - step * (count - index))
+    return edges.astype(np.float32).astype(np.float64)

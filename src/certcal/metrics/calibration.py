@@ -63,6 +63,8 @@ def equal_count_edges(confidence: ArrayLike, *, n_bins: int = 15) -> FloatArray:
 
     Frozen on clean data, they turn `certified_calibration_error(..., edges=...)` into a certified equal-count error.
 
+    Paper: App. L names the adaptive bins as future work.
+
     >>> equal_count_edges([0.2, 0.4, 0.4, 1.0], n_bins=3).round(3).tolist()
     [0.0, 0.3, 0.7, 1.0]
     """

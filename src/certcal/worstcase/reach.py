@@ -89,10 +89,13 @@ def bin_sums_at(goal: Goals, tables: ReachTables) -> tuple[FloatArray, FloatArra
     size = goal.bin.shape[1]
     first, last = np.ogrid[:size, :size]
     # Clipping leaves l where the goal is below the whole interval, u where it is above, and the goal between.
-    at_lower = np.stack([np.isneginf(goal.confidence[0]), goal.bin[1] == first])
-    at_upper = np.stack([goal.bin[0] == last, np.isposinf(goal.confidence[1])])
-    inside = np.where(np.isfinite(goal.confidence), goal.confidence, 0.0) * tables.count
-    confidence = np.where(at_lower, tables.lower, np.where(at_upper, tables.upper, inside))
+    between = np.isfinite(goal.confidence)
+    at_lower = np.isneginf(goal.confidence)
+    at_lower[1] |= between[1] & (goal.bin[1] == first)
+    at_upper = np.isposinf(goal.confidence)
+    at_upper[0] |= between[0] & (goal.bin[0] == last)
+    inside = np.where(between, goal.confidence, 0.0) * tables.count
+    confidence = np.select([at_lower, at_upper], [tables.lower, tables.upper], inside)
     index = goal.bin.ravel()
     right = np.stack([np.zeros_like(tables.count[0]), tables.count[1]])
     return (

@@ -1,0 +1,275 @@
+"""The paper's ADMM: its step against autograd on the written-out Lagrangian, its projections, and what it may claim."""
+
+import numpy as np
+import pytest
+import torch
+
+from certcal import (
+    Kind,
+    Status,
+    approximate_certified_calibration_error,
+    certified_calibration_error,
+    expected_calibration_error,
+)
+from certcal.worstcase import WorstCaseProblem
+from certcal.worstcase.admm import AdmmSettings, State, initialise, make_step, step
+from certcal.worstcase.diagnostics import lagrangian_terms
+from certcal.worstcase.projections import onto_assignments, onto_bounds, onto_box, onto_sphere
+from problems import CATALOGUE, smoothed_like
+
+QUICK = {"steps": 150}
+
+
+def moving_state(settings, steps=25, inputs=40):
+    """A program and a state in which nothing is zero or symmetric any more."""
+    lower, upper, correct, confidence = smoothed_like(inputs)
+    program, state = initialise(WorstCaseProblem.checked(lower, upper, correct, n_bins=5), confidence, settings)
+    for _ in range(steps):
+        state = step(program, state, settings)
+    return program, state
+
+
+def lagrangian(program, state):
+    """App. E.3, Eq. of the augmented Lagrangian, summed over runs, term by term."""
+    a, z, rho = state.a, state.z, state.rho
+    value = -(a * (program.correct - z)).sum(dim=2).abs().sum()
+    value = value + (state.dual1 * (a - state.q1)).sum() + (rho / 2 * (a - state.q1).square()).sum()
+    value = value + (state.dual2 * (a - state.q2)).sum() + (rho / 2 * (a - state.q2).square()).sum()
+    unique = a.sum(dim=1, keepdim=True) - 1
+    value = value + (state.dual3 * unique).sum() + (rho / 2 * unique.square()).sum()
+    valid = (program.blocked * a).sum(dim=1, keepdim=True)
+    value = value + (state.dual4 * valid).sum() + (rho / 2 * valid.square()).sum()
+    return value + (state.dual5 * (z - state.g)).sum() + (rho / 2 * (z - state.g).square()).sum()
+
+
+def test_one_step_is_algorithm_1_by_autograd():
+    """Every update of the step equals the pseudo-code evaluated with gradients from autograd."""
+    settings = AdmmSettings(dtype="float64", gradient_clip=5.0)
+    program, before = moving_state(settings)
+    after = step(program, before, settings)
+    rho = before.rho
+
+    a = before.a.clone().requires_grad_()
+    (gradient,) = torch.autograd.grad(lagrangian(program, before._replace(a=a)), a)
+    limit = 1.2 * (before.q2 - 0.5).abs().amax(dim=(1, 2), keepdim=True)
+    expected_a = before.a - program.assignment_rate * gradient.clamp(-5, 5)
+    expected_a = torch.minimum(torch.maximum(expected_a, 0.5 - limit), 0.5 + limit)
+    torch.testing.assert_close(after.a, expected_a)
+
+    z = before.z.clone().requires_grad_()
+    (gradient,) = torch.autograd.grad(lagrangian(program, before._replace(a=expected_a, z=z)), z)
+    expected_z = before.z - program.confidence_rate * gradient
+    torch.testing.assert_close(after.z, expected_z)
+
+    size = after.a[0].numel()
+    ray = before.dual2 / rho + expected_a - 0.5
+    torch.testing.assert_close(after.g, (before.dual5 / rho + expected_z).clamp(program.low, program.high))
+    torch.testing.assert_close(after.q1, (before.dual1 / rho + expected_a).clamp(0, 1))
+    torch.testing.assert_close(after.q2, 0.5 + size**0.5 / 2 * ray / ray.norm(dim=(1, 2), keepdim=True))
+
+    moved = after._replace(
+        rho=rho, **{f"dual{i}": getattr(before, f"dual{i}").clone().requires_grad_() for i in range(1, 6)}
+    )
+    duals = [getattr(moved, f"dual{i}") for i in range(1, 6)]
+    ascent = torch.autograd.grad(lagrangian(program, moved), duals)
+    for i, (dual, gradient) in enumerate(zip(duals, ascent, strict=True), start=1):
+        torch.testing.assert_close(getattr(after, f"dual{i}"), (dual + rho * gradient).detach())
+    torch.testing.assert_close(after.rho, rho * program.rho_factor)
+
+
+def test_diagnosed_lagrangian_is_the_lagrangian():
+    program, state = moving_state(AdmmSettings(dtype="float64"))
+    terms = lagrangian_terms(program, state)
+    assert terms["lagrangian"].sum().item() == pytest.approx(lagrangian(program, state).item())
+
+
+def test_starts_as_the_paper_says():
+    lower, upper, correct, confidence = smoothed_like(30)
+    problem = WorstCaseProblem.checked(lower, upper, correct)
+    settings = AdmmSettings(dtype="float64")
+    program, state = initialise(problem, confidence, settings)
+    assert state.a.shape == (16, 15, 30)
+    assert (state.a == 1 / 15).all()
+    for name in ("q1", "q2"):
+        assert torch.equal(getattr(state, name), state.a)
+    assert not any(getattr(state, f"dual{i}").any() for i in range(1, 6))
+    assert (state.rho == 0.01).all()
+    open_bins = program.blocked == 0
+    clean, brier = torch.tensor(confidence), torch.tensor(np.where(correct, lower, upper))
+    assert torch.equal(state.z[0], torch.where(open_bins[0], clean, 0.0))
+    assert torch.equal(state.z[8], torch.where(open_bins[0], brier, 0.0))
+    grid = {(r["start"], r["confidence_rate"], r["assignment_rate"], r["rho_factor"]) for r in settings.runs()}
+    assert grid == {
+        (s, z, a, f) for s in ("clean", "brier") for z in (0.001, 0.01) for a in (0.01, 0.1) for f in (1.004, 1.01)
+    }
+
+
+def test_rho_stops_at_its_cap():
+    _, state = moving_state(AdmmSettings(rho_factors=1.5, rho_cap=2.0), steps=30)
+    assert (state.rho == 2.0).all()
+
+
+class TestProjections:
+    point = torch.randn(3, 4, 5, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+
+    def nearer(self, projected, members):
+        """No other member of the set is nearer."""
+        own = (projected - self.point).norm(dim=(1, 2))
+        return all((own <= (member - self.point).norm(dim=(1, 2)) + 1e-12).all() for member in members)
+
+    def others(self, make):
+        generator = torch.Generator().manual_seed(1)
+        return [make(torch.randn(3, 4, 5, generator=generator, dtype=torch.float64)) for _ in range(200)]
+
+    def test_box(self):
+        projected = onto_box(self.point)
+        assert projected.min() >= 0
+        assert projected.max() <= 1
+        assert self.nearer(projected, self.others(lambda x: x.sigmoid()))
+
+    def test_sphere(self):
+        projected = onto_sphere(self.point)
+        torch.testing.assert_close((projected - 0.5).norm(dim=(1, 2)), torch.full((3,), 20**0.5 / 2).double())
+        assert self.nearer(projected, self.others(onto_sphere))
+
+    def test_sphere_and_box_meet_in_binary_vectors(self):
+        binary = (self.point > 0).double()
+        torch.testing.assert_close(onto_sphere(binary), binary)
+        torch.testing.assert_close(onto_box(binary), binary)
+
+    def test_bounds(self):
+        low, high = torch.full((1, 4, 5), 0.2).double(), torch.full((1, 4, 5), 0.4).double()
+        projected = onto_bounds(self.point, low, high)
+        assert self.nearer(projected, self.others(lambda x: 0.2 + 0.2 * x.sigmoid()))
+
+    def test_assignments(self):
+        blocked = torch.zeros(1, 4, 5).double()
+        blocked[0, :2] = 1
+        chosen = onto_assignments(self.point, blocked)
+        assert (chosen >= 2).all()
+
+        def one_hot(bins):
+            return torch.nn.functional.one_hot(bins, 4).transpose(1, 2).double()
+
+        generator = torch.Generator().manual_seed(2)
+        members = [one_hot(torch.randint(2, 4, (3, 5), generator=generator)) for _ in range(200)]
+        assert self.nearer(one_hot(chosen), members)
+
+
+@pytest.mark.parametrize("name", CATALOGUE)
+@pytest.mark.parametrize(("method", "settings"), [("admm", QUICK), ("dece", {"steps": 60}), ("brier", {})])
+def test_approximations_are_feasible_and_never_above_the_exact_value(name, method, settings, device):
+    lower, upper, correct, clean = CATALOGUE[name]
+    if method != "brier":
+        settings = settings | {"device": device}
+    solution = approximate_certified_calibration_error(
+        lower, upper, correct, confidence=clean, method=method, **settings
+    )
+    assert solution.value <= certified_calibration_error(lower, upper, correct).value
+    assert (solution.confidence >= lower).all()
+    assert (solution.confidence <= upper).all()
+    assert expected_calibration_error(solution.confidence, correct) == pytest.approx(solution.value, abs=1e-12)
+    assert solution.kind is Kind.LOWER
+    assert solution.status is (Status.EVALUATED if method == "brier" else Status.STOPPED)
+    assert solution.value == max(run["value"] for run in solution.stats["runs"])
+
+
+def test_admm_beats_dece_beats_brier_as_in_the_paper():
+    """Sec. 5.2: ADMM yields the largest values; with the exact value above them all."""
+    lower, upper, correct, clean = smoothed_like(400, seed=3)
+    values = {
+        method: approximate_certified_calibration_error(
+            lower, upper, correct, confidence=clean, method=method, **settings
+        ).value
+        for method, settings in (("admm", {"steps": 1500}), ("dece", {}), ("brier", {}))
+    }
+    exact = certified_calibration_error(lower, upper, correct).value
+    assert values["brier"] < values["dece"] < values["admm"] < exact
+
+
+def test_batched_grid_equals_single_runs():
+    lower, upper, correct, clean = smoothed_like(60)
+    together = approximate_certified_calibration_error(
+        lower, upper, correct, confidence=clean, dtype="float64", **QUICK
+    ).stats["runs"]
+    for run in (together[0], together[5], together[15]):
+        alone = approximate_certified_calibration_error(
+            lower,
+            upper,
+            correct,
+            confidence=clean,
+            dtype="float64",
+            starts=run["start"],
+            confidence_rates=run["confidence_rate"],
+            assignment_rates=run["assignment_rate"],
+            rho_factors=run["rho_factor"],
+            **QUICK,
+        )
+        assert alone.value == pytest.approx(run["value"], abs=1e-12)
+
+
+def test_the_best_projected_point_is_kept_not_the_last():
+    """Trap 4: the maximum is reached before convergence."""
+    lower, upper, correct, clean = smoothed_like(100)
+    solution = approximate_certified_calibration_error(
+        lower, upper, correct, confidence=clean, diagnostics=True, dtype="float64", steps=400
+    )
+    history = solution.stats["history"]["projected_error"]
+    assert solution.value == pytest.approx(history[1:].max(), abs=1e-9)
+    assert (history[1:].max(axis=0) > history[-1] + 1e-6).any()
+
+
+def test_diagnostics_show_convergence():
+    """App. G.1: constraints are met at the end, and a becomes nearly binary."""
+    lower, upper, correct, clean = smoothed_like(60)
+    solution = approximate_certified_calibration_error(
+        lower, upper, correct, confidence=clean, diagnostics=True, starts="clean", n_bins=5, snapshots=(0, 500, 3000),
+        assignment_rates=0.01, confidence_rates=0.001, rho_factors=1.004,
+    )  # fmt: skip
+    history, snapshots = solution.stats["history"], solution.stats["snapshots"]
+    assert all(series.shape == (3001, 1) for series in history.values())
+    assert set(snapshots) == {0, 500, 3000}
+    assert snapshots[0].shape == (1, 150)
+    np.testing.assert_allclose(snapshots[0], 1 / 5)
+    for name in ("unique", "valid", "binary", "confidence"):
+        series = history[f"{name}_distance_1"][:, 0]
+        assert series[-1] < 0.1 * series.max()
+    assert np.abs(snapshots[3000] - snapshots[3000].round()).mean() < 0.05
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_precision_of_the_solver_does_not_touch_feasibility(dtype):
+    lower, upper, correct, clean = CATALOGUE["mixed"]
+    solution = approximate_certified_calibration_error(lower, upper, correct, confidence=clean, dtype=dtype, steps=30)
+    assert solution.confidence.dtype == np.float64
+    assert ((solution.confidence >= lower) & (solution.confidence <= upper)).all()
+
+
+def test_compiled_steps_agree():
+    lower, upper, correct, clean = smoothed_like(50)
+    problem = WorstCaseProblem.checked(lower, upper, correct)
+    states = []
+    for compiled in (False, True):
+        settings = AdmmSettings(compile=compiled, dtype="float64")
+        program, state = initialise(problem, clean, settings)
+        advance = make_step(settings)
+        for _ in range(3):
+            state = advance(program, state)
+        states.append(state)
+    for name in State._fields:
+        torch.testing.assert_close(getattr(states[0], name), getattr(states[1], name))
+
+
+def test_dece_gradient_is_autograds():
+    from certcal import differentiable_calibration_error
+    from certcal.metrics.binning import Bins
+    from certcal.metrics.dece import soft_bin_lines
+    from certcal.worstcase.baselines import _soft_gradient
+
+    _, _, correct, confidence = smoothed_like(50)
+    z = torch.tensor(confidence, requires_grad=True)
+    error = differentiable_calibration_error(z, correct, n_bins=7, temperature=0.03)
+    (expected,) = torch.autograd.grad(50 * error, z)
+    lines = [torch.tensor(part) for part in soft_bin_lines(Bins.equal_width(7).edges)]
+    ours = _soft_gradient(z.detach()[None], torch.tensor(correct).double(), lines, 0.03)
+    torch.testing.assert_close(ours[0], expected)

@@ -1,0 +1,131 @@
+"""Metric objects: equal to the functions over batches, after reset, in collections and across processes."""
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+import torch
+from torch import distributed, multiprocessing
+from torchmetrics import MetricCollection
+
+from certcal import certified_brier_score, certified_calibration_error, expected_calibration_error
+from certcal.integrations.torchmetrics import (
+    CertifiedBrierScore,
+    CertifiedCalibrationError,
+    ExpectedCalibrationError,
+)
+from problems import CATALOGUE, smoothed_like
+
+LOWER, UPPER, CORRECT, CLEAN = (torch.tensor(part) for part in smoothed_like(500))
+CASES = {
+    "ece": (ExpectedCalibrationError, (CLEAN, CORRECT), expected_calibration_error),
+    "brier": (CertifiedBrierScore, (LOWER, UPPER, CORRECT), lambda *a: certified_brier_score(*a).value),
+    "cce": (CertifiedCalibrationError, (LOWER, UPPER, CORRECT), lambda *a: certified_calibration_error(*a).value),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_batches_add_up_to_the_function(case):
+    make, data, function = CASES[case]
+    metric = make()
+    for start in range(0, 500, 70):
+        metric.update(*(part[start : start + 70] for part in data))
+    assert metric.compute().dtype == torch.float64
+    assert metric.compute().item() == pytest.approx(function(*data), abs=1e-12)
+    metric.reset()
+    with pytest.warns(UserWarning, match="before the ``update``"):
+        assert torch.isnan(metric.compute())
+    metric.update(*(part[:100] for part in data))
+    assert metric.compute().item() == pytest.approx(function(*(part[:100] for part in data)), abs=1e-12)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_forward_gives_the_batch_and_keeps_the_total(case):
+    make, data, function = CASES[case]
+    metric = make()
+    first = [part[:200] for part in data]
+    assert metric(*first).item() == pytest.approx(function(*first), abs=1e-12)
+    metric(*(part[200:] for part in data))
+    assert metric.compute().item() == pytest.approx(function(*data), abs=1e-12)
+
+
+def test_certified_values_never_fall_below_the_functions_witness():
+    for lower, upper, correct, _ in CATALOGUE.values():
+        metric = CertifiedCalibrationError()
+        metric.update(lower, upper, correct)
+        witness = certified_calibration_error(lower, upper, correct).confidence
+        assert metric.compute().item() >= expected_calibration_error(witness, correct)
+
+
+def test_uncertified_inputs_are_counted():
+    metric = CertifiedCalibrationError()
+    metric.update(LOWER, UPPER, CORRECT, uncertified=20)
+    metric.update([], [], [], uncertified=5)
+    expected = certified_calibration_error(LOWER, UPPER, CORRECT, uncertified=25).value
+    assert metric.compute().item() == pytest.approx(expected, abs=1e-12)
+
+
+def test_options_and_states_survive_casting_saving_and_collections():
+    collection = MetricCollection([CertifiedCalibrationError(edges=[0, 0.5, 0.9, 1]), CertifiedBrierScore()])
+    collection.update(LOWER, UPPER, CORRECT)
+    values = collection.half().compute()
+    expected = certified_calibration_error(LOWER, UPPER, CORRECT, edges=[0, 0.5, 0.9, 1]).value
+    assert values["CertifiedCalibrationError"].item() == pytest.approx(expected, abs=1e-12)
+    restored = ExpectedCalibrationError(n_bins=5)
+    original = ExpectedCalibrationError(n_bins=5)
+    for metric in (restored, original):
+        metric.persistent(True)
+    original.update(CLEAN, CORRECT)
+    restored.load_state_dict(original.state_dict())
+    assert torch.equal(restored.sums, original.sums)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_plot_draws_the_diagram(case):
+    make, data, _ = CASES[case]
+    metric = make()
+    metric.update(*data)
+    figure, axes = metric.plot()
+    assert f"{metric.compute().item():.1%}" in axes.get_title()
+    again, same = metric.plot(ax=axes)
+    assert (again, same) == (figure, axes)
+    plt.close(figure)
+
+
+def test_the_worst_case_diagram_is_that_of_the_witness():
+    from certcal.metrics.reliability import bin_sums
+    from certcal.worstcase import WorstCaseProblem
+    from certcal.worstcase.exact import optimise
+    from certcal.worstcase.reach import bin_sums_at, goals, send, tabulate
+
+    for lower, upper, correct, _ in CATALOGUE.values():
+        problem = WorstCaseProblem.checked(lower, upper, correct)
+        tables, cell_of = tabulate(problem)
+        goal = goals(problem.bins, optimise(tables, problem.bins)[0])
+        confidence, _ = send(problem, cell_of, goal)
+        for ours, expected in zip(
+            bin_sums_at(goal, tables), bin_sums(confidence, problem.correct, problem.bins), strict=True
+        ):
+            np.testing.assert_allclose(ours, expected, atol=1e-12)
+
+
+def _rank(rank, folder, results):
+    distributed.init_process_group("gloo", init_method=f"file://{folder}/store", rank=rank, world_size=2)
+    own = slice(0, 137) if rank == 0 else slice(137, None)
+    for make, data, _ in CASES.values():
+        metric = make()
+        metric.update(*(part[own] for part in data))
+        results.append((make.__name__, metric.compute().item()))
+    distributed.barrier()
+    distributed.destroy_process_group()
+
+
+def test_two_processes_give_the_value_of_the_whole_set(tmp_path):
+    """Unequal shares: a mean of per-process values would be wrong."""
+    with multiprocessing.get_context("spawn").Manager() as manager:
+        results = manager.list()
+        multiprocessing.spawn(_rank, args=(str(tmp_path), results), nprocs=2)
+        found = list(results)
+    assert len(found) == 6
+    for make, data, function in CASES.values():
+        values = [value for name, value in found if name == make.__name__]
+        assert values == pytest.approx([function(*data)] * 2, abs=1e-12)
