@@ -63,9 +63,10 @@ def as_correctness(name: str, value: ArrayLike, *, allow_empty: bool = False) ->
     vector = as_vector(name, value, allow_empty=allow_empty)
     if vector.dtype == np.bool_:
         return vector
-    correct = vector.astype(np.bool_)
-    if not np.array_equal(correct, vector):
-        index = _first(correct != vector)
+    correct: BoolArray = vector == 1
+    binary = correct | (vector == 0)
+    if not binary.all():
+        index = _first(~binary)
         raise InputError.expected(name, "be 0 or 1 (or False or True)", f"{vector[index]} at index {index}")
     return correct
 

@@ -80,11 +80,12 @@ def as_predictions(confidence: ArrayLike, correct: ArrayLike) -> tuple[FloatArra
 
 def _gap_sums(confidence: FloatArray, correct: BoolArray, bins: Bins) -> FloatArray:
     """Σ (c_n − z_n) over the inputs of each bin, shape (b,)."""
-    # One slot more: index −1, an input in no bin under the `guo` rule, is counted there and left out.
-    sums = np.zeros(len(bins) + 1)
+    sums = np.zeros(len(bins))
     for start in range(0, len(confidence), BLOCK):
         block = slice(start, start + BLOCK)
-        z = confidence[block]
-        index = bins.assign_block(z) + 1
-        sums += sum_by_bin(index, correct[block] - z, len(sums))
-    return sums[1:]
+        z, index = confidence[block], bins.assign_block(confidence[block])
+        gap = correct[block] - z
+        if bins.rule is BinRule.GUO:
+            index, gap = index[index >= 0], gap[index >= 0]
+        sums += sum_by_bin(index, gap, len(sums))
+    return sums

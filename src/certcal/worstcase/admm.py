@@ -179,7 +179,15 @@ def make_step(settings: AdmmSettings) -> Callable[[Program, State], State]:
     def advance(program: Program, state: State) -> State:
         return keep_best(program, step(program, state, settings))
 
-    return torch.compile(advance, dynamic=False) if settings.compile else advance
+    if not settings.compile:
+        return advance
+
+    # Plain tuples cross the border of the compiled code: torch 2.11 trips over named ones.
+    @torch.compile(dynamic=False)
+    def compiled(program: tuple[Tensor, ...], state: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        return tuple(advance(Program(*program), State(*state)))
+
+    return lambda program, state: State(*compiled(tuple(program), tuple(state)))
 
 
 def step(program: Program, state: State, settings: AdmmSettings) -> State:
