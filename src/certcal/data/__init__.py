@@ -1,0 +1,20 @@
+"""Labelled images and classifiers: what evidence is collected from."""
+
+from certcal.data.arrays import from_arrays
+from certcal.data.datasets import dataset_names, download_dataset, load_dataset
+from certcal.data.images import ImageData
+from certcal.data.locate import data_folders
+from certcal.data.normalization import Normalize, channel_statistics
+from certcal.data.splits import split_data
+
+__all__ = [
+    "ImageData",
+    "Normalize",
+    "channel_statistics",
+    "data_folders",
+    "dataset_names",
+    "download_dataset",
+    "from_arrays",
+    "load_dataset",
+    "split_data",
+]
