@@ -1,6 +1,7 @@
 """Labelled images and classifiers: what evidence is collected from."""
 
 from certcal.data.arrays import from_arrays
+from certcal.data.checkpoints import load_checkpoint, save_checkpoint
 from certcal.data.datasets import dataset_names, download_dataset, load_dataset
 from certcal.data.fingerprint import model_fingerprint
 from certcal.data.images import ImageData
@@ -18,8 +19,10 @@ __all__ = [
     "dataset_names",
     "download_dataset",
     "from_arrays",
+    "load_checkpoint",
     "load_dataset",
     "model_fingerprint",
     "model_names",
+    "save_checkpoint",
     "split_data",
 ]
