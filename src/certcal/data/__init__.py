@@ -1,0 +1,28 @@
+"""Labelled images and classifiers: what evidence is collected from."""
+
+from certcal.data.arrays import from_arrays
+from certcal.data.checkpoints import load_checkpoint, save_checkpoint
+from certcal.data.datasets import dataset_names, download_dataset, load_dataset
+from certcal.data.fingerprint import model_fingerprint
+from certcal.data.images import ImageData
+from certcal.data.locate import data_folders
+from certcal.data.models import build_model, model_names
+from certcal.data.normalization import Normalize, channel_statistics
+from certcal.data.splits import split_data
+
+__all__ = [
+    "ImageData",
+    "Normalize",
+    "build_model",
+    "channel_statistics",
+    "data_folders",
+    "dataset_names",
+    "download_dataset",
+    "from_arrays",
+    "load_checkpoint",
+    "load_dataset",
+    "model_fingerprint",
+    "model_names",
+    "save_checkpoint",
+    "split_data",
+]

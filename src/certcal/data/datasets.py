@@ -1,0 +1,128 @@
+"""One door to all data: a name, a .npz file or a folder of class folders in, labelled images out."""
+
+import difflib
+import os
+import re
+from pathlib import Path
+
+import torch
+
+from certcal.data.arrays import from_arrays, read_npz
+from certcal.data.catalog import DATASETS, NamedDataset
+from certcal.data.digits import read_digits
+from certcal.data.folder import read_folder
+from certcal.data.images import ImageData
+from certcal.data.locate import PathLike, download_folder, fetch_files, find_files, missing_files
+from certcal.errors import InputError
+from certcal.inputs import check_choice, check_integer
+
+
+def dataset_names() -> tuple[str, ...]:
+    """The names that `load_dataset` knows."""
+    return (*DATASETS, "digits")
+
+
+def load_dataset(
+    name: PathLike,
+    *,
+    split: str | None = None,
+    root: PathLike | None = None,
+    download: bool = False,
+    limit: int | None = None,
+    every: int = 1,
+    resize: int | None = None,
+    crop: int | None = None,
+    channels: int = 3,
+) -> ImageData:
+    """Labelled images, handed out as float32 in [0, 1], from a data set's name or from a path.
+
+    Args:
+        name: one of `dataset_names()`, a .npz file with arrays `inputs` and `labels`, or a folder of class folders.
+        split: "train" or "test" (svhn also has "extra", digits "all"). Without it, "test" for named data sets and the
+            whole file or folder for paths; the split of a path is a subfolder, or a prefix as in `test_inputs`.
+        root: a data folder to look into before $CERTCAL_DATA and the user's cache folder.
+        download: fetch missing files into the first of these folders, checked against their checksums.
+        limit: the most images to take, from the first on, after `every` has been applied.
+        every: take every so-manieth image only; 20 is usual for CIFAR-10, 100 for ImageNet.
+        resize: for folders of images, scale the shorter side to that many pixels; 256 is usual for ImageNet.
+        crop: for folders of images, then keep the central square of that many pixels; 224 is usual for ImageNet.
+        channels: for folders of images, 3 for RGB or 1 for grey.
+
+    Raises:
+        InputError: if the name is unknown, files are missing, or a file is not what it should be.
+        CertcalError: if a download fails.
+    """
+    check_integer("every", every, minimum=1)
+    if limit is not None:
+        check_integer("limit", limit, minimum=1)
+    known = _known_name(name)
+    path = Path(name).expanduser()
+    if known is None and path.is_dir():
+        data = _from_folder(path, split, resize=resize, crop=crop, channels=channels)
+    elif (resize, crop, channels) != (None, None, 3):
+        raise InputError.expected("resize, crop and channels", "be set for a folder of images only", f"name {name!r}")
+    elif known is None:
+        data = _from_file(path, split)
+    elif known == "digits":
+        data = read_digits(split="test" if split is None else split)
+    else:
+        data = _from_files(DATASETS[known], "test" if split is None else split, root, download)
+    return data.take(limit=limit, every=every)
+
+
+def download_dataset(name: str, *, root: PathLike | None = None) -> Path:
+    """The folder that now holds all files of a named data set, with every download checked; files there are kept."""
+    known = _known_name(name)
+    if known is None or known not in DATASETS:
+        raise InputError.expected("name", f"be one of {', '.join(map(repr, DATASETS))}", repr(name))
+    for split in DATASETS[known].downloads:
+        fetch_files(DATASETS[known], split, root)
+    return download_folder(DATASETS[known], root)
+
+
+def _from_files(dataset: NamedDataset, split: str, root: PathLike | None, download: bool) -> ImageData:
+    check_choice("split", split, tuple(dataset.downloads))
+    found = find_files(dataset, split, root)
+    if found is None and download:
+        fetch_files(dataset, split, root)
+        found = find_files(dataset, split, root)
+    if found is None:
+        raise missing_files(dataset, split, root)
+    layout, paths = found
+    images, labels = layout.read(paths)
+    try:
+        return from_arrays(
+            images, labels, classes=dataset.classes, name=f"{dataset.name} {split}", source=str(paths[0].parent)
+        )
+    except InputError as error:  # the arrays are right in form, so say which files they came from
+        raise InputError(f"{error} (In {', '.join(path.name for path in paths)} of {paths[0].parent}.)") from error
+
+
+def _from_folder(path: Path, split: str | None, *, resize: int | None, crop: int | None, channels: int) -> ImageData:
+    files, labels, classes = read_folder(path, split=split, resize=resize, crop=crop, channels=channels)
+    name = path.name if split is None else f"{path.name} {split}"
+    return ImageData(files, torch.tensor(labels), classes, torch.arange(len(files)), name, str(path))
+
+
+def _from_file(path: Path, split: str | None) -> ImageData:
+    if path.suffix != ".npz" or not path.is_file():
+        raise InputError.expected("name", "be a known name, or a .npz file or folder that exists", repr(str(path)))
+    return read_npz(path, split=split)
+
+
+def _known_name(name: PathLike) -> str | None:
+    """The catalogue's spelling of a name; None if it is a path."""
+    if isinstance(name, os.PathLike):
+        return None
+    if not isinstance(name, str):
+        raise InputError.expected("name", "be the name of a data set or a path", repr(name))
+    squeezed = {re.sub("[-_ ]", "", known): known for known in dataset_names()}
+    key = re.sub("[-_ ]", "", name.lower())
+    if key in squeezed:
+        return squeezed[key]
+    if name.endswith(".npz") or os.sep in name or Path(name).is_dir():
+        return None
+    close = [squeezed[match] for match in difflib.get_close_matches(key, squeezed, n=2)]
+    hint = f" (did you mean {' or '.join(map(repr, close))}?)" if close else ""
+    names = ", ".join(map(repr, dataset_names()))
+    raise InputError.expected("name", f"be one of {names}, a .npz file or a folder", f"{name!r}{hint}")

@@ -1,0 +1,75 @@
+"""Labelled images: stored small, handed out as float32 in [0, 1] with their class."""
+
+import operator
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+from torch.utils.data import Dataset
+
+from certcal.data.folder import ImageFiles
+from certcal.inputs import check_integer
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ImageData(Dataset[tuple[Tensor, int]]):
+    """n labelled images, usable as a torch `Dataset` or, through `tensors()`, as a pair of tensors.
+
+    Inputs come out in [0, 1], never normalised: σ and radii are in these units, and normalising is the model's job.
+    """
+
+    pixels: Tensor | ImageFiles  # (n, c, h, w), uint8 or float32 in [0, 1]; or files, decoded when asked for
+    labels: Tensor  # (n,) int64 in {0, …, k − 1}
+    classes: tuple[str, ...]  # the k class names
+    index: Tensor  # (n,) int64 position of each image in the data set it was taken from
+    name: str
+    source: str  # where it was read
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def __getitem__(self, index: int) -> tuple[Tensor, int]:
+        """One input, float32 (c, h, w) in [0, 1], and its class."""
+        position = operator.index(index)
+        return as_unit_interval(self.pixels[position]), int(self.labels[position])
+
+    def __repr__(self) -> str:
+        size = "×".join(map(str, self.shape))
+        return f"ImageData({self.name}: {len(self)} images of {size}, {len(self.classes)} classes, from {self.source})"
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Channels, height and width of every image."""
+        channels, height, width = self.pixels.shape[-3:]
+        return channels, height, width
+
+    @property
+    def inputs(self) -> Tensor:
+        """All inputs at once, float32 (n, c, h, w) in [0, 1]; made anew at every access."""
+        whole = self.pixels.stack() if isinstance(self.pixels, ImageFiles) else self.pixels
+        return as_unit_interval(whole)
+
+    def tensors(self) -> tuple[Tensor, Tensor]:
+        """Inputs and labels as tensors that fit in memory together."""
+        return self.inputs, self.labels
+
+    def select(self, positions: Tensor) -> "ImageData":
+        """The images at the given positions, in that order; `index` still points into the original data set."""
+        pixels = self.pixels.select(positions) if isinstance(self.pixels, ImageFiles) else self.pixels[positions]
+        return replace(self, pixels=pixels, labels=self.labels[positions], index=self.index[positions])
+
+    def take(self, *, limit: int | None = None, every: int = 1) -> "ImageData":
+        """Every `every`-th image from the first on, and of those at most `limit`.
+
+        Certifying every 20th test image of CIFAR-10 or every 100th of ImageNet is usual in the literature.
+        """
+        check_integer("every", every, minimum=1)
+        if limit is not None:
+            check_integer("limit", limit, minimum=1)
+        positions = torch.arange(0, len(self), every)[:limit]
+        return self if len(positions) == len(self) else self.select(positions)
+
+
+def as_unit_interval(pixels: Tensor) -> Tensor:
+    """The same images as float32 in [0, 1]: bytes divided by 255, floats as they are."""
+    return pixels.to(torch.float32) / 255 if pixels.dtype == torch.uint8 else pixels

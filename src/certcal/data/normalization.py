@@ -1,0 +1,57 @@
+"""Normalising inside the model, so that noise and radii stay in the units of inputs in [0, 1]."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from certcal.data.images import ImageData
+from certcal.errors import InputError
+from certcal.inputs import as_vector
+
+Statistics = tuple[Sequence[float], Sequence[float]]
+
+
+class Normalize(nn.Module):
+    """Subtracts the channels' means and divides by their standard deviations.
+
+    Both are buffers: they travel with the checkpoint and count in the model's fingerprint.
+    """
+
+    mean: Tensor
+    std: Tensor
+
+    def __init__(self, mean: Sequence[float], std: Sequence[float]) -> None:
+        super().__init__()
+        self.register_buffer("mean", _per_channel("mean", mean))
+        self.register_buffer("std", _per_channel("std", std))
+        if self.mean.shape != self.std.shape:
+            raise InputError.expected("std", f"have as many entries as `mean` ({len(self.mean)})", len(self.std))
+        if not bool((self.std > 0).all()):
+            raise InputError.expected("std", "be positive", self.std.ravel().tolist())
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Inputs in [0, 1], shape (n, c, h, w), normalised."""
+        return (inputs - self.mean) / self.std
+
+
+def channel_statistics(data: ImageData) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Mean and standard deviation of each channel over all pixels, as `build_model(normalize=…)` takes them."""
+    channels = data.shape[0]
+    total, squares = torch.zeros(channels, dtype=torch.float64), torch.zeros(channels, dtype=torch.float64)
+    for start in range(0, len(data), 500):  # a bounded part in memory at a time
+        part = torch.arange(start, min(start + 500, len(data)))
+        wide = data.select(part).inputs.double()  # summing millions of float32 would lose digits
+        total += wide.sum(dim=(0, 2, 3))
+        squares += wide.square().sum(dim=(0, 2, 3))
+    pixels = len(data) * data.shape[1] * data.shape[2]
+    mean = total / pixels
+    std = (squares / pixels - mean.square()).clamp(min=0).sqrt()
+    return tuple(mean.tolist()), tuple(std.tolist())
+
+
+def _per_channel(name: str, values: Sequence[float]) -> Tensor:
+    vector = torch.from_numpy(as_vector(name, values)).to(torch.float32)
+    if not bool(vector.isfinite().all()):
+        raise InputError.expected(name, "be finite", vector.tolist())
+    return vector.reshape(-1, 1, 1)

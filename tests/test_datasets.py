@@ -1,0 +1,378 @@
+"""Readers give back the very bytes that were written, and refuse anything else in one line."""
+
+import os
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch.utils.data import DataLoader
+
+from certcal import CertcalError, InputError
+from certcal.data import ImageData, channel_statistics, dataset_names, from_arrays, load_dataset, split_data
+from certcal.data.classes import CIFAR100
+from formats import cifar_binary, idx_bytes, python2_batch, random_images, write_mnist
+
+
+@pytest.fixture(autouse=True)
+def no_data_of_the_user(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("CERTCAL_DATA", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+def refusal(*args: object, **options: object) -> str:
+    """The one line with which `load_dataset` refuses."""
+    with pytest.raises(InputError) as caught:
+        load_dataset(*args, **options)
+    message = str(caught.value)
+    assert "\n" not in message
+    return message
+
+
+def labels_of(n: int, classes: int = 10) -> np.ndarray:
+    return (np.arange(n) * 7 % classes).astype(np.uint8)
+
+
+def check(data: ImageData, images: np.ndarray, labels: np.ndarray) -> None:
+    """The data holds exactly these images, as bytes and in [0, 1], all at once and one by one."""
+    assert torch.equal(data.pixels, torch.from_numpy(images))
+    inputs, targets = data.tensors()
+    assert inputs.dtype == torch.float32
+    assert targets.dtype == torch.int64
+    np.testing.assert_array_equal(inputs.numpy(), images.astype(np.float32) / np.float32(255))
+    assert targets.tolist() == labels.tolist()
+    one, label = data[len(data) - 1]
+    assert torch.equal(one, inputs[-1])
+    assert label == labels[-1]
+
+
+class TestImageData:
+    images, labels = random_images(12, 3, 8), labels_of(12)
+
+    def data(self) -> ImageData:
+        return from_arrays(self.images, self.labels)
+
+    def test_works_in_a_data_loader(self) -> None:
+        batches = list(DataLoader(self.data(), batch_size=5))
+        assert [len(labels) for _, labels in batches] == [5, 5, 2]
+        assert torch.equal(torch.cat([inputs for inputs, _ in batches]), self.data().inputs)
+        assert batches[0][1].dtype == torch.int64
+
+    def test_iterates_once_over_everything(self) -> None:
+        assert [label for _, label in self.data()] == self.labels.tolist()
+
+    def test_every_and_limit_remember_where_the_images_came_from(self) -> None:
+        part = self.data().take(every=5, limit=2)
+        assert part.index.tolist() == [0, 5]
+        check(part, self.images[[0, 5]], self.labels[[0, 5]])
+        assert part.take(every=2).index.tolist() == [0]
+        assert len(self.data().take(limit=100)) == 12
+
+    def test_split_is_a_partition_fixed_by_its_seed(self) -> None:
+        train, validation = split_data(self.data(), fraction=0.25, seed=3)
+        assert validation.index.tolist() == [0, 4, 9]  # the same on every machine and with every version
+        assert sorted(train.index.tolist() + validation.index.tolist()) == list(range(12))
+        assert split_data(self.data(), fraction=0.25, seed=4)[1].index.tolist() != validation.index.tolist()
+        check(validation, self.images[[0, 4, 9]], self.labels[[0, 4, 9]])
+
+    @pytest.mark.parametrize("fraction", [0.0, 1.0, 0.01, 0.99, float("nan")])
+    def test_split_with_nothing_on_one_side_is_refused(self, fraction: float) -> None:
+        with pytest.raises(InputError, match="fraction"):
+            split_data(self.data(), fraction=fraction)
+
+    def test_channel_statistics_are_those_of_the_pixels(self) -> None:
+        data = from_arrays(random_images(700, 3, 4), np.zeros(700, dtype=int))  # more than one part
+        mean, std = channel_statistics(data)
+        wide = data.inputs.double().transpose(0, 1).flatten(1)
+        np.testing.assert_allclose(mean, wide.mean(1), rtol=1e-12)
+        np.testing.assert_allclose(std, wide.std(1, correction=0), rtol=1e-12)
+
+
+class TestArrays:
+    def test_floats_grey_images_lists_and_tensors(self) -> None:
+        assert from_arrays(np.full((2, 4, 4), 0.5), [0, 1]).inputs.shape == (2, 1, 4, 4)
+        assert from_arrays([[[0.0, 1.0], [0.5, 0.25]]], [3]).classes == ("0", "1", "2", "3")
+        assert from_arrays(torch.rand(2, 3, 4, 4, dtype=torch.float64), torch.tensor([1, 0])).inputs.max() <= 1
+        big_endian = np.array([[[0.5]]], dtype=">f8")
+        big_endian.flags.writeable = False
+        assert from_arrays(big_endian, [0]).inputs.item() == 0.5
+
+    @pytest.mark.parametrize(
+        ("inputs", "labels", "reason"),
+        [
+            (np.zeros((2, 8)), [0, 1], r"shape \(2, 8\)"),
+            (np.zeros((0, 1, 8, 8)), [], r"n ≥ 1"),
+            (np.zeros((2, 8, 8, 3)), [0, 1], "channels second"),
+            (np.zeros((2, 1, 8, 8), dtype=np.int64), [0, 1], "dtype torch.int64"),
+            (np.full((2, 1, 8, 8), 255.0), [0, 1], "values from 255.0 to 255.0"),
+            (np.full((2, 1, 8, 8), np.nan), [0, 1], "values from nan to nan"),
+            (np.zeros((2, 1, 8, 8)), [0], r"as many entries as `inputs` \(2\), but got 1"),
+            (np.zeros((2, 1, 8, 8)), [0, -1], "-1 at index 1"),
+            (np.zeros((2, 1, 8, 8)), [0, 1.5], "1.5 at index 1"),
+            (np.zeros((2, 1, 8, 8)), [True, False], "booleans"),
+        ],
+    )
+    def test_what_is_not_labelled_images_is_refused(self, inputs: np.ndarray, labels: list, reason: str) -> None:
+        with pytest.raises(InputError, match=reason):
+            from_arrays(inputs, labels)
+
+    def test_labels_beyond_the_classes_are_refused(self) -> None:
+        with pytest.raises(InputError, match="from 0 to 1, but got 2 at index 1"):
+            from_arrays(np.zeros((2, 1, 8, 8)), [0, 2], classes=["no", "yes"])
+
+    def test_npz_round_trip(self, tmp_path: Path) -> None:
+        images, labels = random_images(5, 3, 6), labels_of(5, 3)
+        file = tmp_path / "mine.npz"
+        np.savez(
+            file, inputs=images, labels=labels, classes=["a", "b", "c"], test_inputs=images[:2], test_labels=labels[:2]
+        )
+        data = load_dataset(file)
+        check(data, images, labels)
+        assert data.classes == ("a", "b", "c")
+        check(load_dataset(str(file), split="test"), images[:2], labels[:2])
+        assert "train_inputs and train_labels" in refusal(file, split="train")
+
+    def test_npz_that_is_none_is_refused(self, tmp_path: Path) -> None:
+        (tmp_path / "noise.npz").write_bytes(b"PK\x03\x04 but no archive")
+        (tmp_path / "text.npz").write_text("inputs")
+        np.savez(tmp_path / "objects.npz", inputs=np.array([{}], dtype=object), labels=[0])
+        for name in ("noise.npz", "text.npz", "objects.npz"):
+            assert "plain arrays" in refusal(tmp_path / name)
+        assert "exists" in refusal(tmp_path / "absent.npz")
+
+
+class TestIdx:
+    images, labels = random_images(6, 1, 28), labels_of(6)
+
+    @pytest.mark.parametrize("zipped", [True, False])
+    @pytest.mark.parametrize(
+        ("name", "folder"),
+        [("mnist", "mnist"), ("fashion-mnist", "FashionMNIST/raw"), ("FashionMNIST", "fashion-mnist"), ("kmnist", ".")],
+    )
+    def test_round_trip(self, tmp_path: Path, name: str, folder: str, zipped: bool) -> None:
+        write_mnist(tmp_path / folder, self.images, self.labels, zipped=zipped)
+        data = load_dataset(name, split="test", root=tmp_path)
+        check(data, self.images, self.labels)
+        assert len(data.classes) == 10
+        assert data.source == str(tmp_path / folder)
+
+    def test_train_and_test_are_different_files_and_test_is_the_default(self, tmp_path: Path) -> None:
+        write_mnist(tmp_path / "mnist", self.images, self.labels)
+        write_mnist(tmp_path / "mnist", self.images[:3], self.labels[:3], prefix="train")
+        assert len(load_dataset("mnist", split="train", root=tmp_path)) == 3
+        assert len(load_dataset("mnist", root=tmp_path)) == 6
+        assert load_dataset("mnist", root=tmp_path, every=2, limit=2).index.tolist() == [0, 2]
+
+    def test_a_gz_name_on_an_unpacked_file_is_no_obstacle(self, tmp_path: Path) -> None:
+        write_mnist(tmp_path, self.images, self.labels)
+        (tmp_path / "t10k-images-idx3-ubyte.gz").write_bytes(idx_bytes(self.images[:, 0]))
+        check(load_dataset("mnist", root=tmp_path), self.images, self.labels)
+
+    @pytest.mark.parametrize(
+        ("images", "reason"),
+        [
+            (b"", "start with the IDX magic 00 00 08 03, but got nothing"),
+            (b"\x00\x00\x08\x01\x00\x00\x00\x00", "00 00 08 01"),
+            (b"\x00\x00\x08\x03\x00\x00", "hold 0 bytes"),
+            (idx_bytes(images[:, 0])[:-1], "hold 4704 bytes for shape (6, 28, 28), but got 4703"),
+            (idx_bytes(images[:, 0]) + b"\x00", "but got 4705"),
+            (idx_bytes(images[:5, 0]), "hold 5 labels, one per image, but got 6"),
+            (b"\x1f\x8b and no gzip", "whole gzip file"),
+        ],
+    )
+    def test_damaged_files_are_refused(self, tmp_path: Path, images: bytes, reason: str) -> None:
+        write_mnist(tmp_path, self.images, self.labels)
+        (tmp_path / "t10k-images-idx3-ubyte.gz").write_bytes(images)
+        message = refusal("mnist", root=tmp_path)
+        assert reason in message
+        assert str(tmp_path) in message
+
+    def test_truncated_gzip_is_refused(self, tmp_path: Path) -> None:
+        write_mnist(tmp_path, self.images, self.labels)
+        file = tmp_path / "t10k-images-idx3-ubyte.gz"
+        file.write_bytes(file.read_bytes()[:-20])
+        assert "whole gzip file" in refusal("mnist", root=tmp_path)
+
+    def test_labels_out_of_range_name_their_file(self, tmp_path: Path) -> None:
+        write_mnist(tmp_path, self.images, self.labels + 5)
+        message = refusal("mnist", root=tmp_path)
+        assert "from 0 to 9, but got 12 at index 1" in message
+        assert "t10k-labels-idx1-ubyte.gz" in message
+
+
+class TestCifar:
+    images, labels = random_images(4, 3, 32), labels_of(4)
+
+    def test_binary_round_trip(self, tmp_path: Path) -> None:
+        folder = tmp_path / "cifar-10-batches-bin"
+        folder.mkdir()
+        (folder / "test_batch.bin").write_bytes(cifar_binary(self.images, self.labels))
+        for part in range(5):
+            images = random_images(2, 3, 32, seed=part)
+            (folder / f"data_batch_{part + 1}.bin").write_bytes(cifar_binary(images, self.labels[:2]))
+        check(load_dataset("cifar10", root=tmp_path), self.images, self.labels)
+        train = load_dataset("CIFAR-10", split="train", root=folder)
+        assert len(train) == 10
+        assert torch.equal(train.pixels[8:], torch.from_numpy(random_images(2, 3, 32, seed=4)))
+
+    def test_binary_cifar100_takes_the_fine_label(self, tmp_path: Path) -> None:
+        fine = labels_of(4, 100) + 60
+        (tmp_path / "test.bin").write_bytes(cifar_binary(self.images, self.labels, fine))
+        data = load_dataset("cifar100", root=tmp_path)
+        check(data, self.images, fine)
+        assert len(set(data.classes)) == 100
+        assert data.classes == tuple(sorted(CIFAR100))
+
+    def test_binary_of_the_wrong_size_is_refused(self, tmp_path: Path) -> None:
+        for content in (b"", cifar_binary(self.images, self.labels)[:-1]):
+            (tmp_path / "test_batch.bin").write_bytes(content)
+            assert "whole records of 3073 bytes" in refusal("cifar10", root=tmp_path)
+
+    @pytest.mark.parametrize("protocol", [None, 2, 4])
+    def test_python_batches_round_trip(self, tmp_path: Path, protocol: int | None) -> None:
+        folder = tmp_path / "cifar-10-batches-py"
+        folder.mkdir()
+        batch = {b"data": self.images.reshape(4, -1), b"labels": self.labels.tolist(), b"batch_label": b"testing"}
+        content = pickle.dumps(batch, protocol) if protocol else python2_batch(self.images, self.labels)
+        (folder / "test_batch").write_bytes(content)
+        check(load_dataset("cifar10", root=tmp_path), self.images, self.labels)
+
+    def test_python_cifar100_takes_the_fine_label(self, tmp_path: Path) -> None:
+        fine = labels_of(4, 100) + 60
+        (tmp_path / "test").write_bytes(python2_batch(self.images, fine, key="fine_labels"))
+        check(load_dataset("cifar100", root=tmp_path), self.images, fine)
+
+    @pytest.mark.parametrize("protocol", [0, 2, 5])
+    def test_a_pickle_that_runs_code_is_refused_unrun(self, tmp_path: Path, protocol: int) -> None:
+        class Evil:
+            def __reduce__(self) -> tuple[object, tuple[str]]:
+                return os.mkdir, (str(tmp_path / "owned"),)
+
+        (tmp_path / "test_batch").write_bytes(pickle.dumps({b"data": Evil()}, protocol))
+        assert "posix.mkdir, refused because it could run code" in refusal("cifar10", root=tmp_path)
+        assert not (tmp_path / "owned").exists()
+
+    @pytest.mark.parametrize(
+        ("batch", "reason"),
+        [
+            ([1, 2], "entry 'data', but got list"),
+            ({b"data": images.reshape(4, -1)}, "entry 'labels'"),
+            ({b"data": images, b"labels": [0] * 4}, "uint8 of shape (n, 3072), but got uint8 (4, 3, 32, 32)"),
+            ({b"data": images.reshape(4, -1), b"labels": [0] * 3}, "hold 4 labels, one per image, but got 3"),
+            ({b"data": images.reshape(4, -1), b"labels": [0.5] * 4}, "list of integers"),
+            ({b"data": np.array([None]), b"labels": [0]}, "dtype 'O8'"),
+            ({b"data": np.float64(1), b"labels": [0]}, "multiarray.scalar"),
+        ],
+    )
+    def test_other_pickles_are_refused(self, tmp_path: Path, batch: object, reason: str) -> None:
+        (tmp_path / "test_batch").write_bytes(pickle.dumps(batch, 2))
+        assert reason in refusal("cifar10", root=tmp_path)
+
+    def test_damaged_pickles_are_refused(self, tmp_path: Path) -> None:
+        whole = python2_batch(self.images, self.labels)
+        for content in (b"", b"text", whole[:100], whole[:-30]):
+            (tmp_path / "test_batch").write_bytes(content)
+            assert "pickle of plain data" in refusal("cifar10", root=tmp_path)
+
+
+class TestSvhn:
+    images, labels = random_images(12, 3, 32), np.arange(12, dtype=np.uint8) % 10
+
+    def write(self, file: Path, **variables: np.ndarray) -> None:
+        from scipy.io import savemat
+
+        matlab = np.where(self.labels == 0, 10, self.labels)[:, None]
+        savemat(file, {"X": self.images.transpose(2, 3, 1, 0), "y": matlab} | variables, do_compression=True)
+
+    def test_round_trip_with_ten_for_zero(self, tmp_path: Path) -> None:
+        self.write(tmp_path / "test_32x32.mat")
+        check(load_dataset("svhn", root=tmp_path), self.images, self.labels)
+        (tmp_path / "test_32x32.mat").rename(tmp_path / "extra_32x32.mat")
+        assert len(load_dataset("svhn", split="extra", root=tmp_path)) == 12
+
+    def test_a_single_image(self, tmp_path: Path) -> None:
+        self.write(tmp_path / "test_32x32.mat", X=self.images[0].transpose(1, 2, 0), y=np.array([[10]]))
+        check(load_dataset("svhn", root=tmp_path), self.images[:1], np.array([0]))
+
+    def test_wrong_files_are_refused(self, tmp_path: Path) -> None:
+        file = tmp_path / "test_32x32.mat"
+        file.write_bytes(b"not MATLAB" * 30)
+        assert "MATLAB file" in refusal("svhn", root=tmp_path)
+        self.write(file, y=np.array([[11]] * 12))
+        assert "labels from 1 to 10, but got 11" in refusal("svhn", root=tmp_path)
+        self.write(file, y=np.array([[1]]))
+        assert "hold 12 labels" in refusal("svhn", root=tmp_path)
+        self.write(file, X=np.zeros((2, 2)))
+        assert "X as uint8" in refusal("svhn", root=tmp_path)
+
+
+def test_digits_come_with_scikit_learn() -> None:
+    whole, train, test = (load_dataset("digits", split=split) for split in ("all", "train", "test"))
+    assert whole.shape == (1, 8, 8)
+    assert (whole.inputs.min(), whole.inputs.max()) == (0, 1)
+    assert whole.inputs.dtype == torch.float32
+    assert sorted(train.index.tolist() + test.index.tolist()) == whole.index.tolist()
+    assert len(test) == len(load_dataset("digits")) == 359
+    assert torch.equal(test.inputs, whole.inputs[4::5])
+
+
+class TestDoor:
+    def test_where_data_is_looked_for(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        images, labels = random_images(3, 1, 28), labels_of(3)
+        write_mnist(tmp_path / "cache/certcal/data/mnist", images, labels)
+        assert len(load_dataset("mnist", root=tmp_path / "elsewhere")) == 3
+        write_mnist(tmp_path / "shared/mnist", images[:2], labels[:2])
+        monkeypatch.setenv("CERTCAL_DATA", str(tmp_path / "shared"))
+        assert len(load_dataset("mnist")) == 2
+        write_mnist(tmp_path / "mine/mnist", images[:1], labels[:1])
+        assert len(load_dataset("mnist", root=tmp_path / "mine")) == 1
+
+    def test_loose_files_of_one_family_member_are_not_taken_for_another(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        write_mnist(tmp_path, random_images(3, 1, 28), labels_of(3))
+        monkeypatch.setenv("CERTCAL_DATA", str(tmp_path))
+        refusal("kmnist")
+
+    def test_missing_files_say_what_goes_where(self, tmp_path: Path) -> None:
+        message = refusal("fashion-mnist", split="train", root=tmp_path)
+        assert "train-images-idx3-ubyte.gz, train-labels-idx1-ubyte.gz" in message
+        assert f"Put them into {tmp_path / 'fashion-mnist'}" in message
+        assert "download=True" in message
+        assert "dataset-fashion-mnist" in message
+        (tmp_path / "fashion-mnist").mkdir()
+        (tmp_path / "fashion-mnist/train-images-idx3-ubyte.gz").touch()
+        assert "not all of them" in refusal("fashion-mnist", split="train", root=tmp_path)
+
+    def test_bad_arguments(self, tmp_path: Path) -> None:
+        assert "did you mean 'cifar10'" in refusal("cifar-1O")
+        assert "did you mean 'fashion-mnist'" in refusal("fashionmist")
+        assert "'svhn'" in refusal("nothing of the kind")
+        assert "be the name of a data set or a path" in refusal(7)
+        assert "be one of 'train', 'test', but got 'validation'" in refusal("mnist", split="validation", root=tmp_path)
+        assert "be one of 'train', 'test', 'all'" in refusal("digits", split="")
+        for limit in (0, -1, 2.5, True):
+            assert "`limit` to be an integer ≥ 1" in refusal("digits", limit=limit)
+        assert "`every` to be an integer ≥ 1" in refusal("digits", every=0)
+        assert "folder of images only" in refusal("digits", resize=8)
+        assert "exists" in refusal(tmp_path / "absent")
+
+    def test_names(self) -> None:
+        assert dataset_names() == ("mnist", "fashion-mnist", "kmnist", "cifar10", "cifar100", "svhn", "digits")
+
+
+def test_the_room_loads_no_optional_package() -> None:
+    code = "import sys, certcal.data; print([name for name in sys.modules if name in sys.argv])"
+    optional = ["PIL", "sklearn", "torchvision", "safetensors", "matplotlib", "torchmetrics"]
+    done = subprocess.run([sys.executable, "-c", code, *optional], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_every_refusal_is_a_certcal_error() -> None:
+    with pytest.raises(CertcalError):
+        load_dataset("unknown")
+    with pytest.raises(ValueError, match="unknown"):
+        load_dataset("unknown")
