@@ -18,7 +18,7 @@ demo: .venv/ready  ## certify the calibration of a small problem and draw it
 	$(BIN)/python examples/certified_calibration.py
 
 test: .venv/ready  ## run the tests
-	$(BIN)/python -m pytest -n $(WORKERS)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS)  # one thread a worker: more would wait for each other
 
 check: .venv/ready  ## format, lint, types, layering, tests
 	$(BIN)/ruff format --check .

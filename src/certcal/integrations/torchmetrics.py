@@ -112,7 +112,9 @@ class CertifiedBrierScore(_SummedMetric):
 
     def plot(self, ax: "Axes | None" = None) -> "tuple[Figure, Axes]":
         """The reliability diagram of the confidences that attain the score."""
-        return _draw(self._total()[:3], self, ax, title="certified Brier score {:.1%}", colour=INCORRECT)
+        return _draw(
+            self._total()[:3], self, ax, title="certified Brier score {:.1%}", colour=INCORRECT, interval=False
+        )
 
 
 class CertifiedCalibrationError(_SummedMetric):
@@ -152,7 +154,7 @@ class CertifiedCalibrationError(_SummedMetric):
         tables = ReachTables(*self._total())
         signs, _ = optimise(tables, self.bins, int(self.uncertified))
         sums = np.stack(bin_sums_at(goals(self.bins, signs), tables))
-        return _draw(sums, self, ax, title="certified calibration error {:.1%}", colour=INCORRECT)
+        return _draw(sums, self, ax, title="certified calibration error {:.1%}", colour=INCORRECT, interval=False)
 
 
 def _draw(sums: FloatArray, metric: Any, ax: "Axes | None", *, title: str, **style: Any) -> "tuple[Figure, Axes]":

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 # Readable for colour-blind eyes and in grey.
-CORRECT, INCORRECT, NEUTRAL, WORST = "#1b7a8c", "#d1495b", "#8a8f98", "#d1495b"
+CORRECT, INCORRECT, NEUTRAL = "#1b7a8c", "#d1495b", "#8a8f98"
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,31 +52,43 @@ def plot_certified_boxes(boxes: CertifiedBoxes, *, ax: "Axes | None" = None) -> 
     if boxes.worst is not None:
         axes.hlines(boxes.worst, place - 0.4, place + 0.4, color="black", linewidth=1.4, label="worst case")
     axes.set(xlabel="inputs, by certified confidence", ylabel="confidence", ylim=(0, 1.01), xlim=(-1, len(place)))
-    axes.legend(loc="lower right", frameon=False)
+    _legend_below(axes)
     return axes
 
 
 def plot_reliability(
-    curve: ReliabilityCurve, *, ax: "Axes | None" = None, colour: str = CORRECT, title: str | None = None
+    curve: ReliabilityCurve,
+    *,
+    ax: "Axes | None" = None,
+    colour: str = CORRECT,
+    title: str | None = None,
+    interval: bool = True,
 ) -> "Axes":
-    """A reliability diagram: accuracy per bin with its interval, the gap to the confidence, and where inputs lie."""
+    """A reliability diagram: accuracy per bin, its gap to the mean confidence, and where the inputs lie.
+
+    Leave out the intervals of the accuracy at a worst case: an adversary's bins are no random sample.
+    """
     axes = ax or _new_axes()
     left, width = curve.edges[:-1], np.diff(curve.edges)
-    centre, filled = left + width / 2, curve.count > 0
-    share = curve.count / curve.count.sum()
+    filled, share = curve.count > 0, curve.count / curve.count.sum()
     axes.bar(left, 0.25 * share / share.max(), width, align="edge", color=NEUTRAL, alpha=0.35, label="share of inputs")
     axes.plot([0, 1], [0, 1], color=NEUTRAL, linewidth=1, linestyle="--")
     low, high = np.minimum(curve.accuracy, curve.confidence), np.maximum(curve.accuracy, curve.confidence)
     axes.bar(left[filled], (high - low)[filled], width[filled], low[filled], align="edge", color=colour, alpha=0.3,
              hatch="///", edgecolor=colour, linewidth=0, label="gap")  # fmt: skip
-    spread = np.stack([curve.accuracy - curve.lower, curve.upper - curve.accuracy])
-    axes.errorbar(centre[filled], curve.accuracy[filled], np.clip(spread[:, filled], 0, 1), color=colour, fmt="o",
-                  markersize=4, linewidth=1, label=f"accuracy, {1 - curve.alpha:.0%} interval")  # fmt: skip
+    spread = np.clip([curve.accuracy - curve.lower, curve.upper - curve.accuracy], 0, 1)[:, filled]
+    axes.errorbar((left + width / 2)[filled], curve.accuracy[filled], spread if interval else None, color=colour,
+                  fmt="o", markersize=4, linewidth=1,
+                  label=f"accuracy, {1 - curve.alpha:.0%} interval" if interval else "accuracy")  # fmt: skip
     axes.set(
         xlabel="confidence", ylabel="accuracy", xlim=(0, 1), ylim=(0, 1.01), title=title or f"ECE {curve.error:.1%}"
     )
-    axes.legend(loc="upper left", frameon=False)
+    _legend_below(axes)
     return axes
+
+
+def _legend_below(axes: "Axes") -> None:
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.13), ncols=3, frameon=False, columnspacing=1.2)
 
 
 def _new_axes() -> "Axes":

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from certcal.inputs import check_choice, check_device, check_integer, check_number, one_or_more
+from certcal.threads import threads_worth
 from certcal.types import FloatArray
 from certcal.worstcase.brier import brier_confidences
 from certcal.worstcase.feasible import best_feasible
@@ -109,10 +110,11 @@ def solve_admm(problem: WorstCaseProblem, confidence: FloatArray, settings: Admm
     program, state = initialise(problem, confidence, settings)
     advance = make_step(settings)
     recorder = Recorder(settings.snapshots) if settings.diagnostics else None
-    for _ in range(settings.steps):
-        if recorder:
-            recorder.watch(program, state)
-        state = advance(program, state)
+    with threads_worth(state.a.numel(), state.a.device):
+        for _ in range(settings.steps):
+            if recorder:
+                recorder.watch(program, state)
+            state = advance(program, state)
     stats: dict[str, Any] = {"steps": settings.steps}
     if recorder:
         recorder.watch(program, state)

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from certcal.inputs import check_choice, check_device, check_integer, check_number, one_or_more
 from certcal.metrics.dece import soft_bin_lines
+from certcal.threads import threads_worth
 from certcal.types import FloatArray
 from certcal.worstcase.brier import brier_confidences
 from certcal.worstcase.feasible import best_feasible
@@ -54,13 +55,14 @@ def solve_dece(problem: WorstCaseProblem, confidence: FloatArray, settings: Dece
     lines = [torch.as_tensor(part, **like) for part in soft_bin_lines(problem.bins.edges)]
     z = torch.as_tensor(_starting_points(problem, confidence, settings), **like)
     best, best_error = z, _hard_error(z, correct, cutoffs)
-    for temperature in np.geomspace(settings.first_temperature, settings.last_temperature, settings.steps):
-        gradient = _soft_gradient(z, correct, lines, float(temperature))
-        z = z + settings.rate * gradient.clamp(-settings.gradient_clip, settings.gradient_clip)
-        z = torch.minimum(torch.maximum(z, low), high)
-        error = _hard_error(z, correct, cutoffs)
-        better = error > best_error
-        best, best_error = torch.where(better[:, None], z, best), torch.where(better, error, best_error)
+    with threads_worth(z.numel() * len(problem.bins), z.device):
+        for temperature in np.geomspace(settings.first_temperature, settings.last_temperature, settings.steps):
+            gradient = _soft_gradient(z, correct, lines, float(temperature))
+            z = z + settings.rate * gradient.clamp(-settings.gradient_clip, settings.gradient_clip)
+            z = torch.minimum(torch.maximum(z, low), high)
+            error = _hard_error(z, correct, cutoffs)
+            better = error > best_error
+            best, best_error = torch.where(better[:, None], z, best), torch.where(better, error, best_error)
     points = best.cpu().numpy()
     return best_feasible(
         problem,
