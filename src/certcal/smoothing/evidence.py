@@ -5,9 +5,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from certcal.types import FloatArray
+from certcal.errors import InputError
+from certcal.types import BoolArray, FloatArray
 
 Counts = NDArray[np.int64]
+
+# Sums of scores are kept as whole multiples of 2^-32, so that they add up exactly in any order. Rounding a chunk's
+# sum to that grid moves the mean of 100 draws or more by less than 2^-39.
+SCORE_UNIT = 2.0**-32
+CELLS = 256
 
 
 def threshold_grid() -> FloatArray:
@@ -16,7 +22,7 @@ def threshold_grid() -> FloatArray:
     s_j = sin²(π j / 512): spacing proportional to √(s (1 − s)), the standard deviation of what is counted. Each is a
     float32, so that comparing a float32 score with it is exact.
     """
-    grid: FloatArray = np.square(np.sin(np.arange(257) * (np.pi / 512)))
+    grid: FloatArray = np.square(np.sin(np.arange(CELLS + 1) * (np.pi / (2 * CELLS))))
     return np.asarray(grid, dtype=np.float32).astype(np.float64)
 
 
@@ -24,14 +30,14 @@ def threshold_grid() -> FloatArray:
 class EvidenceHeader:
     """What the draws were drawn from. Evidence with different headers is never mixed."""
 
-    model: str  # fingerprint of the weights and code path
+    model: str  # fingerprint of the weights and classes
     sigma: float  # standard deviation of the Gaussian noise, in the units of inputs in [0, 1]
     seed: int
     classes: int
     n0: int  # selection draws per input
     chunk: int  # estimation draws per chunk, the unit of noise generation and of resumption
-    precision: str  # dtype the model ran in: the certificate is of that model
-    looks: int = 1  # how often staged sampling may look at the data; alpha is split evenly over the looks
+    precision: str  # what the model ran in, such as "float32 on cpu": the certificate is of that model
+    looks: int = 1  # how often sampling may look at the data before it stops; alpha is split evenly over the looks
     schema: int = 1
 
 
@@ -43,7 +49,7 @@ class Evidence:
     """
 
     header: EvidenceHeader
-    index: Counts  # (n,) position of the input in the data set
+    index: Counts  # (n,) position of the input in its data set
     label: Counts  # (n,) true class
     selected: Counts  # (n,) class A chosen by the selection draws
     draws: Counts  # (n,) estimation draws; inputs may differ after staged sampling
@@ -66,6 +72,27 @@ class Evidence:
         return self.score_sum / self.draws
 
     @property
-    def correct(self) -> NDArray[np.bool_]:
+    def correct(self) -> BoolArray:
         """Whether the selected class is the label, shape (n,)."""
         return np.asarray(self.selected == self.label)
+
+    def select(self, keep: BoolArray | Counts) -> "Evidence":
+        """The evidence of some of the inputs, chosen by a mask or by positions."""
+        arrays = (getattr(self, name)[keep] for name in ARRAYS)
+        return Evidence(self.header, *arrays)
+
+
+ARRAYS = ("index", "label", "selected", "draws", "votes", "score_sum", "score_square_sum", "histogram")
+
+
+def check_same_header(found: EvidenceHeader, wanted: EvidenceHeader, where: str) -> None:
+    """Refuse to mix draws of another model, noise or seed, naming what differs."""
+    for name in EvidenceHeader.__dataclass_fields__:
+        old, new = getattr(found, name), getattr(wanted, name)
+        if old != new:
+            if name == "model":
+                old, new = f"model {old[:12]}…", f"model {new[:12]}…"
+            raise InputError(
+                f"Expected the evidence in {where} to have {name} = {new}, but it has {name} = {old}. "
+                "Use another folder for this run, or the settings that folder was made with."
+            )

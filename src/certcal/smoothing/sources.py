@@ -1,0 +1,110 @@
+"""Data in the forms people have it — tensors, a Dataset, a DataLoader — as one stream of numbered inputs."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset, RandomSampler
+
+from certcal.data.images import ImageData
+from certcal.errors import InputError
+from certcal.inputs import to_numpy
+
+
+@dataclass(frozen=True, eq=False)
+class Item:
+    """One input with its number, by which its noise is drawn, and its label."""
+
+    index: int
+    input: Tensor  # float32, (c, h, w) or any shape, in [0, 1]
+    label: int
+
+
+class Source:
+    """Numbered inputs of a data set, read when needed."""
+
+    def __init__(self, data: Any) -> None:
+        self._data = data
+        if isinstance(data, ImageData):
+            self.indices = data.index.tolist()  # positions in the original data set: a subset keeps its noise
+        elif isinstance(data, tuple | list) and len(data) == 2:
+            self._data = _as_tensors(*data)
+            self.indices = list(range(len(self._data[0])))
+        elif isinstance(data, DataLoader):
+            if isinstance(data.sampler, RandomSampler):
+                raise InputError.expected("data", "be in a fixed order", "a DataLoader that shuffles")
+            self.indices = list(range(_loader_length(data)))
+        elif isinstance(data, Dataset) and hasattr(data, "__len__"):
+            self.indices = list(range(len(data)))
+        else:
+            kinds = "be (inputs, labels), a Dataset with a length or a DataLoader"
+            raise InputError.expected("data", kinds, type(data).__name__)
+        if not self.indices:
+            raise InputError.expected("data", "hold at least one input", "none")
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    def items(self, skip: set[int]) -> Iterator[Item]:
+        """The inputs in order, but for those to skip."""
+        if isinstance(self._data, DataLoader):
+            for index, (value, label) in zip(self.indices, _unbatched(self._data), strict=True):
+                if index not in skip:
+                    yield _checked(index, value, label)
+            return
+        for position, index in enumerate(self.indices):
+            if index not in skip:
+                value, label = self._at(position)
+                yield _checked(index, value, label)
+
+    def _at(self, position: int) -> tuple[Any, Any]:
+        if isinstance(self._data, tuple):
+            return self._data[0][position], self._data[1][position]
+        pair = self._data[position]
+        if not isinstance(pair, tuple | list) or len(pair) < 2:
+            raise InputError.expected("data", "give (input, label) pairs", f"a {type(pair).__name__} at {position}")
+        return pair[0], pair[1]
+
+
+def _as_tensors(inputs: Any, labels: Any) -> tuple[Tensor, Any]:
+    values = (
+        inputs if isinstance(inputs, Tensor) else torch.from_numpy(np.ascontiguousarray(to_numpy("inputs", inputs)))
+    )
+    classes = to_numpy("labels", labels)
+    if classes.ndim != 1 or len(classes) != len(values):
+        raise InputError.expected("labels", f"be one number per input ({len(values)})", f"shape {classes.shape}")
+    return values, classes
+
+
+def _loader_length(loader: "DataLoader[Any]") -> int:
+    if loader.drop_last or not hasattr(loader.dataset, "__len__"):
+        raise InputError.expected("data", "be a DataLoader over all of a Dataset with a length", "another one")
+    return len(loader.dataset)
+
+
+def _unbatched(loader: "DataLoader[Any]") -> Iterator[tuple[Any, Any]]:
+    for batch in loader:
+        inputs, labels = batch[0], batch[1]
+        if loader.batch_size is None:
+            yield inputs, labels
+        else:
+            yield from zip(inputs, labels, strict=True)
+
+
+def _checked(index: int, value: Any, label: Any) -> Item:
+    """An item, if its input lies in [0, 1] and its label is a class."""
+    tensor = torch.as_tensor(value)
+    if not tensor.is_floating_point():
+        raise InputError.expected("data", "hold floating-point inputs in [0, 1]", f"{tensor.dtype} at input {index}")
+    tensor = tensor.detach().to("cpu", torch.float32)
+    low, high = tensor.aminmax()
+    if not (low >= 0 and high <= 1):
+        got = f"values from {low.item():.4g} to {high.item():.4g} at input {index}"
+        raise InputError.expected("data", "hold inputs in [0, 1] (normalisation is the model's first layer)", got)
+    number = int(label)
+    if number != label or number < 0:
+        raise InputError.expected("data", "have labels that are class numbers ≥ 0", f"{label} at input {index}")
+    return Item(index, tensor, number)
