@@ -1,0 +1,49 @@
+"""Small real models and data for sampling tests; importable by subprocesses that get killed."""
+
+import sys
+
+import torch
+from torch import nn
+
+from certcal.smoothing import collect_evidence
+
+
+def small_model(seed=0, classes=4):
+    """A convolutional classifier with confident and unsure regions."""
+    torch.manual_seed(seed)
+    return nn.Sequential(
+        nn.Conv2d(1, 6, 3, padding=1), nn.ReLU(), nn.AvgPool2d(2), nn.Flatten(), nn.Linear(6 * 16, classes)
+    ).eval()
+
+
+def small_data(inputs=10, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    images = torch.rand(inputs, 1, 8, 8, generator=generator)
+    return images, torch.arange(inputs) % 4
+
+
+class Slow(nn.Module):
+    """Takes its time, so that there is a middle to be killed in. Its fingerprint is that of the model it slows."""
+
+    def __init__(self, model, seconds):
+        super().__init__()
+        self.model, self.seconds = model, seconds
+
+    def forward(self, x):
+        import time
+
+        time.sleep(self.seconds)
+        return self.model(x)
+
+
+def main(folder, seconds):
+    """Sample into a folder, flushing at every chunk, until done or killed."""
+    from certcal.smoothing import collect
+
+    collect.FLUSH_SECONDS = 0.0
+    collect_evidence(Slow(small_model(), float(seconds)), small_data(), sigma=0.3, n=500, n0=20, chunk=50, store=folder)
+    print("finished", flush=True)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,148 @@
+"""Evidence on disk: exact round trips, and clear errors for everything that is not whole or not ours."""
+
+import json
+import resource
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from certcal import CertcalError, InputError
+from certcal.smoothing import load_evidence, merge_shards, save_evidence
+from certcal.smoothing.store import EvidenceStore, read_header
+from smoothing_models import small_data, small_model
+from test_collect import assert_same, collect
+
+
+@pytest.fixture(scope="module")
+def evidence():
+    return collect()
+
+
+@pytest.fixture
+def folder(tmp_path):
+    collect(n=250, store=tmp_path)
+    collect(n=500, store=tmp_path)
+    return tmp_path
+
+
+def test_one_file_round_trip_is_exact(evidence, tmp_path):
+    save_evidence(evidence, tmp_path / "evidence.parquet")
+    assert_same(load_evidence(tmp_path / "evidence.parquet"), evidence)
+
+
+def test_shards_from_several_folders_merge(evidence, tmp_path):
+    from certcal.data import from_arrays
+
+    data = from_arrays(*small_data())
+    for part in range(2):
+        collect(data=data.select(np.arange(part, 10, 2)), store=tmp_path / str(part))
+    assert_same(merge_shards(sorted(tmp_path.glob("*/shard-*"))), evidence)
+
+
+def test_shards_say_what_wrote_them(folder):
+    metadata = pq.read_schema(next(folder.glob("shard-*"))).metadata
+    assert set(json.loads(metadata[b"certcal.provenance"])) == {"written", "python", "certcal", "torch", "numpy"}
+    assert not list(folder.glob(".*tmp"))
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [({"sigma": 0.31}, "sigma"), ({"seed": 5}, "seed"), ({"n0": 21}, "n0"), ({"precision": "bfloat16"}, "precision")],
+)
+def test_other_settings_are_refused(folder, options, named):
+    before = sorted(path.read_bytes() for path in folder.iterdir())
+    with pytest.raises(InputError, match=f"to have {named} = .* Use another folder for this run"):
+        collect(store=folder, **options)
+    assert sorted(path.read_bytes() for path in folder.iterdir()) == before
+
+
+def test_another_model_is_refused(folder):
+    with pytest.raises(InputError, match=r"to have model = model [0-9a-f]{12}…, but it has model = model"):
+        collect(small_model(seed=1), store=folder)
+
+
+def test_truncated_shards_are_named_and_the_rest_survives(folder):
+    victim, *others = sorted(folder.glob("shard-*"))
+    victim.write_bytes(victim.read_bytes()[:-100])
+    for attempt in (lambda: load_evidence(folder), lambda: collect(store=folder)):
+        with pytest.raises(CertcalError, match=f"Expected .*{victim.name} to be certcal evidence, but .* Move it away"):
+            attempt()
+    victim.unlink()
+    assert merge_shards(others).draws.sum() > 0
+
+
+@pytest.mark.parametrize("content", ["foreign", "text", "empty", "newer"])
+def test_foreign_files_are_refused(folder, content):
+    path = folder / "shard-foreign.parquet"
+    if content == "foreign":
+        pq.write_table(pa.table({"x": [1, 2]}), path)
+    elif content == "newer":
+        shard = next(folder.glob("shard-*"))
+        table = pq.read_table(shard)
+        header = json.loads(table.schema.metadata[b"certcal.evidence"]) | {"schema": 2}
+        pq.write_table(table.replace_schema_metadata({b"certcal.evidence": json.dumps(header)}), path)
+    else:
+        path.write_text("not parquet" if content == "text" else "")
+    with pytest.raises(CertcalError, match=r"shard-foreign\.parquet to be certcal evidence, but"):
+        load_evidence(folder)
+
+
+def test_the_same_draws_are_never_counted_twice(folder):
+    shard = next(folder.glob("shard-*"))
+    shutil.copy(shard, folder / "shard-copy.parquet")
+    with pytest.raises(CertcalError, match="the same draws are counted twice for input"):
+        load_evidence(folder)
+
+
+def test_leftovers_of_a_killed_write_are_ignored(folder):
+    (folder / ".shard-dead.parquet.1.tmp").write_text("half")
+    assert load_evidence(folder).draws.tolist() == [500] * 10
+
+
+def test_nothing_there(tmp_path):
+    for path in (tmp_path, tmp_path / "missing"):
+        with pytest.raises(InputError, match="Expected `path` to be an evidence file or a folder of shards"):
+            load_evidence(path)
+
+
+def test_a_folder_that_cannot_be_made(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="Expected `store` to be a folder that can be written"):
+        collect(store=tmp_path / "file" / "store")
+
+
+def test_a_full_disk_is_said_and_loses_nothing(folder):
+    """The limit on file sizes stands in for a full disk: writing fails in the middle of a real shard."""
+    code = f"""
+import resource, signal, sys
+sys.path.insert(0, {str(Path(__file__).parent)!r})
+from test_collect import collect
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+import certcal
+from certcal import CertcalError
+resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))
+try:
+    collect(n=1000, store={str(folder)!r})
+except CertcalError as error:
+    print(error)
+"""
+    assert resource.RLIMIT_FSIZE is not None
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "Evidence could not be written" in run.stdout
+    assert "What was there is untouched." in run.stdout
+    assert load_evidence(folder).draws.tolist() == [500] * 10
+    assert not list(folder.glob(".*tmp"))
+
+
+def test_header_survives(folder, evidence):
+    assert read_header(next(folder.glob("shard-*"))) == evidence.header
+    EvidenceStore(folder, evidence.header)
+    with pytest.raises(InputError):
+        EvidenceStore(folder, replace(evidence.header, chunk=51))
