@@ -80,6 +80,21 @@ def as_bounds(lower: ArrayLike, upper: ArrayLike, *, allow_empty: bool = False) 
     return low, high
 
 
+def as_numbers(name: str, value: ArrayLike | float) -> FloatArray:
+    """A float64 array of any shape, from an array or a single number."""
+    array = np.asarray(value) if isinstance(value, int | float | np.generic) else value
+    return to_numpy(name, array).astype(np.float64)
+
+
+def as_counts(name: str, value: ArrayLike | int) -> FloatArray:
+    """Whole numbers ≥ 0 of any shape, as float64, in which the special functions take them."""
+    counts = as_numbers(name, value)
+    bad = ~((counts >= 0) & (counts == np.floor(counts)) & np.isfinite(counts))
+    if bad.any():
+        raise InputError.expected(name, "be whole numbers ≥ 0", counts[bad].flat[0])
+    return counts
+
+
 def as_class_probabilities(probs: ArrayLike, labels: ArrayLike) -> tuple[FloatArray, NDArray[np.intp]]:
     """Probabilities of shape (n, k) that sum to 1 and the n labels in {0, …, k − 1}."""
     table = to_numpy("probs", probs).astype(np.float64, copy=False)
