@@ -155,7 +155,7 @@ def check_level(name: str, value: object) -> float:
 def check_choice(name: str, value: object, choices: tuple[str, ...]) -> str:
     """One of a few names."""
     if not isinstance(value, str) or value not in choices:
-        raise InputError.expected(name, f"be one of {', '.join(map(repr, choices))}", repr(value))
+        raise InputError.expected(name, f"be one of {', '.join(repr(str(choice)) for choice in choices)}", repr(value))
     return str(value)
 
 

@@ -147,7 +147,8 @@ def _settle(
     unproven = np.arange(len(start))
     step = 2.0
     while len(unproven):
-        moved = start[unproven] * (1 + direction * step * error[unproven]) + direction * step * 1e-300
+        here = start[unproven]
+        moved = here + direction * step * (error[unproven] * here * (1 - here) + 1e-300)
         limit[unproven] = moved = np.clip(moved, 0.0, 1.0)
         proven = (tail(moved, unproven) <= level * (1 - error[unproven])) | (moved == end)
         unproven = unproven[~proven]
