@@ -154,6 +154,19 @@ def test_the_combined_bounds_solve_the_problem_they_state(rng):
             assert cells.at(shift)[1][0] >= found[1] - 1e-15
 
 
+def test_the_combined_bounds_at_the_input_itself_are_the_better_of_both(rng):
+    found = random_evidence(rng, inputs=50, draws=2000)
+
+    def bounds(method, alpha):
+        return confidence_bounds(found, radius=0.0, alpha=alpha, method=method, joint=False)
+
+    both, cdf, mean = bounds("cdf-cp-mean", 0.04), bounds("cdf-cp", 0.03), bounds("standard-bernstein", 0.01)
+    np.testing.assert_allclose(both.lower, np.maximum(cdf.lower, mean.lower), rtol=1e-9)
+    np.testing.assert_allclose(both.upper, np.minimum(cdf.upper, mean.upper), rtol=1e-9)
+    assert (both.lower <= np.maximum(cdf.lower, mean.lower)).all()
+    assert (both.upper >= np.minimum(cdf.upper, mean.upper)).all()
+
+
 def test_shifted_probabilities_stay_outside_many_digit_arithmetic(rng):
     with mp.workdps(DIGITS):
         for _ in range(600):

@@ -17,6 +17,7 @@ from certcal.certificates import (
     certify_radii,
     predict_classes,
 )
+from certcal.certificates.radius import _radius
 from certcal.errors import InputError
 from certcal.smoothing.evidence import threshold_grid
 from smoothing_oracles import DIGITS, ProbitModel, at_most, evidence, normal_cdf, normal_quantile
@@ -61,6 +62,16 @@ def test_radii_equal_many_digit_arithmetic_and_never_exceed_it(rng):
                     assert math.isnan(radius)
                 else:
                     assert exact - mp.mpf(1e-9) < radius < exact
+
+
+def test_radii_are_rounded_down_after_the_limits(rng):
+    with mp.workdps(DIGITS):
+        for _ in range(200):
+            failure, rival = np.sort(rng.random(2) ** rng.choice([1, 8, 40]))[::-1] / 2
+            alone, both = (float(_radius(np.array(failure), other, 0.3)) for other in (None, np.array(rival)))
+            assert alone < -mp.mpf(0.3) * normal_quantile(failure) < alone * (1 + mp.mpf(1e-12)) + mp.mpf(1e-15)
+            exact = -mp.mpf(0.3) * (normal_quantile(failure) + normal_quantile(rival)) / 2
+            assert both < exact < both * (1 + mp.mpf(1e-12)) + mp.mpf(1e-15)
 
 
 def test_radii_equal_the_quantiles_of_scipy(rng):
@@ -127,6 +138,20 @@ def test_staged_evidence_splits_alpha_over_its_looks():
     assert predict_classes(_voted([[40, 60]]), alpha=0.1).abstained.tolist() == [False]
 
 
+def test_radii_survive_stopping_at_the_worst_moment(rng):
+    """Whoever may stop at any of four looks picks the one whose radius is wrong; the split over looks pays for it."""
+    model = ProbitModel(margin=0.8, slope=2.0, sigma=0.5)
+    votes = np.cumsum([rng.binomial(n, model.vote(), 10_000) for n in (50, 150, 600, 2400)], axis=0)
+    rates = {}
+    for looks in (4, 1):
+        wrong = np.zeros(10_000, dtype=bool)
+        for draws, won in zip((50, 200, 800, 3200), votes, strict=True):
+            found = _voted(np.column_stack([draws - won, won]), sigma=0.5, looks=looks)
+            wrong |= certify_radii(found, alpha=0.2).radius > model.radius()
+        rates[looks] = wrong.mean()
+    assert rates[4] <= _allowed(0.2, 10_000) < rates[1]
+
+
 def test_radii_say_what_they_are_about():
     radii = certify_radii(_voted([[1, 99], [50, 50], [99, 1]]), alpha=0.01)
     assert radii.decision.tolist() == [Decision.CERTIFIED, Decision.ABSTAINED, Decision.ABSTAINED]
@@ -186,7 +211,10 @@ def test_the_oracle_agrees_with_itself():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: certified_radius(3, 2, sigma=1, alpha=0.1), "Expected `votes` to be at most `trials`"),
+        (
+            lambda: certified_radius(3, 2, sigma=1, alpha=0.1),
+            "Expected `votes` to be at most `trials`, but got 3 of 2.",
+        ),
         (
             lambda: certified_radius(1.5, 2, sigma=1, alpha=0.1),
             "Expected `votes` to be whole numbers ≥ 0, but got 1.5.",

@@ -95,6 +95,26 @@ def as_counts(name: str, value: ArrayLike | int) -> FloatArray:
     return counts
 
 
+def as_fractions(name: str, successes: ArrayLike | int, trials: ArrayLike | int) -> tuple[FloatArray, FloatArray]:
+    """Counts and the trials they are out of, in one shape."""
+    counts, total = broadcast(name, as_counts(name, successes), "trials", as_counts("trials", trials))
+    over = counts > total
+    if over.any():
+        got = f"{counts[over].flat[0]:g} of {total[over].flat[0]:g}"
+        raise InputError.expected(name, "be at most `trials`", got)
+    return counts, total
+
+
+def broadcast(name: str, value: FloatArray, other: str, reference: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Two arrays in their common shape, by NumPy's rules."""
+    try:
+        first, second = np.broadcast_arrays(value, reference)
+    except ValueError as error:
+        requirement = f"have a shape that fits `{other}`, {reference.shape}"
+        raise InputError.expected(name, requirement, value.shape) from error
+    return first, second
+
+
 def as_class_probabilities(probs: ArrayLike, labels: ArrayLike) -> tuple[FloatArray, NDArray[np.intp]]:
     """Probabilities of shape (n, k) that sum to 1 and the n labels in {0, …, k − 1}."""
     table = to_numpy("probs", probs).astype(np.float64, copy=False)

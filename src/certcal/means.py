@@ -8,7 +8,7 @@ import math
 import numpy as np
 
 from certcal.errors import InputError
-from certcal.inputs import as_counts, as_numbers, check_level
+from certcal.inputs import as_counts, as_numbers, broadcast, check_level
 from certcal.types import ArrayLike, FloatArray
 
 # Square roots, logarithms and the few products here carry a handful of roundings of 2^-53 each.
@@ -52,7 +52,7 @@ def empirical_bernstein(
     """
     check_level("alpha", alpha)
     s, n = _sums(total, trials)
-    q, s = np.broadcast_arrays(as_numbers("total_square", total_square), s)
+    q, s = broadcast("total_square", as_numbers("total_square", total_square), "total", s)
     slack = sum_error(n)
     if not ((q >= 0) & (q <= s * (1 + slack)) & (q * n >= s * s * (1 - 3 * slack))).all():
         raise InputError.expected("total_square", "lie in [total² / trials, total]", "a sum of squares outside it")
@@ -95,7 +95,7 @@ def _around(total: FloatArray, n: FloatArray, half_width: FloatArray) -> tuple[F
 
 
 def _sums(total: ArrayLike | float, trials: ArrayLike | int) -> tuple[FloatArray, FloatArray]:
-    s, n = np.broadcast_arrays(as_numbers("total", total), as_counts("trials", trials))
+    s, n = broadcast("total", as_numbers("total", total), "trials", as_counts("trials", trials))
     bad = ~((s >= 0) & (s <= n * (1 + sum_error(n))))
     if bad.any():
         raise InputError.expected("total", "lie in [0, trials]", f"{s[bad].flat[0]:g} of {n[bad].flat[0]:g} trials")

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy import special
 
 from certcal.errors import InputError
-from certcal.inputs import as_counts, check_level
+from certcal.inputs import as_fractions, check_level
 from certcal.types import ArrayLike, FloatArray
 
 # Relative error allowed for scipy.special.betainc and betaincc, per 2^17 trials. Compared with 40-digit arithmetic at
@@ -36,7 +36,7 @@ def clopper_pearson(
     ([0.0, 0.1871, 0.6915], [0.3085, 0.8129, 1.0])
     """
     check_level("alpha", alpha)
-    k, n = _counts(successes, trials)
+    k, n = as_fractions("successes", successes, trials)
     return _lower_limits(k, n, alpha / 2), _upper_limits(k, n, alpha / 2)
 
 
@@ -52,7 +52,7 @@ def clopper_pearson_lower(successes: ArrayLike | int, trials: ArrayLike | int, *
     [0.0, 0.976, 0.9931]
     """
     check_level("alpha", alpha)
-    return _lower_limits(*_counts(successes, trials), alpha)
+    return _lower_limits(*as_fractions("successes", successes, trials), alpha)
 
 
 def clopper_pearson_upper(successes: ArrayLike | int, trials: ArrayLike | int, *, alpha: float) -> FloatArray:
@@ -69,7 +69,7 @@ def clopper_pearson_upper(successes: ArrayLike | int, trials: ArrayLike | int, *
     [0.0069, 0.024, 1.0]
     """
     check_level("alpha", alpha)
-    return _upper_limits(*_counts(successes, trials), alpha)
+    return _upper_limits(*as_fractions("successes", successes, trials), alpha)
 
 
 def simultaneous_clopper_pearson(
@@ -154,15 +154,3 @@ def _settle(
         unproven = unproven[~proven]
         step *= 4.0
     return limit
-
-
-def _counts(successes: ArrayLike | int, trials: ArrayLike | int) -> tuple[FloatArray, FloatArray]:
-    k, n = as_counts("successes", successes), as_counts("trials", trials)
-    try:
-        k, n = np.broadcast_arrays(k, n)
-    except ValueError as error:
-        shapes = f"shapes {k.shape} and {n.shape}"
-        raise InputError.expected("trials", "have a shape that fits `successes`", shapes) from error
-    if (k > n).any():
-        raise InputError.expected("successes", "be at most `trials`", f"{k[k > n].flat[0]:g} of {n[k > n].flat[0]:g}")
-    return k, n

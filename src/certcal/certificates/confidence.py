@@ -8,7 +8,6 @@ import numpy as np
 
 from certcal.certificates import limits
 from certcal.certificates.cells import CellLimits, MeanLimits
-from certcal.certificates.checks import check_evidence
 from certcal.certificates.radius import Radii, RunnerUp, certify_radii
 from certcal.inputs import check_choice, check_level, check_number
 from certcal.smoothing.evidence import Counts, Evidence
@@ -114,7 +113,6 @@ def confidence_bounds_at(
 def _certify(
     evidence: Evidence, distances: list[float], alpha: float, method: str, joint: bool, runner_up: str
 ) -> list[ConfidenceIntervals]:
-    check_evidence(evidence)
     chosen = Method(check_choice("method", method, tuple(Method)))
     share = check_level("alpha", alpha) / (2 if joint else 1)
     radii = certify_radii(evidence, alpha=share, runner_up=runner_up)

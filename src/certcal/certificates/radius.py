@@ -10,7 +10,7 @@ from scipy import special
 from certcal.certificates.checks import check_evidence
 from certcal.certificates.shift import QUANTILE_ERROR
 from certcal.errors import InputError
-from certcal.inputs import as_counts, as_vector, check_choice, check_level, check_number
+from certcal.inputs import as_counts, as_fractions, as_vector, check_choice, check_level, check_number
 from certcal.proportions import clopper_pearson_upper
 from certcal.smoothing.evidence import Counts, Evidence
 from certcal.types import ArrayLike, BoolArray, FloatArray
@@ -137,9 +137,7 @@ def certify_radii(evidence: Evidence, *, alpha: float, runner_up: str = RunnerUp
 
 def _failure_limit(votes: ArrayLike | int, trials: ArrayLike | int, level: float) -> FloatArray:
     """The upper limit of 1 − p_A. Close to 0 it keeps digits that p_A itself, close to 1, would lose."""
-    n, own = as_counts("trials", trials), as_counts("votes", votes)
-    if np.any(own > n):
-        raise InputError.expected("votes", "be at most `trials`", "more votes than trials")
+    own, n = as_fractions("votes", votes, trials)
     return clopper_pearson_upper(n - own, n, alpha=level)
 
 
