@@ -143,7 +143,7 @@ def test_bins(function, options, message):
         ),
         (
             lambda: clopper_pearson([3], 2, alpha=0.05),
-            "Expected `successes` to be at most `trials`, but got 3 successes in 2 trials.",
+            "Expected `successes` to be at most `trials`, but got 3 of 2.",
         ),
         (
             lambda: clopper_pearson([0.5], 2, alpha=0.05),
@@ -151,7 +151,7 @@ def test_bins(function, options, message):
         ),
         (
             lambda: clopper_pearson([1, 2], [3, 4, 5], alpha=0.05),
-            "Expected `trials` to match `successes` of shape (2,), but got shape (3,).",
+            "Expected `successes` to have a shape that fits `trials`, (3,), but got (2,).",
         ),
     ],
 )

@@ -1,7 +1,15 @@
 """certcal certifies how calibrated a classifier stays when an adversary perturbs its inputs."""
 
 from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
 
+from certcal.certificates import (
+    ConfidenceIntervals,
+    average_certified_radius,
+    certified_accuracy,
+    certified_radius,
+    confidence_bounds,
+)
 from certcal.errors import CertcalError, InputError
 from certcal.metrics import (
     adaptive_calibration_error,
@@ -15,6 +23,7 @@ from certcal.metrics import (
     top_label_log_score,
 )
 from certcal.proportions import clopper_pearson
+from certcal.smoothing import Evidence
 from certcal.worstcase import (
     Kind,
     Solution,
@@ -25,26 +34,47 @@ from certcal.worstcase import (
     certified_log_score,
 )
 
+if TYPE_CHECKING:
+    from certcal.smoothing import collect_evidence, load_evidence, save_evidence
+
 __version__ = version("certcal")
 
 __all__ = [
     "CertcalError",
+    "ConfidenceIntervals",
+    "Evidence",
     "InputError",
     "Kind",
     "Solution",
     "Status",
     "adaptive_calibration_error",
     "approximate_certified_calibration_error",
+    "average_certified_radius",
     "brier_score",
+    "certified_accuracy",
     "certified_brier_score",
     "certified_calibration_error",
     "certified_log_score",
+    "certified_radius",
     "clopper_pearson",
+    "collect_evidence",
+    "confidence_bounds",
     "differentiable_calibration_error",
     "equal_count_edges",
     "expected_calibration_error",
+    "load_evidence",
     "log_score",
     "reliability_curve",
+    "save_evidence",
     "top_label_brier_score",
     "top_label_log_score",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Names that need torch or PyArrow are loaded when first used, so that `import certcal` is light."""
+    if name not in ("collect_evidence", "load_evidence", "save_evidence"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from certcal import smoothing
+
+    return getattr(smoothing, name)

@@ -85,6 +85,41 @@ def as_bounds(lower: ArrayLike, upper: ArrayLike, *, allow_empty: bool = False) 
     return low, high
 
 
+def as_numbers(name: str, value: ArrayLike | float) -> FloatArray:
+    """A float64 array of any shape, from an array or a single number."""
+    array = np.asarray(value) if isinstance(value, int | float | np.generic) else value
+    return to_numpy(name, array).astype(np.float64)
+
+
+def as_counts(name: str, value: ArrayLike | int) -> FloatArray:
+    """Whole numbers ≥ 0 of any shape, as float64, in which the special functions take them."""
+    counts = as_numbers(name, value)
+    bad = ~((counts >= 0) & (counts == np.floor(counts)) & np.isfinite(counts))
+    if bad.any():
+        raise InputError.expected(name, "be whole numbers ≥ 0", counts[bad].flat[0])
+    return counts
+
+
+def as_fractions(name: str, successes: ArrayLike | int, trials: ArrayLike | int) -> tuple[FloatArray, FloatArray]:
+    """Counts and the trials they are out of, in one shape."""
+    counts, total = broadcast(name, as_counts(name, successes), "trials", as_counts("trials", trials))
+    over = counts > total
+    if over.any():
+        got = f"{counts[over].flat[0]:g} of {total[over].flat[0]:g}"
+        raise InputError.expected(name, "be at most `trials`", got)
+    return counts, total
+
+
+def broadcast(name: str, value: FloatArray, other: str, reference: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Two arrays in their common shape, by NumPy's rules."""
+    try:
+        first, second = np.broadcast_arrays(value, reference)
+    except ValueError as error:
+        requirement = f"have a shape that fits `{other}`, {reference.shape}"
+        raise InputError.expected(name, requirement, value.shape) from error
+    return first, second
+
+
 def as_class_probabilities(probs: ArrayLike, labels: ArrayLike) -> tuple[FloatArray, NDArray[np.intp]]:
     """Probabilities of shape (n, k) that sum to 1 and the n labels in {0, …, k − 1}."""
     table = to_numpy("probs", probs).astype(np.float64, copy=False)

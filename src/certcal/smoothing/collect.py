@@ -13,7 +13,7 @@ from torch import nn
 from certcal.data.fingerprint import model_fingerprint
 from certcal.errors import InputError
 from certcal.inputs import check_choice, check_device, check_integer, check_number
-from certcal.smoothing.evidence import Evidence, EvidenceHeader
+from certcal.smoothing.evidence import MAX_CHUNK, MAX_DRAWS, Evidence, EvidenceHeader
 from certcal.smoothing.progress import Progress
 from certcal.smoothing.sampler import PRECISIONS, Sampler
 from certcal.smoothing.sources import Item, Source
@@ -60,8 +60,9 @@ def collect_evidence(
         seed: of the noise. Noise depends on (seed, input, chunk) alone.
         chunk: draws that are generated, run and stored together.
         stages: draws after which sampling may stop for an input, rising to `n`; needs `stop`.
-        stop: given the evidence of some inputs, says which of them need no more draws; see `StoppingRule` makers in
-            `certcal.certificates`. Each stage is a look at the data, and certificates divide alpha by their number.
+        stop: given the evidence of some inputs, says which of them need no more draws, such as
+            `certcal.certificates.StopWhenDecided`. Each stage is a look at the data, and certificates divide alpha by
+            their number.
         outputs: "logits", or "probabilities" if the model ends in a softmax.
         device: where to run; the model's own device by default.
         precision: "float32", or "bfloat16" / "float16" for autocast. The certificate is of the model run that way.
@@ -77,6 +78,8 @@ def collect_evidence(
     check_number("sigma", sigma, "be a number > 0", lambda value: value > 0)
     for name, value in (("n", n), ("n0", n0), ("chunk", chunk)):
         check_integer(name, value, minimum=1)
+    for name, value, most in (("n", n, MAX_DRAWS), ("chunk", chunk, MAX_CHUNK)):
+        check_number(name, value, f"be at most {most}", lambda number, most=most: number <= most)  # type: ignore[misc]
     check_integer("seed", seed, minimum=0)
     check_choice("outputs", outputs, ("logits", "probabilities"))
     check_choice("precision", precision, tuple(PRECISIONS))

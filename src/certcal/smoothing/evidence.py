@@ -10,9 +10,10 @@ from certcal.types import BoolArray, FloatArray
 
 Counts = NDArray[np.int64]
 
-# Sums of scores are kept as whole multiples of 2^-32, so that they add up exactly in any order. Rounding a chunk's
-# sum to that grid moves the mean of 100 draws or more by less than 2^-39.
-SCORE_UNIT = 2.0**-32
+# The sum of a chunk's scores is rounded to a whole multiple of 2^-40, so that sums add up exactly in any order.
+# 64-bit integers then hold the sums of 2^23 draws, float64 that of a chunk of 2^13.
+SCORE_UNIT = 2.0**-40
+MAX_DRAWS, MAX_CHUNK = 8_000_000, 8_000
 CELLS = 256
 
 
@@ -72,9 +73,18 @@ class Evidence:
         return self.score_sum / self.draws
 
     @property
+    def score_rounding(self) -> FloatArray:
+        """How far each of the two sums may be off: half a unit, and float64's own error, per chunk, shape (n,)."""
+        return self.draws / self.header.chunk * SCORE_UNIT
+
+    @property
     def correct(self) -> BoolArray:
         """Whether the selected class is the label, shape (n,)."""
         return np.asarray(self.selected == self.label)
+
+    def draws_saved(self, n: int) -> int:
+        """How many of n draws for each input staged sampling did without."""
+        return int(np.maximum(n - self.draws, 0).sum())
 
     def select(self, keep: BoolArray | Counts) -> "Evidence":
         """The evidence of some of the inputs, chosen by a mask or by positions."""

@@ -34,7 +34,7 @@ class Rows:
     first: Counts
     stop: Counts
     votes: Counts  # (rows, k)
-    score_units: Counts  # Σ of the selected class's probability in units of 2^-32
+    score_units: Counts  # Σ of the selected class's probability in units of 2^-40
     square_units: Counts  # Σ of its square, likewise
     histogram: Counts  # (rows, 256)
 
@@ -73,7 +73,10 @@ class EvidenceStore:
 
 
 def load_evidence(path: str | os.PathLike[str]) -> Evidence:
-    """The evidence in a folder of shards, or in one Parquet file."""
+    """The evidence in a folder of shards, or in one Parquet file.
+
+    Paper: —; evidence that outlives a run is ours.
+    """
     place = Path(path)
     shards = sorted(place.glob("shard-*.parquet")) if place.is_dir() else [place]
     if not place.exists() or not shards:
@@ -82,7 +85,10 @@ def load_evidence(path: str | os.PathLike[str]) -> Evidence:
 
 
 def save_evidence(evidence: Evidence, path: str | os.PathLike[str]) -> None:
-    """Write evidence to one Parquet file, whole or not at all."""
+    """Write evidence to one Parquet file, whole or not at all.
+
+    Paper: —; evidence that outlives a run is ours.
+    """
     chunks = evidence.draws // evidence.header.chunk
     rows = Rows(
         evidence.index,

@@ -1,0 +1,37 @@
+"""Certificates of one input at a time: its prediction stays (C1), its confidence stays within bounds (C2)."""
+
+from certcal.certificates.accuracy import average_certified_radius, certified_accuracy
+from certcal.certificates.confidence import ConfidenceIntervals, Method, confidence_bounds, confidence_bounds_at
+from certcal.certificates.logs import read_certification_log, write_certification_log
+from certcal.certificates.prediction import Predictions, predict_classes
+from certcal.certificates.radius import (
+    NO_CLASS,
+    Decision,
+    Radii,
+    RunnerUp,
+    certified_radius,
+    certified_radius_with_runner_up,
+    certify_radii,
+)
+from certcal.certificates.stopping import StopWhenDecided
+
+__all__ = [
+    "NO_CLASS",
+    "ConfidenceIntervals",
+    "Decision",
+    "Method",
+    "Predictions",
+    "Radii",
+    "RunnerUp",
+    "StopWhenDecided",
+    "average_certified_radius",
+    "certified_accuracy",
+    "certified_radius",
+    "certified_radius_with_runner_up",
+    "certify_radii",
+    "confidence_bounds",
+    "confidence_bounds_at",
+    "predict_classes",
+    "read_certification_log",
+    "write_certification_log",
+]

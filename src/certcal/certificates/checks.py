@@ -1,0 +1,43 @@
+"""Evidence that contradicts itself is refused before anything is certified from it."""
+
+import numpy as np
+
+from certcal.errors import InputError
+from certcal.inputs import check_integer, check_number
+from certcal.smoothing.evidence import Evidence
+from certcal.types import BoolArray
+
+
+def check_evidence(evidence: Evidence) -> Evidence:
+    """The same evidence, in which every count adds up to the draws of its input."""
+    check_number("sigma", evidence.header.sigma, "be a finite number > 0", lambda sigma: sigma > 0)
+    check_integer("looks", evidence.header.looks, minimum=1)
+    n, k, cells = len(evidence), evidence.header.classes, len(evidence.thresholds) - 1
+    shapes = {"label": (n,), "selected": (n,), "draws": (n,), "votes": (n, k), "histogram": (n, cells)}
+    for name, shape in (shapes | {"score_sum": (n,), "score_square_sum": (n,)}).items():
+        found = getattr(evidence, name).shape
+        if found != shape:
+            raise InputError.expected(f"evidence.{name}", f"have shape {shape}", found)
+    if k < 2:
+        raise InputError.expected("evidence.votes", "have at least two classes", k)
+    _require(evidence.draws >= 1, "draws", "be at least 1")
+    _require((evidence.selected >= 0) & (evidence.selected < k), "selected", f"be a class from 0 to {k - 1}")
+    for name in ("votes", "histogram"):
+        counts = getattr(evidence, name)
+        _require(counts.min(axis=1) >= 0, name, "hold counts ≥ 0")
+        _require(counts.sum(axis=1) == evidence.draws, name, "add up to `evidence.draws`")
+    _check_sums(evidence)
+    return evidence
+
+
+def _check_sums(evidence: Evidence) -> None:
+    # Both describe the same scores. A millionth per draw covers scores summed in another precision.
+    slack = 1e-6 * evidence.draws
+    least, most = evidence.histogram @ evidence.thresholds[:-1], evidence.histogram @ evidence.thresholds[1:]
+    total = evidence.score_sum
+    _require((total >= least - slack) & (total <= most + slack), "score_sum", "agree with `evidence.histogram`")
+
+
+def _require(holds: BoolArray, name: str, requirement: str) -> None:
+    if not holds.all():
+        raise InputError.expected(f"evidence.{name}", requirement, f"otherwise at row {int(np.argmin(holds))}")

@@ -1,0 +1,150 @@
+"""C2: between which values the smoothed confidence stays while the input moves by up to R."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+
+from certcal.certificates import limits
+from certcal.certificates.cells import CellLimits, MeanLimits
+from certcal.certificates.radius import Radii, RunnerUp, certify_radii
+from certcal.inputs import check_choice, check_level, check_number
+from certcal.smoothing.evidence import Counts, Evidence
+from certcal.types import BoolArray, FloatArray
+
+
+class Method(StrEnum):
+    """From which statistic of the draws the confidence bounds are made."""
+
+    STANDARD = "standard"  # mean score, Hoeffding: the paper's Standard certificate
+    STANDARD_BERNSTEIN = "standard-bernstein"  # mean and variance, empirical Bernstein
+    CDF = "cdf"  # distribution, DKW band: the paper's CDF certificate
+    CDF_CP = "cdf-cp"  # distribution, Clopper–Pearson at each threshold: narrow where the CDF is nearly 0 or 1
+    CDF_CP_MEAN = "cdf-cp-mean"  # both: the distribution held to the Bernstein limits of its mean; best at small radii
+
+
+_LIMITS: dict[Method, Callable[[Evidence, float], MeanLimits | CellLimits]] = {
+    Method.STANDARD: limits.hoeffding_limits,
+    Method.STANDARD_BERNSTEIN: limits.bernstein_limits,
+    Method.CDF: limits.dkw_limits,
+    Method.CDF_CP: limits.clopper_pearson_limits,
+    Method.CDF_CP_MEAN: limits.combined_limits,
+}
+
+
+@dataclass(frozen=True, eq=False)
+class ConfidenceIntervals:
+    """Certificates of the n inputs at one radius R: the class stays (C1), its confidence stays in [lower, upper] (C2).
+
+    "Confidence" is the smoothed probability of the predicted class A, bounded both ways, not the largest smoothed
+    probability of any class.
+    """
+
+    lower: FloatArray  # (n,) bounds of the confidence at every point within R; hold whether or not A is certified
+    upper: FloatArray  # (n,)
+    confidence: FloatArray  # (n,) its estimate at the input itself, in [lower, upper]
+    predicted: Counts  # (n,) class A, chosen by the selection draws
+    correct: BoolArray  # (n,) whether A is the label
+    certified: BoolArray  # (n,) whether certified_radius ≥ R; an abstained input is not
+    certified_radius: FloatArray  # (n,) within which A stays the prediction; NaN where that certificate abstains
+    radius: float  # R
+    alpha: float  # error probability per input: of both certificates together if joint, of each if not
+    method: Method
+    joint: bool
+
+    def __len__(self) -> int:
+        return len(self.lower)
+
+
+def confidence_bounds(
+    evidence: Evidence,
+    *,
+    radius: float,
+    alpha: float,
+    method: str = Method.CDF_CP,
+    joint: bool = True,
+    runner_up: str = RunnerUp.COMPLEMENT,
+) -> ConfidenceIntervals:
+    """Certified intervals for the confidence of every input when it moves by up to `radius` in ℓ2.
+
+    For each input, with probability at least 1 - alpha over the estimation draws, both hold: the smoothed probability
+    of the predicted class lies in [lower, upper] at every point within `radius`, and if `certified`, the predicted
+    class is the smoothed prediction at all those points. At radius 0 the interval is a plain confidence interval for
+    the smoothed confidence at the input itself. The claim is made of each input, not of all of them together.
+
+    Paper: App. A.1, C1 and C2.   Errs: outward, and towards not certified.
+
+    Args:
+        evidence: stored draws of a smoothed model.
+        radius: R, in the units of inputs in [0, 1].
+        alpha: error probability, in (0, 1). Staged evidence spends it evenly over its looks.
+        method: "standard" (Hoeffding), "standard-bernstein", "cdf" (DKW), "cdf-cp" (Clopper–Pearson) or "cdf-cp-mean";
+            see `Method`.
+        joint: one alpha for both certificates, half for each. False is the paper's reading: alpha for each, so that
+            both hold with probability at least 1 - 2 alpha only.
+        runner_up: how C1 bounds the second class, "complement" or "bounded"; see `RunnerUp`.
+
+    Raises: InputError if an option is out of range or the evidence contradicts itself.
+    """
+    distance = _check_radius("radius", radius)
+    return _certify(evidence, [distance], alpha, method, joint, runner_up)[0]
+
+
+def confidence_bounds_at(
+    evidence: Evidence,
+    *,
+    radii: Iterable[float],
+    alpha: float,
+    method: str = Method.CDF_CP,
+    joint: bool = True,
+    runner_up: str = RunnerUp.COMPLEMENT,
+) -> list[ConfidenceIntervals]:
+    """The `confidence_bounds` at each of several radii, for little more than the price of one.
+
+    All radii rest on the same event: for each input, with probability at least 1 - alpha, all its intervals hold.
+
+    Paper: App. A.1, C1 and C2.   Errs: outward, and towards not certified.
+    """
+    distances = [_check_radius("radii", radius) for radius in radii]
+    return _certify(evidence, distances, alpha, method, joint, runner_up)
+
+
+def _certify(
+    evidence: Evidence, distances: list[float], alpha: float, method: str, joint: bool, runner_up: str
+) -> list[ConfidenceIntervals]:
+    chosen = Method(check_choice("method", method, tuple(Method)))
+    share = check_level("alpha", alpha) / (2 if joint else 1)
+    radii = certify_radii(evidence, alpha=share, runner_up=runner_up)
+    found = _LIMITS[chosen](evidence, share / evidence.header.looks)
+    return [_intervals(evidence, found, radii, distance, alpha, chosen, joint) for distance in distances]
+
+
+def _intervals(
+    evidence: Evidence,
+    found: MeanLimits | CellLimits,
+    radii: Radii,
+    distance: float,
+    alpha: float,
+    method: Method,
+    joint: bool,
+) -> ConfidenceIntervals:
+    lower, upper = found.at(distance / evidence.header.sigma)
+    return ConfidenceIntervals(
+        lower=lower,
+        upper=upper,
+        # Rounding in the sum may leave the estimate of a saturated input just above 1.
+        confidence=np.clip(evidence.confidence, lower, upper),
+        predicted=evidence.selected,
+        correct=evidence.correct,
+        certified=radii.radius >= distance,
+        certified_radius=radii.radius,
+        radius=distance,
+        alpha=alpha,
+        method=method,
+        joint=joint,
+    )
+
+
+def _check_radius(name: str, radius: float) -> float:
+    return check_number(name, radius, "be finite and ≥ 0", lambda number: number >= 0)

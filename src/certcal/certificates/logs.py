@@ -1,0 +1,124 @@
+"""Certification logs in the field's common format: tab-separated idx, label, predict, radius, correct, time.
+
+Such a log writes an abstention as predict −1 with radius 0. In memory it is a `Radii` whose radius is NaN there.
+"""
+
+import math
+from collections.abc import Sequence
+from datetime import timedelta
+from decimal import ROUND_FLOOR, Decimal
+from pathlib import Path
+
+import numpy as np
+
+from certcal.certificates.radius import NO_CLASS, Radii
+from certcal.errors import InputError
+
+COLUMNS = ("idx", "label", "predict", "radius", "correct", "time")
+_ABSTAINED = "-1"
+_LAST_DIGIT = Decimal("0.000001")
+
+
+def write_certification_log(path: str | Path, radii: Radii, *, seconds: Sequence[float] | None = None) -> None:
+    """Nothing; writes one line per input, each radius rounded down to six decimals.
+
+    Rounding goes through exact decimals, so that no written radius exceeds the certified one.
+
+    Args:
+        path: file to write; an existing one is replaced.
+        radii: what to write.
+        seconds: time spent per input, for the last column; zeros if not given.
+
+    Paper: —; the format of Cohen et al. (2019).   Errs: low (radii are rounded down).
+    Raises: InputError if `seconds` does not have one entry per input.
+    """
+    times = [0.0] * len(radii) if seconds is None else list(seconds)
+    if len(times) != len(radii):
+        raise InputError.expected("seconds", f"have as many entries as `radii` ({len(radii)})", len(times))
+    lines = ["\t".join(COLUMNS)]
+    columns = (radii.index, radii.label, radii.predicted, radii.radius, radii.correct)
+    rows = zip(*(column.tolist() for column in columns), times, strict=True)
+    for index, label, predicted, radius, correct, time in rows:
+        abstained = math.isnan(radius)
+        predict, right = (_ABSTAINED, 0) if abstained else (predicted, int(correct))
+        shown = format_radius(0.0 if abstained else radius)
+        lines.append(f"{index}\t{label}\t{predict}\t{shown}\t{right}\t{timedelta(seconds=time)}")
+    Path(path).write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def format_radius(radius: float) -> str:
+    """A radius with six decimals, never rounded up.
+
+    >>> format_radius(0.1239999), format_radius(2.0), format_radius(0.3)
+    ('0.123999', '2.000000', '0.299999')
+    """
+    # A float is a binary fraction: 0.3 lies just below three tenths, so six decimals below it are 0.299999.
+    return str(Decimal(radius).quantize(_LAST_DIGIT, rounding=ROUND_FLOOR))
+
+
+def read_certification_log(path: str | Path) -> Radii:
+    """The radii that a certification log holds, NaN and `NO_CLASS` where it abstained.
+
+    Columns are found by name, so their order is free and further ones are ignored; `time` may be absent. The radii are
+    what the file says: many writers round to nearest, which can exceed what was proven by half a digit.
+
+    Paper: —; the format of Cohen et al. (2019).
+    Raises: InputError naming file and line if the log is malformed; OSError if it cannot be read.
+    """
+    file = Path(path)
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines()
+    except UnicodeDecodeError as error:
+        raise InputError.expected(str(file), "be a UTF-8 text file", "other bytes") from error
+    header = lines[0].split("\t") if lines else []
+    missing = [name for name in COLUMNS[:5] if name not in header]
+    if missing:
+        raise InputError.expected(f"{file}, line 1", f"name the columns {', '.join(COLUMNS)}", f"no {missing[0]!r}")
+    rows = [_Row(file, number, header, line) for number, line in enumerate(lines[1:], start=2) if line.strip()]
+    if not rows:
+        raise InputError.expected(str(file), "hold at least one input", "none")
+    # Through float64, which holds every index below 2^53 exactly.
+    index, label, predicted, radius = np.array([row.values() for row in rows], dtype=np.float64).T
+    return Radii(index.astype(np.int64), label.astype(np.int64), predicted.astype(np.int64), radius.copy(), alpha=None)
+
+
+class _Row:
+    """One line of a log, which knows where it stands so that its errors can say so."""
+
+    def __init__(self, file: Path, number: int, header: list[str], line: str) -> None:
+        self._place = f"{file}, line {number}"
+        fields = line.split("\t")
+        if len(fields) != len(header):
+            raise InputError.expected(self._place, f"have {len(header)} tab-separated fields", len(fields))
+        self._fields = dict(zip(header, fields, strict=True))
+
+    def values(self) -> tuple[int, int, int, float]:
+        """Index, label, predicted class or `NO_CLASS`, and radius or NaN."""
+        index, label = self._integer("idx", 0), self._integer("label", 0)
+        abstained = self._fields["predict"].strip() == _ABSTAINED
+        predicted = NO_CLASS if abstained else self._integer("predict", 0)
+        radius = self._radius()
+        if self._integer("correct", 0) != (predicted == label):
+            raise self._error("correct", "be 1 if `predict` equals `label`, else 0")
+        return index, label, predicted, math.nan if abstained else radius
+
+    def _integer(self, name: str, minimum: int) -> int:
+        try:
+            value = int(self._fields[name])
+        except ValueError:
+            value = minimum - 1
+        if value < minimum:
+            raise self._error(name, f"be an integer ≥ {minimum}")
+        return value
+
+    def _radius(self) -> float:
+        try:
+            value = float(self._fields["radius"])
+        except ValueError:
+            value = math.nan
+        if not (math.isfinite(value) and value >= 0):
+            raise self._error("radius", "be a finite number ≥ 0")
+        return value
+
+    def _error(self, name: str, requirement: str) -> InputError:
+        return InputError.expected(f"{self._place}, {name}", requirement, repr(self._fields[name]))

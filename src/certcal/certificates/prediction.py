@@ -1,0 +1,50 @@
+"""Which class the smoothed classifier predicts at the input itself. Paper: App. A.1."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special
+
+from certcal.certificates.checks import check_evidence
+from certcal.certificates.radius import Decision
+from certcal.inputs import check_level
+from certcal.proportions import tail_error
+from certcal.smoothing.evidence import Counts, Evidence
+from certcal.types import BoolArray, FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class Predictions:
+    """The classes that the smoothed classifier is shown to predict at the n inputs themselves."""
+
+    predicted: Counts  # (n,) class with the most votes, which means nothing where abstained
+    p_value: FloatArray  # (n,) two-sided, of the votes of the two leading classes against a tie
+    abstained: BoolArray  # (n,) where p_value > alpha
+    alpha: float
+
+    @property
+    def decision(self) -> NDArray[np.str_]:
+        """`Decision.PREDICTED` or `Decision.ABSTAINED` per input, shape (n,)."""
+        return np.where(self.abstained, Decision.ABSTAINED, Decision.PREDICTED)
+
+
+def predict_classes(evidence: Evidence, *, alpha: float) -> Predictions:
+    """The smoothed prediction at each input, or an abstention: Cohen's PREDICT on stored votes.
+
+    A two-sided binomial test of the two leading classes against a tie. Per input, with probability at least 1 - alpha:
+    it abstains, or `predicted` is the class that the smoothed classifier predicts.
+
+    Paper: App. A.1; Cohen et al. (2019), PREDICT; Hung and Fithian (2019) for choosing the two classes
+    by the same votes.   Errs: towards abstention.
+    """
+    check_evidence(evidence)
+    level = check_level("alpha", alpha) / evidence.header.looks
+    votes = evidence.votes
+    predicted = votes.argmax(axis=1).astype(np.int64)
+    pair = np.partition(votes, -2, axis=1)[:, -2:].astype(np.float64)
+    second, first = pair[:, 0], pair[:, 1]
+    # P(X ≥ first) for X ~ Binomial(first + second, 1/2) is an incomplete beta function; at 1/2 both tails are alike.
+    tail = special.betainc(np.maximum(first, 1.0), second + 1.0, 0.5) * (1 + tail_error(first + second))
+    p_value = np.where(first > second, np.minimum(2 * tail, 1.0), 1.0)
+    return Predictions(predicted, p_value, p_value > level, alpha)

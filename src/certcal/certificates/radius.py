@@ -1,0 +1,154 @@
+"""C1: how far an input may move before the smoothed prediction could change. Paper: App. A.1."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special
+
+from certcal.certificates.checks import check_evidence
+from certcal.certificates.shift import QUANTILE_ERROR
+from certcal.errors import InputError
+from certcal.inputs import as_counts, as_fractions, as_vector, check_choice, check_level, check_number
+from certcal.proportions import clopper_pearson_upper
+from certcal.smoothing.evidence import Counts, Evidence
+from certcal.types import ArrayLike, BoolArray, FloatArray
+
+# Stands where a certification log abstained and so did not say which class it was about. Equal to no label.
+NO_CLASS = -1
+
+
+class Decision(StrEnum):
+    """What became of an input."""
+
+    CERTIFIED = "certified"  # the class is proven to stay, within a radius
+    PREDICTED = "predicted"  # the class is proven to lead, at the input itself
+    ABSTAINED = "abstained"  # the draws do not decide
+
+
+class RunnerUp(StrEnum):
+    """How the probability p_B of the second class is bounded."""
+
+    COMPLEMENT = "complement"  # p_B ≤ 1 − p_A, all of alpha for p_A
+    BOUNDED = "bounded"  # p_B from its own votes, half of alpha for p_A and half for the other classes together
+
+
+@dataclass(frozen=True, eq=False)
+class Radii:
+    """Certified radii of the n inputs; NaN where the certificate abstains.
+
+    NaN compares False with everything, so an abstained input never counts as certified at any R, not even at 0.
+    """
+
+    index: Counts  # (n,) position of the input in the data set
+    label: Counts  # (n,) true class
+    predicted: Counts  # (n,) class A chosen by the selection draws; `NO_CLASS` where a log did not keep it
+    radius: FloatArray  # (n,) in the units of inputs in [0, 1]
+    alpha: float | None  # error probability per input; None if whoever gave the radii did not say
+
+    def __len__(self) -> int:
+        return len(self.radius)
+
+    @property
+    def abstained(self) -> BoolArray:
+        """Where the draws do not decide, shape (n,)."""
+        return np.isnan(self.radius)
+
+    @property
+    def correct(self) -> BoolArray:
+        """Where the class is the label, shape (n,)."""
+        return np.asarray(self.predicted == self.label)
+
+    @property
+    def decision(self) -> NDArray[np.str_]:
+        """`Decision.CERTIFIED` or `Decision.ABSTAINED` per input, shape (n,)."""
+        return np.where(self.abstained, Decision.ABSTAINED, Decision.CERTIFIED)
+
+
+def certified_radius(votes: ArrayLike | int, trials: ArrayLike | int, *, sigma: float, alpha: float) -> FloatArray:
+    """Certified ℓ2 radii σ Φ⁻¹(p_A) from the selected class's votes; NaN where p_A ≤ 1/2, that is, abstains.
+
+    p_A is the one-sided Clopper–Pearson lower limit and p_B = 1 − p_A. For each input, with probability at least
+    1 - alpha over the draws, the smoothed classifier predicts the selected class at every point no further away than
+    the radius, or the radius is NaN. The votes must not be those by which the class was selected.
+
+    Paper: App. A.1, Eq. (R_n); Cohen et al. (2019), Theorem 1 and CERTIFY.
+    Errs: low, strictly: the theorem's open ball of the true radius contains the closed ball of this one.
+    Raises: InputError if votes exceed trials, sigma is not above 0 or alpha is outside (0, 1).
+
+    >>> certified_radius([990, 1000, 500], 1000, sigma=0.5, alpha=0.001).round(4).tolist()
+    [0.989, 1.2316, nan]
+    """
+    scale, level = _check_sigma(sigma), check_level("alpha", alpha)
+    return _radius(_failure_limit(votes, trials, level), None, scale)
+
+
+def certified_radius_with_runner_up(votes: ArrayLike, selected: ArrayLike, *, sigma: float, alpha: float) -> FloatArray:
+    """Certified ℓ2 radii σ/2 (Φ⁻¹(p_A) − Φ⁻¹(p_B)) from the votes of all classes, shape (n, k); NaN where it abstains.
+
+    p_A is the selected class's lower limit at alpha / 2. Which class comes second is seen in the same draws, so p_B is
+    the largest of the k − 1 upper limits at alpha / (2 (k − 1)) each, or 1 − p_A if that is less. The claim is that of
+    `certified_radius`; larger when the votes against A are spread over several classes, a little smaller when not.
+
+    Paper: App. A.1, Eq. (R_n), both probabilities.   Errs: low, strictly.
+    Raises: InputError if the shapes do not fit, sigma is not above 0 or alpha is outside (0, 1).
+
+    >>> votes = [[600, 200, 200], [600, 400, 0]]
+    >>> certified_radius_with_runner_up(votes, [0, 0], sigma=1.0, alpha=0.001).round(3).tolist()
+    [0.402, 0.12]
+    """
+    scale, level = _check_sigma(sigma), check_level("alpha", alpha)
+    table = as_counts("votes", votes)
+    if table.ndim != 2 or table.shape[1] < 2:
+        raise InputError.expected("votes", "have shape (inputs, classes ≥ 2)", f"shape {table.shape}")
+    classes = as_vector("selected", selected, allow_empty=True).astype(np.intp)
+    if len(classes) != len(table) or not ((classes >= 0) & (classes < table.shape[1])).all():
+        raise InputError.expected("selected", f"name one of {table.shape[1]} classes per row of `votes`", "others")
+    trials = table.sum(axis=1)
+    own = table[np.arange(len(table)), classes]
+    others = np.arange(table.shape[1]) != classes[:, None]
+    # Limits rise with the count, so the class with the most votes among the others has the largest limit.
+    rival = np.where(others, table, 0.0).max(axis=1)
+    limit = clopper_pearson_upper(rival, trials, alpha=level / 2 / (table.shape[1] - 1))
+    return _radius(_failure_limit(own, trials, level / 2), limit, scale)
+
+
+def certify_radii(evidence: Evidence, *, alpha: float, runner_up: str = RunnerUp.COMPLEMENT) -> Radii:
+    """Certified radii of all inputs of the evidence: Cohen's CERTIFY on stored votes.
+
+    Per input, with probability at least 1 - alpha: it abstains, or the smoothed classifier predicts `predicted` at
+    every point within `radius`. Staged evidence, which may be looked at several times, spends alpha evenly over its
+    looks.
+
+    Paper: App. A.1, C1.   Errs: low.
+    """
+    check_evidence(evidence)
+    level = check_level("alpha", alpha) / evidence.header.looks
+    rule = check_choice("runner_up", runner_up, tuple(RunnerUp))
+    sigma = evidence.header.sigma
+    if rule == RunnerUp.BOUNDED:
+        radius = certified_radius_with_runner_up(evidence.votes, evidence.selected, sigma=sigma, alpha=level)
+    else:
+        own = evidence.votes[np.arange(len(evidence)), evidence.selected]
+        radius = certified_radius(own, evidence.draws, sigma=sigma, alpha=level)
+    return Radii(evidence.index, evidence.label, evidence.selected, radius, alpha)
+
+
+def _failure_limit(votes: ArrayLike | int, trials: ArrayLike | int, level: float) -> FloatArray:
+    """The upper limit of 1 − p_A. Close to 0 it keeps digits that p_A itself, close to 1, would lose."""
+    own, n = as_fractions("votes", votes, trials)
+    return clopper_pearson_upper(n - own, n, alpha=level)
+
+
+def _radius(failure: FloatArray, rival: FloatArray | None, sigma: float) -> FloatArray:
+    quantile = -special.ndtri(failure)  # Φ⁻¹(p_A)
+    rival_quantile = -quantile if rival is None else special.ndtri(np.minimum(rival, failure))
+    margin = 4 * QUANTILE_ERROR * (np.abs(quantile) + np.abs(rival_quantile))
+    with np.errstate(invalid="ignore"):  # a limit of 1 puts −∞ on both sides
+        radius = sigma * (0.5 * ((quantile - rival_quantile) - margin))
+    return np.where(radius > 0, radius, np.nan)
+
+
+def _check_sigma(sigma: float) -> float:
+    return check_number("sigma", sigma, "be a finite number > 0", lambda number: number > 0)

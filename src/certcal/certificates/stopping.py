@@ -1,0 +1,55 @@
+"""When an input needs no more draws: the rule that staged sampling asks after each stage."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import special
+
+from certcal.certificates.confidence import Method, confidence_bounds_at
+from certcal.errors import InputError
+from certcal.inputs import check_level, check_number, one_or_more
+from certcal.proportions import clopper_pearson_upper
+from certcal.smoothing.evidence import Evidence
+from certcal.types import BoolArray
+
+
+@dataclass(frozen=True, kw_only=True)
+class StopWhenDecided:
+    """Stop an input once every requested radius is decided and its intervals are as narrow as asked.
+
+    A radius is decided when the prediction is certified there, or when the votes rule out that it ever will be: an
+    input whose class has no majority is hopeless and stops at the first look. Whatever the rule says, certificates of
+    staged evidence stay valid, because alpha is split over the looks (`EvidenceHeader.looks`).
+
+    Use the radii, alpha and method you will certify with.
+    """
+
+    radii: tuple[float, ...]
+    alpha: float
+    width: float = 1.0  # of the confidence interval at every radius that is certified; 1 asks for nothing
+    method: str = Method.CDF_CP
+    joint: bool = True
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "radii", one_or_more("radii", self.radii))
+        for radius in self.radii:
+            check_number("radii", radius, "hold finite numbers ≥ 0", lambda number: number >= 0)
+        check_level("alpha", self.alpha)
+        check_number("width", self.width, "lie in (0, 1]", lambda number: 0 < number <= 1)
+        if self.method not in tuple(Method):
+            raise InputError.expected(
+                "method", f"be one of {', '.join(map(repr, map(str, Method)))}", repr(self.method)
+            )
+
+    def __call__(self, evidence: Evidence) -> BoolArray:
+        """Which inputs need no more draws, shape (n,)."""
+        own = evidence.votes[np.arange(len(evidence)), evidence.selected]
+        most = clopper_pearson_upper(own, evidence.draws, alpha=self.alpha / evidence.header.looks)
+        reachable = evidence.header.sigma * special.ndtri(most)
+        open_inputs = np.zeros(len(evidence), dtype=np.bool_)
+        options = {"alpha": self.alpha, "method": self.method, "joint": self.joint}
+        for intervals in confidence_bounds_at(evidence, radii=self.radii, **options):  # type: ignore[arg-type]
+            undecided = ~intervals.certified & (reachable > intervals.radius)
+            wide = intervals.certified & (intervals.upper - intervals.lower > self.width)
+            open_inputs |= undecided | wide
+        return ~open_inputs
