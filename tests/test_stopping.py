@@ -27,7 +27,7 @@ def test_stopped_inputs_are_decided_and_the_rest_went_on():
 
 
 def test_narrower_intervals_need_more_draws():
-    draws = [sample(StopWhenDecided(radii=0.05, alpha=0.01, width=width)).draws.sum() for width in (1.0, 0.3, 0.1)]
+    draws = [sample(StopWhenDecided(radii=0.05, alpha=0.01, width=width)).draws.sum() for width in (1.0, 0.05, 0.02)]
     assert draws == sorted(draws)
     assert draws[0] < draws[-1]
 

@@ -46,8 +46,9 @@ def empirical_bernstein(
     """Two-sided confidence limits for the mean of values in [0, 1] that narrow with their variance.
 
     Each interval contains the mean with probability at least 1 - alpha. `total` and `total_square` are the sums of
-    `trials` independent values and of their squares, each off by at most `rounding`. With V the unbiased sample variance
-    and L = ln(4 / alpha), the half-width is √(2 V L / n) + 7 L / (3 (n − 1)). With fewer than two trials the limits are 0 and 1.
+    `trials` independent values and of their squares, each off by at most `rounding`. With V the unbiased sample
+    variance and L = ln(4 / alpha), the half-width is √(2 V L / n) + 7 L / (3 (n − 1)). With fewer than two trials the
+    limits are 0 and 1.
 
     Paper: —; Maurer and Pontil (2009), Theorem 4, at alpha / 2 for the values and for their complements.
     Errs: outward; the variance is rounded up past the cancellation in its two sums.
