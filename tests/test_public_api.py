@@ -24,7 +24,7 @@ SIGNATURES = {
     "clopper_pearson": "(successes, trials, *, alpha)",
     "collect_evidence": (
         "(model, data, *, sigma, n=100000, n0=100, seed=0, chunk=250, stages=None, stop=None, outputs='logits', "
-        "device=None, precision='float32', batch_size=None, compile=False, store=None, progress=None)"
+        "device=None, precision='float32', batch_size=None, fuse=False, compile=False, store=None, progress=None)"
     ),
     "confidence_bounds": (
         "(evidence, *, radius, alpha, method=<Method.CDF_CP: 'cdf-cp'>, joint=True, "

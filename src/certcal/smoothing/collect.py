@@ -40,6 +40,7 @@ def collect_evidence(
     device: str | None = None,
     precision: str = "float32",
     batch_size: int | None = None,
+    fuse: bool = False,
     compile: bool = False,
     store: str | PathLike[str] | None = None,
     progress: bool | None = None,
@@ -66,7 +67,8 @@ def collect_evidence(
         outputs: "logits", or "probabilities" if the model ends in a softmax.
         device: where to run; the model's own device by default.
         precision: "float32", or "bfloat16" / "float16" for autocast. The certificate is of the model run that way.
-        batch_size: draws per forward pass on a GPU, rounded down to whole chunks. On a CPU it is one chunk.
+        batch_size: draws per forward pass on a GPU, 4000 by default, in whole chunks. On a CPU it is one chunk.
+        fuse: fold batch-norm, ReLU and residual sums into convolutions: the fastest way on a GPU, with other rounding.
         compile: run the model through torch.compile.
         store: a folder to keep the evidence in. A run that was interrupted, or asks for more draws, goes on there.
         progress: show draws per second and time left; by default if standard error is a terminal.
@@ -98,7 +100,7 @@ def collect_evidence(
                 classes=_count_classes(model, source, place),
                 n0=n0,
                 chunk=chunk,
-                precision=f"{precision} on {place.type}",
+                precision=f"{precision}{' fused' if fuse else ''} on {place.type}",
                 looks=len(targets),
             )
             sampler = Sampler(
@@ -108,6 +110,7 @@ def collect_evidence(
                 precision=precision,
                 outputs=outputs,
                 chunks_per_batch=1 if place.type == "cpu" else max(1, (batch_size or 4000) // chunk),
+                fuse=fuse,
                 compile=compile,
             )
             keeper = Keeper(header, None if store is None else EvidenceStore(store, header))

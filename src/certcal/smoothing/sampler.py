@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from certcal.errors import CertcalError, InputError
 from certcal.smoothing.evidence import CELLS, SCORE_UNIT, Counts, EvidenceHeader, threshold_grid
+from certcal.smoothing.fusion import fuse as fused
 from certcal.smoothing.noise import SELECTION, NoiseSource
 from certcal.smoothing.sources import Item
 
@@ -30,6 +31,7 @@ class Sampler:
         precision: str,
         outputs: str,
         chunks_per_batch: int,
+        fuse: bool,
         compile: bool,
     ) -> None:
         self._header, self._device = header, device
@@ -38,8 +40,9 @@ class Sampler:
         self.capacity = chunks_per_batch
         self._noise = NoiseSource(header.seed, device)
         self._thresholds = torch.as_tensor(threshold_grid()[1:-1], dtype=torch.float32, device=device)
+        if fuse:
+            model = fused(model, self._autocast_dtype)
         self._model = torch.compile(model) if compile else model
-        self._channels_last = device.type == "cuda"
 
     def open_window(self, items: Sequence[Item], selected: dict[int, int]) -> None:
         """Start on a window of inputs; classes not yet selected are selected now."""
@@ -111,14 +114,15 @@ class Sampler:
 
     def _noisy(self, slots: list[int], streams: list[int], draws: int, capacity: int) -> Tensor:
         """Noisy copies of inputs, `draws` of each, in a batch of fixed size; what is left over at its end is zero."""
-        batch = torch.empty(capacity, draws, *self._inputs.shape[1:], device=self._device)
+        shape = self._inputs.shape[1:]
+        layout = torch.channels_last if self._device.type == "cuda" and len(shape) == 3 else torch.contiguous_format
+        batch = torch.empty(capacity * draws, *shape, device=self._device, memory_format=layout)
         for place, (slot, stream) in enumerate(zip(slots, streams, strict=True)):
-            index = self._items[slot].index
-            self._noise.fill(batch[place], sigma=self._header.sigma, index=index, stream=stream)
-            batch[place] += self._inputs[slot]
-        batch[len(slots) :] = 0
-        flat = batch.flatten(0, 1)
-        return flat.to(memory_format=torch.channels_last) if self._channels_last and flat.ndim == 4 else flat
+            own, index = batch[place * draws : (place + 1) * draws], self._items[slot].index
+            self._noise.fill(own, sigma=self._header.sigma, index=index, stream=stream)
+            own += self._inputs[slot]
+        batch[len(slots) * draws :] = 0
+        return batch
 
     def _predict(self, batch: Tensor) -> tuple[Tensor, Tensor]:
         """Class probabilities in float32, shape (rows, k), and predicted classes, shape (rows,)."""

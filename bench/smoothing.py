@@ -1,0 +1,143 @@
+"""Cost of collecting evidence beside the bare forward passes it needs, and of certifying from it."""
+
+import time
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+
+from bench.harness import Figure, in_ms, medians
+from certcal.certificates import confidence_bounds_at
+from certcal.data import build_model
+from certcal.smoothing import Evidence, EvidenceHeader, collect_evidence
+
+SIGMA, N0 = 0.25, 100
+
+
+def figures() -> Iterator[Figure]:
+    yield from collecting()
+    yield from certifying()
+
+
+def collecting() -> Iterator[Figure]:
+    """LeNet on 28×28 images, on the CPU: 8 inputs, 100 + 5000 draws each."""
+    torch.manual_seed(0)
+    model = build_model("lenet", classes=10, channels=1, size=28).eval()
+    inputs, labels, n, chunk = torch.rand(8, 1, 28, 28), torch.arange(8), 5000, 250
+    batch, first = torch.rand(chunk, 1, 28, 28), torch.rand(N0, 1, 28, 28)
+
+    def bare():
+        with torch.inference_mode():
+            for _ in inputs:
+                model(first)
+                for _ in range(n // chunk):
+                    model(batch)
+
+    def ours():
+        collect_evidence(model, (inputs, labels), sigma=SIGMA, n=n, n0=N0, chunk=chunk, progress=False)
+
+    times = medians({"collect": ours, "forward": bare, "plain loop": lambda: plain_loop(model, inputs, n)}, repeats=7)
+    yield Figure("collecting evidence over its bare forward passes", times["collect"] / times["forward"], "×", 1.15)
+    name = "plain loop, one input at a time, over collecting evidence"
+    yield Figure(name, times["plain loop"] / times["collect"], "×", 1.0, at_least=True, note=in_ms(times))
+
+
+def plain_loop(model, inputs, n, batch=1000):
+    """CERTIFY of Cohen et al. as its pseudo-code reads, keeping the scores that the CDF certificate needs."""
+    results = []
+    with torch.no_grad():
+        for x in inputs:
+            noise = torch.randn(N0, *x.shape) * SIGMA
+            selected = model(x + noise).argmax(dim=1).bincount(minlength=10).argmax()
+            votes, scores = np.zeros(10, dtype=int), []
+            for _ in range(n // batch):
+                noise = torch.randn(batch, *x.shape) * SIGMA
+                probs = model(x.repeat(batch, 1, 1, 1) + noise).softmax(dim=1)
+                votes += np.bincount(probs.argmax(dim=1).numpy(), minlength=10)
+                scores.append(probs[:, selected].numpy())
+            results.append((votes, np.sort(np.concatenate(scores))))
+    return results
+
+
+def certifying() -> Iterator[Figure]:
+    """10 000 inputs with 100 000 draws each, 13 radii, default bounds."""
+    evidence = synthetic_evidence(10_000, 100_000)
+    radii = [0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 2.5, 3.0]
+    times = medians({"certify": lambda: confidence_bounds_at(evidence, radii=radii, alpha=0.001)}, repeats=3)
+    yield Figure("certificates, 10 000 inputs × 13 radii", times["certify"], "s", 5)
+
+
+def synthetic_evidence(inputs: int, draws: int) -> Evidence:
+    """Evidence of scores that are Φ of normals, cell by cell of the histogram."""
+    from scipy.special import ndtr, ndtri
+
+    rng = np.random.default_rng(0)
+    header = EvidenceHeader("synthetic", SIGMA, 0, 10, N0, 250, "none")
+    grid = Evidence.thresholds.fget(None)
+    means, spreads = rng.normal(1.2, 1.0, inputs), rng.uniform(0.3, 1.0, inputs)
+    with np.errstate(divide="ignore"):
+        cdf = ndtr((ndtri(grid) - means[:, None]) / spreads[:, None])
+    histogram = np.stack([rng.multinomial(draws, np.diff(row)) for row in cdf])
+    middle = (grid[1:] + grid[:-1]) / 2
+    won = histogram[:, 128:].sum(axis=1)
+    votes = np.zeros((inputs, 10), dtype=np.int64)
+    votes[:, 0], votes[:, 1] = won, draws - won
+    zeros = np.zeros(inputs, dtype=np.int64)
+    return Evidence(
+        header, np.arange(inputs), zeros, zeros, np.full(inputs, draws), votes,
+        histogram @ middle, histogram @ np.square(middle), histogram,
+    )  # fmt: skip
+
+
+def gpu_figures() -> Iterator[Figure]:
+    """bf16 on a GPU: draws per second, beside the compiled forward pass alone."""
+    import torchvision
+
+    torch.backends.cudnn.benchmark = True
+    torch.manual_seed(0)
+    resnet110 = build_model("resnet110", classes=10, channels=3, size=32, normalize=([0.49] * 3, [0.25] * 3))
+    yield from on_gpu("ResNet-110 at 32×32", resnet110, 32, batch=8000, inputs=4, floor=120_000)
+    resnet50 = torch.nn.Sequential(torchvision.models.resnet50())
+    yield from on_gpu("ResNet-50 at 224×224", resnet50, 224, batch=1000, inputs=1, floor=24_000)
+
+
+def on_gpu(name, model, size, *, batch, inputs, floor) -> Iterator[Figure]:
+    model = model.eval().cuda().to(memory_format=torch.channels_last)
+    data = torch.rand(inputs, 3, size, size), torch.zeros(inputs, dtype=torch.long)
+    images = torch.rand(batch, 3, size, size, device="cuda").to(memory_format=torch.channels_last)
+    compiled = torch.compile(model)
+    passes, n = 12, 100_000
+
+    def forward():
+        with torch.inference_mode(), torch.autocast("cuda", dtype=torch.bfloat16):
+            for _ in range(passes):
+                compiled(images)
+        torch.cuda.synchronize()
+
+    def collect(**options):
+        collect_evidence(
+            model,
+            data,
+            sigma=SIGMA,
+            n=n,
+            n0=N0,
+            chunk=250,
+            precision="bfloat16",
+            batch_size=batch,
+            progress=False,
+            **options,
+        )
+        torch.cuda.synchronize()
+
+    start = time.perf_counter()
+    calls = {"forward": forward, "fused": lambda: collect(fuse=True), "compiled": lambda: collect(compile=True)}
+    times = medians(calls, repeats=3)
+    total = time.perf_counter() - start
+    draws = {"forward": passes * batch, "fused": inputs * (n + N0), "compiled": inputs * (n + N0)}
+    rate = {key: draws[key] / seconds for key, seconds in times.items()}
+    note = ", ".join(f"{key} {value:,.0f}/s" for key, value in rate.items()) + f"; {total:.0f} s in all"
+    yield Figure(f"{name}: evidence, draws per second", rate["fused"], "/s", floor, at_least=True, note=note)
+    yield Figure(
+        f"{name}: evidence (compiled) over the compiled forward", rate["forward"] / rate["compiled"], "×", 1.05
+    )
+    yield Figure(f"{name}: evidence (fused) over the compiled forward", rate["forward"] / rate["fused"], "×", 1.05)
