@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from itertools import islice
 from os import PathLike
 from typing import Any
@@ -18,6 +19,7 @@ from certcal.smoothing.progress import Progress
 from certcal.smoothing.sampler import PRECISIONS, Sampler
 from certcal.smoothing.sources import Item, Source
 from certcal.smoothing.store import EvidenceStore, Rows, concatenate, sum_rows
+from certcal.threads import fastest_threads
 
 StoppingRule = Callable[[Evidence], "np.typing.NDArray[np.bool_]"]
 
@@ -92,12 +94,13 @@ def collect_evidence(
     if place.type == "cuda":
         model = model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     try:
-        with torch.inference_mode():
+        with torch.inference_mode(), _fastest_convolutions():
+            first = next(source.items(set()))
             header = EvidenceHeader(
                 model=model_fingerprint(model),
                 sigma=float(sigma),
                 seed=seed,
-                classes=_count_classes(model, source, place),
+                classes=_count_classes(model, first, place),
                 n0=n0,
                 chunk=chunk,
                 precision=f"{precision}{' fused' if fuse else ''} on {place.type}",
@@ -114,7 +117,9 @@ def collect_evidence(
                 compile=compile,
             )
             keeper = Keeper(header, None if store is None else EvidenceStore(store, header))
-            with Progress(len(source), targets[-1] * chunk, show=progress) as meter:
+            rehearsal = first.input.expand(chunk, *first.input.shape)
+            threads = fastest_threads(lambda: model(rehearsal)) if place.type == "cpu" else nullcontext()
+            with threads, Progress(len(source), targets[-1] * chunk, show=progress) as meter:
                 for window in _windows(source, keeper, targets, stop, meter):
                     _sample_window(window, sampler, keeper, targets, stop, meter)
     finally:
@@ -241,13 +246,23 @@ def _chunk_targets(n: int, chunk: int, stages: Sequence[int] | None, stop: Stopp
     return targets
 
 
+@contextmanager
+def _fastest_convolutions() -> Iterator[None]:
+    """Within this context cuDNN tries its algorithms once per shape and keeps the fastest; shapes here never change."""
+    before = torch.backends.cudnn.benchmark
+    torch.backends.cudnn.benchmark = True
+    try:
+        yield
+    finally:
+        torch.backends.cudnn.benchmark = before
+
+
 def _device_of(model: nn.Module) -> str:
     return str(next((parameter.device for parameter in model.parameters()), torch.device("cpu")))
 
 
-def _count_classes(model: nn.Module, source: Source, device: torch.device) -> int:
-    """How many classes the model tells apart, from its answer to the first input."""
-    item = next(source.items(set()))
+def _count_classes(model: nn.Module, item: Item, device: torch.device) -> int:
+    """How many classes the model tells apart, from its answer to one input."""
     try:
         out = model(item.input[None].to(device))
     except (RuntimeError, ValueError, TypeError) as error:

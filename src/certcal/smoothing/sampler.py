@@ -42,7 +42,8 @@ class Sampler:
         self._thresholds = torch.as_tensor(threshold_grid()[1:-1], dtype=torch.float32, device=device)
         if fuse:
             model = fused(model, self._autocast_dtype)
-        self._model = torch.compile(model) if compile else model
+        # Two shapes occur, selection and estimation batches; each deserves code of its own.
+        self._model = torch.compile(model, dynamic=False) if compile else model
 
     def open_window(self, items: Sequence[Item], selected: dict[int, int]) -> None:
         """Start on a window of inputs; classes not yet selected are selected now."""
