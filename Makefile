@@ -31,4 +31,4 @@ bench: .venv/ready  ## measure speed as ratios on this machine and record them i
 	$(BIN)/python -m bench
 
 clean:  ## remove the virtual environment and caches
-	rm -rf .venv build .pytest_cache .mypy_cache .ruff_cache .hypothesis demo
+	rm -rf .venv build demo src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -35,17 +35,16 @@ def reachable(low, high, edges):
 
 
 def worst_case_by_enumeration(lower, upper, correct, edges, uncertified=0):
-    """The certified calibration error by trying all 2^M sign vectors."""
+    """The certified calibration error by trying all 2^M sign vectors; exact if given fractions."""
     bins = len(edges) - 1
-    best = -np.inf
-    for signs in product((-1.0, 1.0), repeat=bins):
-        total = 0.0
+    best = None
+    for signs in product((-1, 1), repeat=bins):
+        total = 0
         for low, high, right in zip(lower, upper, correct, strict=True):
             total += max(signs[m] * (right - z) for m, a, b in reachable(low, high, edges) for z in (a, b))
-        free = max(
-            signs[m] * (right - z) for right in (0.0, 1.0) for m in range(bins) for z in (edges[m], edges[m + 1])
-        )
-        best = max(best, total + uncertified * free)
+        free = max(signs[m] * (right - z) for right in (0, 1) for m in range(bins) for z in (edges[m], edges[m + 1]))
+        value = total + uncertified * free
+        best = value if best is None else max(best, value)
     return best / (len(lower) + uncertified)
 
 

@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from certcal import (
     Kind,
@@ -13,9 +15,10 @@ from certcal import (
 )
 from certcal.worstcase import WorstCaseProblem
 from certcal.worstcase.admm import AdmmSettings, State, initialise, make_step, step
-from certcal.worstcase.diagnostics import lagrangian_terms
+from certcal.worstcase.baselines import DeceSettings, _hard_error, _soft_gradient, _starting_points
+from certcal.worstcase.diagnostics import Recorder, constraint_distances, lagrangian_terms
 from certcal.worstcase.projections import onto_assignments, onto_bounds, onto_box, onto_sphere
-from problems import CATALOGUE, smoothed_like
+from problems import CATALOGUE, bounded_sets, smoothed_like
 
 QUICK = {"steps": 150}
 
@@ -132,6 +135,11 @@ class TestProjections:
         torch.testing.assert_close((projected - 0.5).norm(dim=(1, 2)), torch.full((3,), 20**0.5 / 2).double())
         assert self.nearer(projected, self.others(onto_sphere))
 
+    def test_sphere_from_its_centre(self):
+        """Two bins start there; every point is nearest, and none is NaN."""
+        projected = onto_sphere(torch.full((1, 2, 3), 0.5))
+        torch.testing.assert_close((projected - 0.5).norm(), torch.tensor(6**0.5 / 2))
+
     def test_sphere_and_box_meet_in_binary_vectors(self):
         binary = (self.point > 0).double()
         torch.testing.assert_close(onto_sphere(binary), binary)
@@ -143,9 +151,9 @@ class TestProjections:
         assert self.nearer(projected, self.others(lambda x: 0.2 + 0.2 * x.sigmoid()))
 
     def test_assignments(self):
-        blocked = torch.zeros(1, 4, 5).double()
-        blocked[0, :2] = 1
-        chosen = onto_assignments(self.point, blocked)
+        barrier = torch.zeros(1, 4, 5).double()
+        barrier[0, :2] = torch.inf
+        chosen = onto_assignments(self.point, barrier)
         assert (chosen >= 2).all()
 
         def one_hot(bins):
@@ -157,13 +165,13 @@ class TestProjections:
 
 
 @pytest.mark.parametrize("name", CATALOGUE)
-@pytest.mark.parametrize(("method", "settings"), [("admm", QUICK), ("dece", {"steps": 60}), ("brier", {})])
-def test_approximations_are_feasible_and_never_above_the_exact_value(name, method, settings, device):
+@pytest.mark.parametrize(("method", "options"), [("admm", QUICK), ("dece", {"steps": 60}), ("brier", {})])
+def test_approximations_are_feasible_and_never_above_the_exact_value(name, method, options, device):
     lower, upper, correct, clean = CATALOGUE[name]
     if method != "brier":
-        settings = settings | {"device": device}
+        options = options | {"device": device}
     solution = approximate_certified_calibration_error(
-        lower, upper, correct, confidence=clean, method=method, **settings
+        lower, upper, correct, confidence=clean, method=method, **options
     )
     assert solution.value <= certified_calibration_error(lower, upper, correct).value
     assert (solution.confidence >= lower).all()
@@ -264,7 +272,6 @@ def test_dece_gradient_is_autograds():
     from certcal import differentiable_calibration_error
     from certcal.metrics.binning import Bins
     from certcal.metrics.dece import soft_bin_lines
-    from certcal.worstcase.baselines import _soft_gradient
 
     _, _, correct, confidence = smoothed_like(50)
     z = torch.tensor(confidence, requires_grad=True)
@@ -273,3 +280,107 @@ def test_dece_gradient_is_autograds():
     lines = [torch.tensor(part) for part in soft_bin_lines(Bins.equal_width(7).edges)]
     ours = _soft_gradient(z.detach()[None], torch.tensor(correct).double(), lines, 0.03)
     torch.testing.assert_close(ours[0], expected)
+
+
+@settings(max_examples=40)
+@given(bounded_sets(), st.sampled_from(["admm", "dece", "brier"]))
+def test_no_approximation_is_ever_above_the_exact_value(problem, method):
+    lower, upper, correct, edges = problem
+    steps = {} if method == "brier" else {"steps": 6}
+    solution = approximate_certified_calibration_error(lower, upper, correct, edges=edges, method=method, **steps)
+    assert solution.value <= certified_calibration_error(lower, upper, correct, edges=edges).value
+    assert ((solution.confidence >= lower) & (solution.confidence <= upper)).all()
+    gaps = np.bincount(solution.bins, correct - solution.confidence, minlength=len(edges) - 1)
+    assert (gaps * solution.signs >= 0).all()
+
+
+@pytest.mark.parametrize("n_bins", [1, 2, 3])
+def test_few_bins(n_bins):
+    """Two bins start at the centre of the sphere, where it has no direction."""
+    lower, upper, correct, clean = smoothed_like(100)
+    solution = approximate_certified_calibration_error(
+        lower, upper, correct, confidence=clean, n_bins=n_bins, steps=800, diagnostics=True
+    )
+    exact = certified_calibration_error(lower, upper, correct, n_bins=n_bins).value
+    assert 0.95 * exact <= solution.value <= exact
+    assert all(np.isfinite(series).all() for series in solution.stats["history"].values())
+
+
+def test_diverging_runs_stay_feasible():
+    lower, upper, correct, clean = smoothed_like(100)
+    wild = {"gradient_clip": 1e4, "assignment_rates": 1e4, "value_clip": 1e4, "confidence_rates": 1e4}
+    for dtype in ("float16", "float32"):
+        solution = approximate_certified_calibration_error(
+            lower, upper, correct, confidence=clean, steps=20, dtype=dtype, **wild
+        )
+        assert ((solution.confidence >= lower) & (solution.confidence <= upper)).all()
+        assert solution.value <= certified_calibration_error(lower, upper, correct).value
+
+
+def test_gradient_of_a_is_clipped():
+    lower, upper, correct, clean = smoothed_like(40)
+    problem = WorstCaseProblem.checked(lower, upper, correct, n_bins=5)
+    free, tight = (AdmmSettings(dtype="float64", gradient_clip=clip, value_clip=1e4) for clip in (1e4, 0.01))
+    program, state = initialise(problem, clean, tight)
+    moved = (step(program, state, tight).a - state.a).abs().amax(dim=(1, 2)) / program.assignment_rate[:, 0, 0]
+    torch.testing.assert_close(moved, torch.full_like(moved, 0.01))
+    assert (
+        (step(program, state, free).a - state.a).abs().amax(dim=(1, 2)) > 0.01 * program.assignment_rate[:, 0, 0]
+    ).all()
+
+
+def test_defaults_are_the_papers():
+    settings = AdmmSettings()
+    assert (settings.rho, settings.rho_cap, settings.gradient_clip, settings.value_clip) == (0.01, 10.0, 5.0, 1.2)
+    assert settings.steps == 3000
+    ascent = DeceSettings()
+    assert (ascent.first_temperature, ascent.last_temperature) == (1e-2, 1e-6)
+    assert ascent.starts == ("clean", "brier", "uniform", "gaussian")
+
+
+def test_diagnostics_are_what_they_are_called():
+    program, state = moving_state(AdmmSettings(dtype="float64"))
+    distances = constraint_distances(program, state)
+    residual = (state.a.sum(dim=1) - 1).abs()
+    torch.testing.assert_close(distances["unique_distance_1"], residual.sum(dim=1))
+    torch.testing.assert_close(distances["unique_distance_inf"], residual.max(dim=1).values)
+    blocked = (program.blocked * state.a).sum(dim=1).abs()
+    torch.testing.assert_close(distances["valid_distance_inf"], blocked.max(dim=1).values)
+    nearest = torch.minimum(state.a.abs(), (state.a - 1).abs())
+    torch.testing.assert_close(distances["binary_distance_1"], nearest.sum(dim=(1, 2)))
+    outside = (program.low - state.z).clamp(min=0) + (state.z - program.high).clamp(min=0)
+    torch.testing.assert_close(distances["confidence_distance_inf"], outside.amax(dim=(1, 2)))
+    relaxed = (state.a * (program.correct - state.z)).sum(dim=2).abs().sum(dim=1) / state.a.shape[2]
+    torch.testing.assert_close(lagrangian_terms(program, state)["relaxed_error"], relaxed)
+    recorder = Recorder((0,))
+    recorder.watch(program, state)
+    by_input = state.a[0].T.flatten()[:150]  # a_{1,1}, …, a_{1,M}, a_{2,1}, …
+    np.testing.assert_array_equal(recorder.results()["snapshots"][0][0], by_input)
+
+
+def test_starting_points_of_the_ascent():
+    lower, upper, correct, clean = smoothed_like(4000)
+    problem = WorstCaseProblem.checked(lower, upper, correct)
+    points = dict(
+        zip(("clean", "brier", "uniform", "gaussian"), _starting_points(problem, clean, DeceSettings()), strict=True)
+    )
+    np.testing.assert_array_equal(points["clean"], clean)
+    np.testing.assert_array_equal(points["brier"], np.where(correct, lower, upper))
+    share = ((points["uniform"] - lower) / (upper - lower))[upper > lower]
+    assert np.histogram(share, 4)[0].min() > 0.2 * len(share)
+    spread = ((points["gaussian"] - lower) / (upper - lower))[upper > lower]
+    assert spread.mean() == pytest.approx(0.5, abs=0.02)
+    assert spread.std() == pytest.approx(0.24, abs=0.02)
+
+
+def test_the_middle_of_the_bounds_stands_in_for_clean_confidences():
+    lower, upper, correct, _ = smoothed_like(50)
+    given = approximate_certified_calibration_error(lower, upper, correct, confidence=(lower + upper) / 2, steps=20)
+    assert approximate_certified_calibration_error(lower, upper, correct, steps=20).value == given.value
+
+
+def test_hard_error_has_the_papers_bins():
+    z = torch.tensor([[1 / 3, 1.0, 0.0, 2 / 3]], dtype=torch.float64)
+    c = torch.tensor([1.0, 0.0, 1.0, 1.0], dtype=torch.float64)
+    ours = _hard_error(z, c, torch.tensor([1 / 3, 2 / 3], dtype=torch.float64)).item()
+    assert ours == pytest.approx(expected_calibration_error(z[0], c, n_bins=3))

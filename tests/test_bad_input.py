@@ -22,7 +22,8 @@ from certcal import (
     top_label_log_score,
 )
 
-NAN = float("nan")
+NAN, LONG = float("nan"), np.dtype(np.longdouble)
+DENSE = "Expected `confidence` to be a dense tensor with values"
 PREDICTIONS = [
     expected_calibration_error,
     adaptive_calibration_error,
@@ -63,7 +64,23 @@ def answer(function, *args, **kwargs):
         (["a"], [1], "Expected `confidence` to be an array of numbers, but got an array of dtype <U1."),
         ([0.5], [1j], "Expected `correct` to be an array of numbers, but got an array of dtype complex128."),
         ([[0.1], [0.2, 0.3]], [1], "Expected `confidence` to be an array of numbers, but got a ragged list."),
-        (None, [1], "Expected `confidence` to be an array of numbers, but got an array of dtype object."),
+        (None, [1], "Expected `confidence` to be an array of numbers, but got a NoneType."),
+        ({0.5}, [1], "Expected `confidence` to be an array of numbers, but got a set."),
+        (
+            np.array([0.5], dtype=np.longdouble),
+            [1],
+            f"Expected `confidence` to have at most 64-bit numbers, but got an array of dtype {LONG}.",
+        ),
+        (
+            torch.empty(2, device="meta"),
+            [1, 0],
+            f"{DENSE}, but got a strided tensor of torch.float32 on meta.",
+        ),
+        (
+            torch.eye(2).to_sparse()[0],
+            [1, 0],
+            f"{DENSE}, but got a sparse_coo tensor of torch.float32 on cpu.",
+        ),
         (
             np.ma.array([0.5, 0.6], mask=[0, 1]),
             [1, 0],
@@ -126,6 +143,26 @@ def test_bins(function, options, message):
             "Expected `n_bins` to give at most 1024 bins, but got 2000.",
         ),
         (
+            lambda: certified_calibration_error([0.1], [0.5], [1], uncertified=10**400),
+            "Expected `uncertified` to be an integer ≤ 9007199254740992, but got an integer of more than 30 digits.",
+        ),
+        (
+            lambda: expected_calibration_error([0.5], [1], n_bins=10**12),
+            "Expected `n_bins` to be an integer ≤ 1048576, but got 1000000000000.",
+        ),
+        (
+            lambda: expected_calibration_error([0.5], [1], edges=[0, 1], n_bins=-3),
+            "Expected `n_bins` to be an integer ≥ 1, but got -3.",
+        ),
+        (
+            lambda: expected_calibration_error([0.5], [1], edges=np.zeros(10_000)),
+            "Expected `edges` to rise strictly from 0 to 1, but got 10000 edges that do not.",
+        ),
+        (
+            lambda: reliability_curve([0.5], [1], alpha=10**400),
+            "Expected `alpha` to lie in the open interval (0, 1), but got an integer of more than 30 digits.",
+        ),
+        (
             lambda: expected_calibration_error([0.5], [1], rule="mine"),
             "Expected `rule` to be one of 'paper', 'torchmetrics', 'guo', but got 'mine'.",
         ),
@@ -135,7 +172,7 @@ def test_bins(function, options, message):
         ),
         (
             lambda: differentiable_calibration_error([0.5], [1], temperature=0),
-            "Expected `temperature` to be a number > 0, but got 0.",
+            "Expected `temperature` to lie in [1e-12, 1e6], but got 0.",
         ),
         (
             lambda: reliability_curve([0.5], [1], alpha=1.0),
@@ -183,11 +220,17 @@ def test_class_probabilities(score, probs, labels, message):
         ({"method": "brier", "steps": 3}, "Expected `settings` to be empty for method 'brier', but got steps."),
         ({"starts": "uniform"}, "Expected `starts` to be one of 'clean', 'brier', but got 'uniform'."),
         ({"starts": ()}, "Expected `starts` to hold at least one value, but got none."),
+        ({"snapshots": ("x",)}, "Expected `snapshots` to be an integer ≥ 0, but got 'x'."),
+        ({"diagnostics": "no"}, "Expected `diagnostics` to be True or False, but got 'no'."),
+        ({"rho": 1e39}, "Expected `rho` to lie in (0, 1e4], but got 1e+39."),
         ({"steps": 0}, "Expected `steps` to be an integer ≥ 1, but got 0."),
-        ({"assignment_rates": -1.0}, "Expected `assignment_rates` to hold numbers > 0, but got -1.0."),
-        ({"assignment_rates": "fast"}, "Expected `assignment_rates` to hold numbers > 0, but got 'fast'."),
-        ({"rho_factors": 0.9}, "Expected `rho_factors` to hold numbers ≥ 1, but got 0.9."),
-        ({"dtype": "int8"}, "Expected `dtype` to be one of 'float32', 'float64', but got 'int8'."),
+        ({"assignment_rates": -1.0}, "Expected `assignment_rates` to hold numbers in (0, 1e4], but got -1.0."),
+        ({"assignment_rates": "fast"}, "Expected `assignment_rates` to hold numbers in (0, 1e4], but got 'fast'."),
+        ({"rho_factors": 0.9}, "Expected `rho_factors` to hold numbers in [1, 1e4], but got 0.9."),
+        (
+            {"dtype": "int8"},
+            "Expected `dtype` to be one of 'float16', 'bfloat16', 'float32', 'float64', but got 'int8'.",
+        ),
         (
             {"device": "toaster"},
             "Expected `device` to name a device of this machine, such as 'cpu' or 'cuda', but got 'toaster'.",
@@ -227,3 +270,20 @@ def test_inputs_are_left_alone():
 
 def test_one_base_class():
     assert issubclass(InputError, certcal.CertcalError)
+
+
+def test_views_and_read_only_arrays_are_fine():
+    lower, upper, correct = np.linspace(0.1, 0.4, 9)[::-1], np.linspace(0.5, 0.9, 9)[::-1], (np.arange(9) % 2 > 0)[::-1]
+    lower.flags.writeable = False
+    expected = certified_calibration_error(lower.copy(), upper.copy(), correct.copy()).value
+    assert certified_calibration_error(lower, upper, correct).value == expected
+    for method, settings in (("admm", {"steps": 2}), ("dece", {"steps": 2}), ("brier", {})):
+        approximate_certified_calibration_error(lower, upper, correct, method=method, **settings)
+    differentiable_calibration_error(lower, correct)
+
+
+def test_half_precision_probabilities_are_probabilities():
+    probs = torch.randn(20, 1000, generator=torch.Generator().manual_seed(0)).softmax(dim=1)
+    labels = torch.arange(20)
+    for dtype in (torch.float16, torch.bfloat16):
+        assert brier_score(probs.to(dtype), labels) == pytest.approx(brier_score(probs, labels), abs=1e-2)

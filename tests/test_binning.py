@@ -6,6 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from certcal import InputError
 from certcal.metrics import Bins
 from oracles import bin_of
 from problems import edge_lists
@@ -58,11 +59,24 @@ def test_compatibility_edges_are_those_of_torch(n_bins):
     np.testing.assert_array_equal(edges, torch.linspace(0, 1, n_bins + 1).double().numpy())
 
 
+def test_bins_cannot_be_made_wrong():
+    for edges in ([0, 1, 0.5], [0.1, 1], [0, np.nan, 1]):
+        with pytest.raises(InputError):
+            Bins(np.array(edges, dtype=float))
+    with pytest.raises(InputError):
+        Bins.equal_count([0.2, np.nan], 3)
+
+
 class TestEqualCount:
     def test_distinct_values_are_split_evenly(self, rng):
         values = rng.permutation(np.linspace(0.01, 0.99, 60))
         counts = np.bincount(Bins.equal_count(values, 15).assign(values))
         assert counts.tolist() == [4] * 15
+
+    def test_cuts_go_to_the_nearest_rank(self):
+        """Seven values in three bins: targets 7/3 and 14/3 are nearest to ranks 2 and 5."""
+        values = np.linspace(0.1, 0.7, 7)
+        assert np.bincount(Bins.equal_count(values, 3).assign(values)).tolist() == [2, 3, 2]
 
     def test_ties_share_a_bin(self, rng):
         values = rng.choice([0.2, 0.5, 0.5000001, 1.0], 200)

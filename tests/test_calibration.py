@@ -72,6 +72,16 @@ class TestAgainstOtherLibraries:
         ours = expected_calibration_error(z, c, n_bins=n_bins, rule="torchmetrics")
         assert ours == pytest.approx(theirs, abs=1e-5 if dtype == torch.float32 else 1e-10)
 
+    def test_torchmetrics_mode_on_every_edge(self, kind, n_bins):
+        """Confidences on the library's own edges, which differ between precisions."""
+        for dtype in (torch.float32, torch.float64):
+            for bins in (n_bins, 20, 50, 100):
+                z = torch.linspace(0, 1, bins + 1, dtype=dtype)
+                c = torch.arange(bins + 1) % 2
+                theirs = binary_calibration_error(z, c, n_bins=bins).item()
+                ours = expected_calibration_error(z, c, n_bins=bins, rule="torchmetrics")
+                assert ours == pytest.approx(theirs, abs=1e-5)
+
     def test_relplot_gives_one_its_own_bin_too(self, kind, n_bins):
         confidence, correct = off_the_edges(kind)
         theirs = relplot.metrics.binnedECE(confidence, correct.astype(int), nbins=n_bins)

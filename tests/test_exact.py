@@ -1,5 +1,7 @@
 """The certified calibration error against enumeration, a mixed-integer solver, and the laws it must obey."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -174,3 +176,30 @@ class TestPaperExample:
         solution = certified_calibration_error(self.lower, self.upper, self.correct, n_bins=3)
         assert solution.value == pytest.approx(0.9)
         assert solution.confidence.tolist() == [0.1, 0.9]
+
+
+@pytest.mark.parametrize("edges", [[0, 0.3, 1], [0, 0.7, 1]])
+def test_free_inputs_gain_from_the_first_run_or_from_the_last(edges):
+    """20 wrong at 0.2 and 20 right at 0.9 fix the signs (−, +): the free inputs then take an inner edge."""
+    points, correct = np.repeat([0.2, 0.9], 20), np.repeat([False, True], 20)
+    solution = certified_calibration_error(points, points, correct, edges=edges, uncertified=3)
+    assert solution.value * 43 == pytest.approx(8.1)
+    assert solution.value == pytest.approx(worst_case_by_enumeration(points, points, correct, np.array(edges), 3))
+
+
+def test_the_value_is_never_below_the_true_supremum_however_sums_round():
+    """Equal bounds whose running sum rounds down at every step of its second half, against exact arithmetic."""
+    inputs = 1 << 15
+    lower = np.full(inputs, 0.5 + 2.0**-40 - 2.0**-53)
+    correct = np.zeros(inputs, dtype=bool)
+    solution = certified_calibration_error(lower, lower, correct)
+    assert Fraction(solution.value) >= Fraction(lower[0])
+    assert solution.value - solution.stats["rounding"] < lower[0]  # without the margin it would be below
+
+
+@settings(max_examples=150)
+@given(bounded_sets(most_inputs=6, most_bins=4))
+def test_the_value_is_never_below_exact_rational_arithmetic(problem):
+    lower, upper, correct, edges = ([Fraction(float(x)) for x in part] for part in problem)
+    value = certified_calibration_error(*problem[:3], edges=problem[3]).value
+    assert Fraction(value) >= worst_case_by_enumeration(lower, upper, correct, edges)

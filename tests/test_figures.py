@@ -41,6 +41,9 @@ def test_reliability_diagram_shows_accuracy_where_there_are_inputs(axes):
     assert plot_reliability(curve, ax=axes) is axes
     points = axes.containers[-1].lines[0].get_xydata()
     np.testing.assert_allclose(points, [[0.1, 0.0], [0.9, 0.5]])
+    _, _, (bars,) = axes.containers[-1].lines
+    ends = np.array([segment[:, 1] for segment in bars.get_segments()])
+    np.testing.assert_allclose(ends, np.column_stack([curve.lower, curve.upper])[curve.count > 0])
     labels = [text.get_text() for text in axes.get_legend().get_texts()]
     assert "accuracy, 95% interval" in labels
 

@@ -1,5 +1,7 @@
 """Brier and log scores, plain and certified."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -37,7 +39,7 @@ def test_log_scores_are_honest_at_the_ends():
     assert top_label_log_score([1.0], [0]) == np.inf
     assert certified_log_score([0.0], [0.5], [1]).value == np.inf
     # 1 − z keeps its digits next to 0.
-    assert top_label_log_score([1e-18], [0]) == pytest.approx(1e-18)
+    assert top_label_log_score([1e-18], [0]) == pytest.approx(1e-18, rel=1e-12, abs=0)
 
 
 @given(bounded_sets(), st.integers(0, 2**32 - 1))
@@ -71,3 +73,28 @@ def test_certified_brier_score_is_the_papers_formula(rng):
     c = (rng.random(200) < 0.6).astype(float)
     printed = np.linalg.norm(c - lower * c - upper * (1 - c)) ** 2 / 200
     assert certified_brier_score(lower, upper, c).value == pytest.approx(printed, abs=1e-13)
+
+
+@given(bounded_sets(most_inputs=8))
+def test_the_certified_brier_score_is_never_below_exact_rational_arithmetic(problem):
+    lower, upper, correct, _ = problem
+    terms = [(1 - Fraction(float(low))) ** 2 if right else Fraction(float(high)) ** 2
+             for low, high, right in zip(lower, upper, correct, strict=True)]  # fmt: skip
+    value = certified_brier_score(lower, upper, correct).value
+    assert Fraction(value) >= sum(terms) / len(terms)
+
+
+def test_underflow_is_rounded_up_as_well():
+    assert certified_brier_score([1e-170], [1e-170], [0]).value > 0
+    assert certified_log_score([5e-324], [5e-324], [0]).value > 5e-324
+    assert certified_brier_score([1.0], [1.0], [1]).value == 0
+
+
+def test_a_long_sum_is_rounded_up():
+    """Terms chosen so that float64 ends below the exact mean."""
+    upper = np.full(10_001, 0.1)
+    upper[0] = 1.0
+    exact = (Fraction(1) + 10_000 * Fraction(0.1) ** 2) / 10_001
+    solution = certified_brier_score(upper, upper, np.zeros(10_001))
+    assert Fraction(solution.value) >= exact
+    assert solution.stats["rounding"] >= solution.value * 2**-47

@@ -7,7 +7,7 @@ import torch
 from torch import distributed, multiprocessing
 from torchmetrics import MetricCollection
 
-from certcal import certified_brier_score, certified_calibration_error, expected_calibration_error
+from certcal import InputError, certified_brier_score, certified_calibration_error, expected_calibration_error
 from certcal.integrations.torchmetrics import (
     CertifiedBrierScore,
     CertifiedCalibrationError,
@@ -56,6 +56,17 @@ def test_certified_values_never_fall_below_the_functions_witness():
         assert metric.compute().item() >= expected_calibration_error(witness, correct)
 
 
+def test_certified_brier_metric_is_rounded_up():
+    """Losses of 0.1² that each round down when added one by one: the metric may not end below their true sum."""
+    from fractions import Fraction
+
+    metric = CertifiedBrierScore()
+    for _ in range(300):
+        metric.update([0.9], [1.0], [1])
+    exact = Fraction(1 - 0.9) ** 2
+    assert Fraction(metric.compute().item()) >= exact
+
+
 def test_uncertified_inputs_are_counted():
     metric = CertifiedCalibrationError()
     metric.update(LOWER, UPPER, CORRECT, uncertified=20)
@@ -85,10 +96,57 @@ def test_plot_draws_the_diagram(case):
     metric = make()
     metric.update(*data)
     figure, axes = metric.plot()
-    assert f"{metric.compute().item():.1%}" in axes.get_title()
-    again, same = metric.plot(ax=axes)
-    assert (again, same) == (figure, axes)
+    value = metric.compute().item()
+    assert f"{value:.3f}" in axes.get_title() or f"{value:.1%}" in axes.get_title()
+    assert metric.plot(ax=axes) == metric.plot(metric.compute(), axes) == (figure, axes)
     plt.close(figure)
+
+
+def test_collections_plot_too_and_empty_metrics_say_why_not():
+    collection = MetricCollection([CertifiedCalibrationError(), CertifiedBrierScore()])
+    collection.update(LOWER, UPPER, CORRECT)
+    assert len(collection.plot()) == 2
+    plt.close("all")
+    metric = CertifiedCalibrationError()
+    metric.update([], [], [], uncertified=3)
+    with pytest.raises(InputError, match="to come after an update with at least one certified input"):
+        metric.plot()
+
+
+def test_collections_keep_metrics_with_other_edges_apart():
+    """torchmetrics merges metrics whose states look alike after the first update."""
+    for make, data in (
+        (CertifiedCalibrationError, (LOWER, UPPER, CORRECT)),
+        (ExpectedCalibrationError, (CLEAN, CORRECT)),
+    ):
+        edges = {"low": [0, 0.5, 1], "high": [0, 0.7, 1]}
+        collection = MetricCollection({name: make(edges=own) for name, own in edges.items()})
+        collection.update([0.9], [0.9], [1]) if len(data) == 3 else collection.update([0.9], [1])
+        collection.update(*data)
+        for name, own in edges.items():
+            alone = make(edges=own)
+            alone.update([0.9], [0.9], [1]) if len(data) == 3 else alone.update([0.9], [1])
+            alone.update(*data)
+            assert collection.compute()[name] == alone.compute()
+
+
+@pytest.mark.parametrize("cast", [torch.float16, torch.bfloat16, torch.float32])
+def test_states_stay_in_double_precision_wherever_a_model_goes(cast):
+    metric = CertifiedCalibrationError()
+    parent = torch.nn.ModuleDict({"metric": metric, "layer": torch.nn.Linear(2, 2)})
+    metric.update(LOWER, UPPER, CORRECT)
+    before = metric.compute().item()
+    parent.to(cast)
+    metric.to(dtype=cast)
+    metric._computed = None
+    assert parent["layer"].weight.dtype == cast
+    assert metric.sums.dtype == torch.float64
+    assert metric.compute().item() == before
+
+
+def test_too_many_bins_are_refused_at_once():
+    with pytest.raises(InputError, match="Expected `n_bins` to give at most 1024 bins, but got 2000"):
+        CertifiedCalibrationError(n_bins=2000)
 
 
 def test_the_worst_case_diagram_is_that_of_the_witness():

@@ -24,18 +24,36 @@ def to_numpy(name: str, value: ArrayLike) -> NDArray[Any]:
     source: Any = value
     torch = sys.modules.get("torch")  # a tensor can only arrive if its owner imported torch
     if torch is not None and isinstance(value, torch.Tensor):
-        tensor = value.detach().cpu()
-        # NumPy has no bfloat16, and float64 holds every half-precision value exactly.
-        source = (tensor.double() if tensor.is_floating_point() else tensor).numpy()
+        source = _from_tensor(name, value)
     if isinstance(source, np.ma.MaskedArray) and np.ma.is_masked(source):
         raise InputError.expected(name, "have no masked entries", f"{int(source.mask.sum())} of them")
     try:
         array = np.asarray(source)
     except (ValueError, TypeError) as error:
         raise InputError.expected(name, "be an array of numbers", f"a ragged {type(value).__name__}") from error
+    except RuntimeError as error:  # a list of tensors that require gradients
+        raise InputError.expected(name, "be an array of numbers", f"a {type(value).__name__} of tensors") from error
     if array.dtype.kind not in "buif":
-        raise InputError.expected(name, "be an array of numbers", f"an array of dtype {array.dtype}")
+        kind = f"a {type(value).__name__}" if array.dtype == object else f"an array of dtype {array.dtype}"
+        raise InputError.expected(name, "be an array of numbers", kind)
+    if array.dtype.itemsize > 8:
+        raise InputError.expected(name, "have at most 64-bit numbers", f"an array of dtype {array.dtype}")
     return array
+
+
+def contiguous(array: NDArray[Any]) -> NDArray[Any]:
+    """The same numbers in order and writable, as torch needs them: views that run backwards are copied."""
+    return np.require(array, requirements=["C", "W"])
+
+
+def _from_tensor(name: str, tensor: "torch.Tensor") -> NDArray[Any]:
+    try:
+        local = tensor.detach().cpu()
+        # NumPy has no bfloat16, and float64 holds every half-precision value exactly.
+        return (local.double() if local.is_floating_point() else local).numpy()
+    except (RuntimeError, TypeError, NotImplementedError) as error:
+        kind = f"a {str(tensor.layout).removeprefix('torch.')} tensor of {tensor.dtype} on {tensor.device}"
+        raise InputError.expected(name, "be a dense tensor with values", kind) from error
 
 
 def as_vector(name: str, value: ArrayLike, *, allow_empty: bool = False) -> NDArray[Any]:
@@ -122,15 +140,17 @@ def broadcast(name: str, value: FloatArray, other: str, reference: FloatArray) -
 
 def as_class_probabilities(probs: ArrayLike, labels: ArrayLike) -> tuple[FloatArray, NDArray[np.intp]]:
     """Probabilities of shape (n, k) that sum to 1 and the n labels in {0, …, k − 1}."""
-    table = to_numpy("probs", probs).astype(np.float64, copy=False)
+    given = to_numpy("probs", probs)
+    table = given.astype(np.float64, copy=False)
     if table.ndim != 2 or table.shape[0] == 0 or table.shape[1] < 2:
         raise InputError.expected("probs", "have shape (inputs, classes ≥ 2)", f"shape {table.shape}")
     outside = ~((table >= 0.0) & (table <= 1.0))
     if outside.any():
         row, column = divmod(_first(outside.ravel()), table.shape[1])
         raise InputError.expected("probs", "lie in [0, 1]", f"{table[row, column]} in row {row}")
-    # Single-precision softmax outputs sum to 1 within about 1e-6; logits do not come near.
-    off = np.abs(table.sum(axis=1) - 1.0) > 1e-4
+    # Softmax outputs sum to 1 within about 1e-6 in single and 1e-2 in half precision; logits do not come near.
+    half = "16" in str(getattr(probs, "dtype", given.dtype))
+    off = np.abs(table.sum(axis=1) - 1.0) > (2e-2 if half else 1e-4)
     if off.any():
         row = _first(off)
         raise InputError.expected("probs", "sum to 1 in every row", f"{table[row].sum()} in row {row}")
@@ -149,11 +169,20 @@ def check_same_length(name: str, value: NDArray[Any], other: str, reference: NDA
         raise InputError.expected(name, f"have as many entries as `{other}` ({len(reference)})", len(value))
 
 
-def check_integer(name: str, value: object, *, minimum: int) -> int:
-    """A whole number that is at least `minimum`; booleans and floats are refused."""
-    if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Integral) or value < minimum:
-        raise InputError.expected(name, f"be an integer ≥ {minimum}", repr(value))
+def check_integer(name: str, value: object, *, minimum: int, maximum: int | None = None) -> int:
+    """A whole number between `minimum` and `maximum`; booleans and floats are refused."""
+    if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Integral) or int(value) < minimum:
+        raise InputError.expected(name, f"be an integer ≥ {minimum}", _brief(value))
+    if maximum is not None and int(value) > maximum:
+        raise InputError.expected(name, f"be an integer ≤ {maximum}", _brief(value))
     return int(value)
+
+
+def check_flag(name: str, value: object) -> bool:
+    """True or False, not something that merely counts as either."""
+    if not isinstance(value, bool | np.bool_):
+        raise InputError.expected(name, "be True or False", _brief(value))
+    return bool(value)
 
 
 def check_number(
@@ -161,10 +190,13 @@ def check_number(
 ) -> float:
     """A finite real number for which `holds`; `requirement` says the same in words."""
     if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real):
-        raise InputError.expected(name, requirement, repr(value))
-    number = float(value)
+        raise InputError.expected(name, requirement, _brief(value))
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
     if not (math.isfinite(number) and holds(number)):
-        raise InputError.expected(name, requirement, repr(value))
+        raise InputError.expected(name, requirement, _brief(value))
     return number
 
 
@@ -200,6 +232,14 @@ def one_or_more(name: str, value: object) -> tuple[Any, ...]:
     if not values:
         raise InputError.expected(name, "hold at least one value", "none")
     return values
+
+
+def _brief(value: object) -> str:
+    """A value as it was written, but never a page of it."""
+    if isinstance(value, int) and abs(value) > 10**30:
+        return "an integer of more than 30 digits"
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}…"
 
 
 def _first(flags: NDArray[np.bool_]) -> int:

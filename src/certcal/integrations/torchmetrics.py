@@ -4,6 +4,7 @@ Each keeps a sufficient statistic whose sum over batches and processes is that o
 distributed reduction is the value on all inputs together, not a mean of means.
 """
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -11,14 +12,15 @@ import torch
 from torch import Tensor
 from torchmetrics import Metric
 
-from certcal.metrics.binning import choose_bins
+from certcal.errors import InputError
+from certcal.metrics.binning import Bins, choose_bins
 from certcal.metrics.calibration import as_predictions
 from certcal.metrics.reliability import bin_sums, curve_from_sums
 from certcal.report.figures import INCORRECT, plot_reliability
 from certcal.types import ArrayLike, FloatArray
 from certcal.worstcase.brier import brier_confidences
 from certcal.worstcase.exact import optimise, rounding_bound
-from certcal.worstcase.problem import WorstCaseProblem
+from certcal.worstcase.problem import WorstCaseProblem, choose_few_bins
 from certcal.worstcase.reach import ReachTables, bin_sums_at, goals, tabulate
 
 if TYPE_CHECKING:
@@ -35,8 +37,12 @@ class _SummedMetric(Metric):
     higher_is_better = False
     full_state_update = False
 
-    def _add_sums(self, *shape: int) -> None:
+    def _add_sums(self, bins: Bins, *shape: int) -> None:
+        self.bins = bins
         self.add_state("sums", default=torch.zeros(*shape, dtype=torch.float64), dist_reduce_fx="sum")
+        # A MetricCollection merges metrics whose states look alike: those with other edges must not. The largest of
+        # equal edges is the edges, so reduction leaves them alone.
+        self.add_state("edges", default=torch.tensor(bins.edges), dist_reduce_fx="max")
 
     def _accumulate(self, sums: FloatArray) -> None:
         self.sums: Tensor = self.sums + torch.from_numpy(sums).to(self.sums)
@@ -47,8 +53,13 @@ class _SummedMetric(Metric):
     def _scalar(self, value: float) -> Tensor:
         return torch.tensor(value, dtype=torch.float64, device=self.sums.device)
 
+    def _apply(self, fn: Callable[[Tensor], Tensor], *args: Any, **kwargs: Any) -> "_SummedMetric":
+        """Follow a model to another device, but not to another dtype: counts and certificates need float64."""
+        super()._apply(lambda tensor: tensor.to(fn(tensor).device), *args, **kwargs)
+        return self
+
     def set_dtype(self, dst_type: Any) -> "_SummedMetric":
-        """Leaves the states alone: counts beyond 2^24 and certificates need float64."""
+        """Leaves the states in float64."""
         return self
 
 
@@ -64,8 +75,8 @@ class ExpectedCalibrationError(_SummedMetric):
 
     def __init__(self, *, n_bins: int = 15, edges: ArrayLike | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.bins = choose_bins(n_bins, edges)
-        self._add_sums(3, len(self.bins))  # inputs, confidences, correct
+        bins = choose_bins(n_bins, edges)
+        self._add_sums(bins, 3, len(bins))  # inputs, confidences, correct
 
     def update(self, confidence: ArrayLike, correct: ArrayLike) -> None:
         """Add a batch: the predicted class's probability and whether the prediction is right, shape (n,)."""
@@ -76,8 +87,8 @@ class ExpectedCalibrationError(_SummedMetric):
         count, confidence, correct = self._total()
         return self._scalar(np.abs(correct - confidence).sum() / count.sum() if count.any() else np.nan)
 
-    def plot(self, ax: "Axes | None" = None) -> "tuple[Figure, Axes]":
-        """The reliability diagram of all inputs so far."""
+    def plot(self, val: object = None, ax: "Axes | None" = None) -> "tuple[Figure, Axes]":
+        """The reliability diagram of all inputs so far; `val` is there for torchmetrics and not needed."""
         return _draw(self._total(), self, ax, title="ECE {:.1%}")
 
 
@@ -92,8 +103,8 @@ class CertifiedBrierScore(_SummedMetric):
 
     def __init__(self, *, n_bins: int = 15, edges: ArrayLike | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.bins = choose_bins(n_bins, edges)  # of the diagram only
-        self._add_sums(4, len(self.bins))  # inputs, Brier confidences, correct, losses
+        bins = choose_bins(n_bins, edges)  # of the diagram only
+        self._add_sums(bins, 4, len(bins))  # inputs, Brier confidences, correct, losses
 
     def update(self, lower: ArrayLike, upper: ArrayLike, correct: ArrayLike) -> None:
         """Add a batch of certified bounds and correctness, shape (n,)."""
@@ -108,12 +119,14 @@ class CertifiedBrierScore(_SummedMetric):
         if not count.any():
             return self._scalar(np.nan)
         # Every loss is ≤ 1 and passes through at most as many additions as there are inputs.
-        return self._scalar(min(losses.sum() / count.sum() + rounding_bound(int(count.sum()), self.bins), 1.0))
+        return self._scalar(
+            min(losses.sum() / count.sum() + rounding_bound(int(count.sum()), int(count.sum()), self.bins), 1.0)
+        )
 
-    def plot(self, ax: "Axes | None" = None) -> "tuple[Figure, Axes]":
+    def plot(self, val: object = None, ax: "Axes | None" = None) -> "tuple[Figure, Axes]":
         """The reliability diagram of the confidences that attain the score."""
         return _draw(
-            self._total()[:3], self, ax, title="certified Brier score {:.1%}", colour=INCORRECT, interval=False
+            self._total()[:3], self, ax, title="certified Brier score {:.3f}", colour=INCORRECT, interval=False
         )
 
 
@@ -129,8 +142,8 @@ class CertifiedCalibrationError(_SummedMetric):
 
     def __init__(self, *, n_bins: int = 15, edges: ArrayLike | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.bins = choose_bins(n_bins, edges)
-        self._add_sums(3, 2, len(self.bins), len(self.bins))  # the reach tables
+        bins = choose_few_bins(n_bins, edges)
+        self._add_sums(bins, 3, 2, len(bins), len(bins))  # the reach tables
         self.add_state("uncertified", default=torch.zeros((), dtype=torch.float64), dist_reduce_fx="sum")
 
     def update(self, lower: ArrayLike, upper: ArrayLike, correct: ArrayLike, *, uncertified: int = 0) -> None:
@@ -147,17 +160,22 @@ class CertifiedCalibrationError(_SummedMetric):
         if inputs + free == 0:
             return self._scalar(np.nan)
         _, total = optimise(tables, self.bins, free)
-        return self._scalar(min(total / (inputs + free) + rounding_bound(inputs, self.bins), 1.0))
+        return self._scalar(min(total / (inputs + free) + rounding_bound(inputs, inputs, self.bins), 1.0))
 
-    def plot(self, ax: "Axes | None" = None) -> "tuple[Figure, Axes]":
+    def plot(self, val: object = None, ax: "Axes | None" = None) -> "tuple[Figure, Axes]":
         """The reliability diagram at the worst case, of the certified inputs."""
         tables = ReachTables(*self._total())
         signs, _ = optimise(tables, self.bins, int(self.uncertified))
         sums = np.stack(bin_sums_at(goals(self.bins, signs), tables))
-        return _draw(sums, self, ax, title="certified calibration error {:.1%}", colour=INCORRECT, interval=False)
+        free = f", {int(self.uncertified)} uncertified inputs not drawn" if self.uncertified else ""
+        return _draw(
+            sums, self, ax, title="certified calibration error {:.1%}" + free, colour=INCORRECT, interval=False
+        )
 
 
 def _draw(sums: FloatArray, metric: Any, ax: "Axes | None", *, title: str, **style: Any) -> "tuple[Figure, Axes]":
+    if not sums[0].any():
+        raise InputError.expected("plot", "come after an update with at least one certified input", "none so far")
     curve = curve_from_sums(*sums, bins=metric.bins, alpha=0.05)
     axes = plot_reliability(curve, ax=ax, title=title.format(float(metric.compute())), **style)
     return cast("Figure", axes.figure), axes

@@ -10,13 +10,14 @@ from functools import cached_property
 import numpy as np
 
 from certcal.errors import InputError
-from certcal.inputs import as_vector, check_choice, check_integer
+from certcal.inputs import as_probabilities, as_vector, check_choice, check_integer
 from certcal.types import ArrayLike, BoolArray, FloatArray, IntArray
 
 # Work goes through long vectors in blocks whose temporaries stay in the processor's cache.
 BLOCK = 1 << 15
 # Cells of the lookup table; a power of two, so that scaling by it is exact.
 _CELLS = 1 << 12
+MAX_BINS = 1 << 20
 
 
 class BinRule(StrEnum):
@@ -40,39 +41,44 @@ class Bins:
     edges: FloatArray
     rule: BinRule = BinRule.PAPER
 
+    def __post_init__(self) -> None:
+        rising = self.edges[1:] > self.edges[:-1]
+        if len(self.edges) < 2 or not rising.all() or self.edges[0] != 0.0 or self.edges[-1] != 1.0:
+            got = self.edges.tolist() if len(self.edges) <= 8 else f"{len(self.edges)} edges that do not"
+            raise InputError.expected("edges", "rise strictly from 0 to 1", got)
+
     @classmethod
-    def equal_width(cls, n_bins: int, *, rule: str = BinRule.PAPER) -> "Bins":
+    def equal_width(cls, n_bins: int, *, rule: str = BinRule.PAPER, single: bool = True) -> "Bins":
         """M bins of width 1 / M. Our edges are m / M, each correctly rounded to float64.
 
-        The compatibility rules take the single-precision edges of the libraries they imitate.
+        The compatibility rules take the edges of the libraries they imitate, torch's linspace: Guo-style code in single
+        precision, torchmetrics in that of the confidences (`single` or double).
         """
-        count = check_integer("n_bins", n_bins, minimum=1)
+        count = check_integer("n_bins", n_bins, minimum=1, maximum=MAX_BINS)
         chosen = BinRule(check_choice("rule", rule, tuple(BinRule)))
-        edges = np.arange(count + 1) / count if chosen is BinRule.PAPER else _single_precision_edges(count)
-        return cls(edges, chosen)
+        if chosen is BinRule.PAPER:
+            return cls(np.arange(count + 1) / count)
+        return cls(_linspace(count, single=single or chosen is BinRule.GUO), chosen)
 
     @classmethod
     def from_edges(cls, edges: ArrayLike) -> "Bins":
         """Bins between any strictly increasing edges that start at 0 and end at 1."""
-        values = as_vector("edges", edges).astype(np.float64)
-        rising = values[1:] > values[:-1]
-        if len(values) < 2 or not rising.all() or values[0] != 0.0 or values[-1] != 1.0:
-            raise InputError.expected("edges", "rise strictly from 0 to 1", values.tolist())
-        return cls(values)
+        return cls(as_vector("edges", edges).astype(np.float64))
 
     @classmethod
-    def equal_count(cls, confidence: FloatArray, n_bins: int) -> "Bins":
+    def equal_count(cls, confidence: ArrayLike, n_bins: int) -> "Bins":
         """At most M bins that hold about equally many of the given confidences.
 
         A cut goes halfway between two neighbouring distinct values, the pair nearest in rank to k N / M, so equal
         confidences share a bin, order is irrelevant, and there are fewer bins when there are fewer distinct values.
         """
-        count = check_integer("n_bins", n_bins, minimum=1)
-        values, multiplicity = np.unique(confidence, return_counts=True)
+        count = check_integer("n_bins", n_bins, minimum=1, maximum=MAX_BINS)
+        points = as_probabilities("confidence", confidence)
+        values, multiplicity = np.unique(points, return_counts=True)
         ranks = np.cumsum(multiplicity)[:-1]  # how many confidences lie left of each possible cut
         if len(ranks) == 0:
             return cls(np.array([0.0, 1.0]))
-        targets = np.arange(1, count) * (len(confidence) / count)
+        targets = np.arange(1, count) * (len(points) / count)
         right = np.clip(np.searchsorted(ranks, targets), 0, len(ranks) - 1)
         left = np.maximum(right - 1, 0)
         cuts = np.unique(np.where(targets - ranks[left] <= ranks[right] - targets, left, right))
@@ -141,6 +147,7 @@ class Bins:
 
 def choose_bins(n_bins: int, edges: ArrayLike | None) -> Bins:
     """Equal widths, or the user's own edges where given."""
+    check_integer("n_bins", n_bins, minimum=1, maximum=MAX_BINS)
     return Bins.equal_width(n_bins) if edges is None else Bins.from_edges(edges)
 
 
@@ -149,13 +156,11 @@ def sum_by_bin(bins: IntArray, weights: FloatArray | BoolArray, size: int) -> Fl
     return np.asarray(np.bincount(bins, weights=weights, minlength=size), dtype=np.float64)
 
 
-def _single_precision_edges(count: int) -> FloatArray:
-    """`torch.linspace(0, 1, count + 1)` in float32 without importing torch.
+def _linspace(count: int, *, single: bool) -> FloatArray:
+    """Torch's own edges: its linspace differs from m / M, and from NumPy's, in the last bit."""
+    import torch
 
-    Torch counts from both ends with a rounded step and a fused multiply-add: in float64 the product is exact, so one
-    rounding to float32 is left, as there.
-    """
-    step = np.float64(np.float32(1) / np.float32(count))
-    index = np.arange(count + 1)
-    edges = np.where(index < (count + 1) // 2, step * index, 1.0 - step * (count - index))
-    return edges.astype(np.float32).astype(np.float64)
+    edges: FloatArray = (
+        torch.linspace(0, 1, count + 1, dtype=torch.float32 if single else torch.float64).double().numpy()
+    )
+    return edges

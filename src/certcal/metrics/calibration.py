@@ -4,7 +4,7 @@ import numpy as np
 
 from certcal.errors import InputError
 from certcal.inputs import as_correctness, as_probabilities, check_same_length
-from certcal.metrics.binning import BLOCK, BinRule, Bins, sum_by_bin
+from certcal.metrics.binning import BLOCK, BinRule, Bins, choose_bins, sum_by_bin
 from certcal.types import ArrayLike, BoolArray, FloatArray
 
 
@@ -35,9 +35,9 @@ def expected_calibration_error(
     """
     z, c = as_predictions(confidence, correct)
     if edges is None:
-        bins = Bins.equal_width(n_bins, rule=rule)
+        bins = Bins.equal_width(n_bins, rule=rule, single="float64" not in str(getattr(confidence, "dtype", "float64")))
     elif rule == BinRule.PAPER:
-        bins = Bins.from_edges(edges)
+        bins = choose_bins(n_bins, edges)
     else:
         raise InputError.expected("rule", "be 'paper' when `edges` are given", repr(rule))
     return float(np.abs(_gap_sums(z, c, bins)).sum() / len(z))
@@ -68,7 +68,7 @@ def equal_count_edges(confidence: ArrayLike, *, n_bins: int = 15) -> FloatArray:
     >>> equal_count_edges([0.2, 0.4, 0.4, 1.0], n_bins=3).round(3).tolist()
     [0.0, 0.3, 0.7, 1.0]
     """
-    return Bins.equal_count(as_probabilities("confidence", confidence), n_bins).edges
+    return Bins.equal_count(confidence, n_bins).edges
 
 
 def as_predictions(confidence: ArrayLike, correct: ArrayLike) -> tuple[FloatArray, BoolArray]:

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, overload
 
 import numpy as np
 
-from certcal.inputs import check_number
+from certcal.inputs import check_number, contiguous
 from certcal.metrics.binning import choose_bins
 from certcal.metrics.calibration import as_predictions
 from certcal.types import ArrayLike, FloatArray
@@ -53,12 +53,12 @@ def differentiable_calibration_error(
     """
     import torch
 
-    check_number("temperature", temperature, "be a number > 0", lambda value: value > 0)
+    check_number("temperature", temperature, "lie in [1e-12, 1e6]", lambda value: 1e-12 <= value <= 1e6)
     z, c = as_predictions(confidence, correct)
     bins = choose_bins(n_bins, edges)
-    soft = confidence.double() if isinstance(confidence, torch.Tensor) else torch.from_numpy(z)
+    soft = confidence.double() if isinstance(confidence, torch.Tensor) else torch.tensor(contiguous(z))
     slope, offset = (torch.from_numpy(part).to(soft.device) for part in soft_bin_lines(bins.edges))
-    gap = torch.from_numpy(c).to(soft) - soft
+    gap = torch.tensor(contiguous(c)).to(soft) - soft
     assignment = torch.softmax((soft[:, None] * slope + offset) / temperature, dim=1)  # (n, b)
     error = (assignment.T @ gap).abs().sum() / len(z)
     return error if isinstance(confidence, torch.Tensor) else float(error)

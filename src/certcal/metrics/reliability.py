@@ -11,7 +11,7 @@ from certcal.proportions import clopper_pearson
 from certcal.types import ArrayLike, BoolArray, FloatArray
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ReliabilityCurve:
     """One entry per bin, shape (b,); an empty bin has count 0, NaN means and limits 0 and 1."""
 

@@ -24,6 +24,7 @@ class CertifiedBoxes:
     upper: FloatArray
     correct: BoolArray
     worst: FloatArray | None
+    inputs: int  # how many there are in all, of which these are shown
 
 
 def prepare_certified_boxes(
@@ -36,7 +37,11 @@ def prepare_certified_boxes(
     order = np.argsort(problem.lower + problem.upper, kind="stable")
     shown = order[np.linspace(0, len(order) - 1, min(limit, len(order))).round().astype(np.intp)]
     return CertifiedBoxes(
-        problem.lower[shown], problem.upper[shown], problem.correct[shown], None if worst is None else worst[shown]
+        problem.lower[shown],
+        problem.upper[shown],
+        problem.correct[shown],
+        None if worst is None else worst[shown],
+        len(order),
     )
 
 
@@ -51,7 +56,12 @@ def plot_certified_boxes(boxes: CertifiedBoxes, *, ax: "Axes | None" = None) -> 
         axes.bar(place[chosen], height[chosen], 0.8, boxes.lower[chosen], color=colour, alpha=0.45, label=label)
     if boxes.worst is not None:
         axes.hlines(boxes.worst, place - 0.4, place + 0.4, color="black", linewidth=1.4, label="worst case")
-    axes.set(xlabel="inputs, by certified confidence", ylabel="confidence", ylim=(0, 1.01), xlim=(-1, len(place)))
+    axes.set(
+        xlabel=f"{len(place)} of {boxes.inputs} inputs, by certified confidence",
+        ylabel="confidence",
+        ylim=(0, 1.01),
+        xlim=(-1, len(place)),
+    )
     _legend_below(axes)
     return axes
 
@@ -71,7 +81,7 @@ def plot_reliability(
     axes = ax or _new_axes()
     left, width = curve.edges[:-1], np.diff(curve.edges)
     filled, share = curve.count > 0, curve.count / curve.count.sum()
-    axes.bar(left, 0.25 * share / share.max(), width, align="edge", color=NEUTRAL, alpha=0.35, label="share of inputs")
+    axes.bar(left, 0.25 * share / share.max(), width, align="edge", color=NEUTRAL, alpha=0.35, label="inputs (scaled)")
     axes.plot([0, 1], [0, 1], color=NEUTRAL, linewidth=1, linestyle="--")
     low, high = np.minimum(curve.accuracy, curve.confidence), np.maximum(curve.accuracy, curve.confidence)
     axes.bar(left[filled], (high - low)[filled], width[filled], low[filled], align="edge", color=colour, alpha=0.3,

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from certcal.inputs import check_choice, check_device, check_integer, check_number, one_or_more
+from certcal.inputs import check_choice, check_device, check_flag, check_integer, check_number, contiguous, one_or_more
 from certcal.threads import threads_worth
 from certcal.types import FloatArray
 from certcal.worstcase.brier import brier_confidences
@@ -45,7 +45,7 @@ class AdmmSettings:
     value_clip: float = 1.2  # ‖a − ½‖_∞ ≤ value_clip · ‖q₂ − ½‖_∞
     steps: int = 3000
     device: str = "cpu"
-    dtype: str = "float32"
+    dtype: str = "float32"  # by name or as a torch.dtype; the value reported is measured in float64 in any case
     compile: bool = False
     diagnostics: bool = False
     snapshots: tuple[int, ...] = (0, 500, 3000)  # steps at which the first 150 entries of a are kept
@@ -57,13 +57,18 @@ class AdmmSettings:
             check_choice("starts", start, ("clean", "brier"))
         for name in ("confidence_rates", "assignment_rates"):
             for rate in getattr(self, name):
-                check_number(name, rate, "hold numbers > 0", lambda number: number > 0)
+                check_number(name, rate, "hold numbers in (0, 1e4]", lambda number: 0 < number <= 1e4)
         for factor in self.rho_factors:
-            check_number("rho_factors", factor, "hold numbers ≥ 1", lambda number: number >= 1)
+            check_number("rho_factors", factor, "hold numbers in [1, 1e4]", lambda number: 1 <= number <= 1e4)
         for name in ("rho", "rho_cap", "gradient_clip", "value_clip"):
-            check_number(name, getattr(self, name), "be a number > 0", lambda number: number > 0)
+            check_number(name, getattr(self, name), "lie in (0, 1e4]", lambda number: 0 < number <= 1e4)
         check_integer("steps", self.steps, minimum=1)
-        check_choice("dtype", self.dtype, ("float32", "float64"))
+        for step in self.snapshots:
+            check_integer("snapshots", step, minimum=0)
+        for name in ("compile", "diagnostics"):
+            check_flag(name, getattr(self, name))
+        object.__setattr__(self, "dtype", str(self.dtype).removeprefix("torch."))
+        check_choice("dtype", self.dtype, ("float16", "bfloat16", "float32", "float64"))
 
     def runs(self) -> list[dict[str, Any]]:
         """The grid spelled out, one dictionary per run."""
@@ -79,6 +84,7 @@ class Program(NamedTuple):
     low: Tensor  # l', (1, b, n), zero where inaccessible
     high: Tensor  # u', (1, b, n), zero where inaccessible
     blocked: Tensor  # k, (1, b, n), 1 where inaccessible
+    barrier: Tensor  # (1, b, n), ∞ where inaccessible
     confidence_rate: Tensor  # α_z, (runs, 1, 1)
     assignment_rate: Tensor  # α_a, (runs, 1, 1)
     rho_factor: Tensor  # (runs, 1, 1)
@@ -139,10 +145,11 @@ def initialise(problem: WorstCaseProblem, confidence: FloatArray, settings: Admm
         return torch.tensor([run[name] for run in runs], **like).reshape(-1, 1, 1)
 
     program = Program(
-        torch.as_tensor(problem.correct, **like).reshape(1, 1, -1),
+        torch.as_tensor(contiguous(problem.correct), **like).reshape(1, 1, -1),
         low,
         high,
         blocked,
+        torch.where(blocked > 0, torch.inf, 0.0).to(blocked),
         per_run("confidence_rate"),
         per_run("assignment_rate"),
         per_run("rho_factor"),
@@ -156,8 +163,8 @@ def initialise(problem: WorstCaseProblem, confidence: FloatArray, settings: Admm
         a, z, onto_bounds(z, low, high), a, a, none, none, row, row, none,
         torch.full((len(runs), 1, 1), settings.rho, **like),
         torch.full((len(runs),), -1.0, **like),
-        torch.zeros(len(runs), inputs, dtype=torch.long, device=settings.device),
-        torch.zeros(len(runs), inputs, **like),
+        torch.as_tensor(problem.bins.assign(problem.lower), device=like["device"]).long().repeat(len(runs), 1),
+        torch.as_tensor(contiguous(problem.lower), **like).repeat(len(runs), 1),
     )  # fmt: skip
     return program, state
 
@@ -210,6 +217,7 @@ def step(program: Program, state: State, settings: AdmmSettings) -> State:
     gradient = gradient.clamp(-settings.gradient_clip, settings.gradient_clip)
     a = a - program.assignment_rate * gradient  # Alg. 1, line 2
     limit = settings.value_clip * (state.q2 - 0.5).abs().amax(dim=(1, 2), keepdim=True)
+    limit = torch.where(limit > 0, limit, torch.inf)  # two bins start at the centre, where it would allow nothing
     a = a.clamp(0.5 - limit, 0.5 + limit)
 
     sign = (a * gap).sum(dim=2, keepdim=True).sign()
@@ -239,7 +247,9 @@ def keep_best(program: Program, state: State) -> State:
     The largest error is passed well before convergence (App. G.1).
     """
     bins, confidence, error = project(program, state)
-    better = error > state.best_error
+    # A run that has diverged to NaN may choose anything; only accessible bins are kept.
+    inside = program.barrier.expand_as(state.a).gather(1, bins[:, None]).sum(dim=(1, 2)) == 0
+    better = inside & (error > state.best_error)
     return state._replace(
         best_error=torch.where(better, error, state.best_error),
         best_bins=torch.where(better[:, None], bins, state.best_bins),
@@ -249,7 +259,7 @@ def keep_best(program: Program, state: State) -> State:
 
 def project(program: Program, state: State) -> tuple[Tensor, Tensor, Tensor]:
     """The nearest feasible point: bins (runs, n), confidences (runs, n), and its calibration error (runs,)."""
-    bins = onto_assignments(state.a, program.blocked)
+    bins = onto_assignments(state.a, program.barrier)
     inside = onto_bounds(state.z, program.low, program.high)
     confidence = inside.gather(1, bins[:, None]).squeeze(1)
     gap = program.correct[0] - confidence

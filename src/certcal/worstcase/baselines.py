@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from certcal.inputs import check_choice, check_device, check_integer, check_number, one_or_more
+from certcal.inputs import check_choice, check_device, check_integer, check_number, contiguous, one_or_more
 from certcal.metrics.dece import soft_bin_lines
 from certcal.threads import threads_worth
 from certcal.types import FloatArray
@@ -42,14 +42,14 @@ class DeceSettings:
         check_integer("steps", self.steps, minimum=1)
         check_integer("seed", self.seed, minimum=0)
         for name in ("rate", "gradient_clip", "first_temperature", "last_temperature"):
-            check_number(name, getattr(self, name), "be a number > 0", lambda number: number > 0)
+            check_number(name, getattr(self, name), "lie in [1e-12, 1e6]", lambda number: 1e-12 <= number <= 1e6)
 
 
 def solve_dece(problem: WorstCaseProblem, confidence: FloatArray, settings: DeceSettings) -> Solution:
     """The best point passed by projected gradient ascent on the dECE, over all starts at once."""
     like: dict[str, Any] = {"device": check_device("device", settings.device), "dtype": torch.float64}
     low, high, correct, cutoffs = (
-        torch.as_tensor(part, **like)
+        torch.as_tensor(contiguous(part), **like)
         for part in (problem.lower, problem.upper, problem.correct, problem.bins.edges[1:-1])
     )
     lines = [torch.as_tensor(part, **like) for part in soft_bin_lines(problem.bins.edges)]

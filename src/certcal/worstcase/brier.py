@@ -21,7 +21,7 @@ def certified_brier_score(lower: ArrayLike, upper: ArrayLike, correct: ArrayLike
     """
     problem = WorstCaseProblem.checked(lower, upper, correct)
     witness = brier_confidences(problem)
-    return _certified_mean(np.square(problem.correct - witness), witness, ceiling=1.0)
+    return _certified_mean(np.square(problem.correct - witness), problem, witness, ceiling=1.0)
 
 
 def certified_log_score(lower: ArrayLike, upper: ArrayLike, correct: ArrayLike) -> Solution:
@@ -36,7 +36,7 @@ def certified_log_score(lower: ArrayLike, upper: ArrayLike, correct: ArrayLike) 
     """
     problem = WorstCaseProblem.checked(lower, upper, correct)
     witness = brier_confidences(problem)
-    return _certified_mean(log_losses(witness, problem.correct), witness, ceiling=np.inf)
+    return _certified_mean(log_losses(witness, problem.correct), problem, witness, ceiling=np.inf)
 
 
 def brier_confidences(problem: WorstCaseProblem) -> FloatArray:
@@ -44,14 +44,11 @@ def brier_confidences(problem: WorstCaseProblem) -> FloatArray:
     return np.where(problem.correct, problem.lower, problem.upper)
 
 
-def _certified_mean(losses: FloatArray, witness: FloatArray, *, ceiling: float) -> Solution:
-    # NumPy adds pairwise: fewer than 64 roundings touch any term, each loss itself carries at most four, and
-    # 2^-46 = 128 units of rounding covers them all.
-    mean = float(losses.mean())
-    value = min(mean * (1 + 2**-46), ceiling) if mean > 0 else mean
-    return Solution(
-        value,
-        Kind.EXACT,
-        witness,
-        stats={"inputs": len(witness), "rounding": value - mean if mean < np.inf else 0.0},
-    )
+def _certified_mean(losses: FloatArray, problem: WorstCaseProblem, witness: FloatArray, *, ceiling: float) -> Solution:
+    mean = value = float(losses.mean())
+    if (witness != problem.correct).any():
+        # NumPy adds pairwise: fewer than 64 roundings touch any term, each loss itself carries at most four, and 2^-46
+        # = 128 units of rounding covers them all. The next float covers a loss or mean that underflowed.
+        value = min(float(np.nextafter(mean * (1 + 2**-46), np.inf)), ceiling)
+    rounding = value - mean if value < np.inf else 0.0
+    return Solution(value, Kind.EXACT, witness, stats={"inputs": len(witness), "rounding": rounding})

@@ -59,7 +59,7 @@ def solve_exact(problem: WorstCaseProblem) -> Solution:
     signs, total = optimise(tables, problem.bins, problem.uncertified)
     confidence, bins = send(problem, cell_of, goals(problem.bins, signs))
     inputs, block = len(problem.lower), block_length(problem.bins)
-    rounding = rounding_bound(min(inputs, block) + inputs // block, problem.bins)
+    rounding = rounding_bound(min(inputs, block) + inputs // block, inputs, problem.bins)
     return Solution(
         value=min(total / problem.size + rounding, 1.0),
         kind=Kind.EXACT,
@@ -150,13 +150,14 @@ def best_signs(worth: FloatArray) -> tuple[IntArray, float]:
     return signs, total
 
 
-def rounding_bound(additions: int, bins: Bins) -> float:
-    """How far below the true CCE rounding can have left the computed one.
+def rounding_bound(additions: int, inputs: int, bins: Bins) -> float:
+    """How far below the true CCE rounding can have left the computed one; derived in docs/exact.md.
 
-    Each input's bound passes through at most `additions` sums on its way into the tables, then through a few sums over
-    bins; each rounds by a factor of at most 1 + 2^-53, and all inputs together weigh N.
+    A bound l or u passes through at most `additions` sums on its way into the tables. A run's worth takes six of the
+    prefix sums over bins, each the result of 2 M additions, and at most min(M, N) runs hold an input.
     """
-    return (additions + 8 * len(bins) + 16) * 2.0**-53
+    size = len(bins)
+    return (additions + 12 * size * min(size, inputs) + 32 * size + 16) * 2.0**-53
 
 
 def _free_input(problem: WorstCaseProblem, signs: IntArray) -> FreeInput | None:

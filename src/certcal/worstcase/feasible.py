@@ -27,6 +27,8 @@ def best_feasible(
     """
     low = np.maximum(problem.lower, problem.bins.edges[bins])
     high = np.minimum(problem.upper, problem.bins.tops[bins])
+    if not (low <= high).all():
+        raise AssertionError("a solver chose a bin that its input cannot reach")
     witnesses = np.clip(confidence, low, high)
     sums = [
         sum_by_bin(chosen, problem.correct - witness, len(problem.bins))

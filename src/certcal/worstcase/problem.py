@@ -36,18 +36,21 @@ class WorstCaseProblem:
         uncertified: int = 0,
     ) -> "WorstCaseProblem":
         """The problem that users describe with arrays, or an `InputError`."""
-        free = check_integer("uncertified", uncertified, minimum=0)
+        free = check_integer("uncertified", uncertified, minimum=0, maximum=2**53)
         low, high = as_bounds(lower, upper, allow_empty=free > 0)
         known = as_correctness("correct", correct, allow_empty=free > 0)
         check_same_length("correct", known, "lower", low)
-        bins = choose_bins(n_bins, edges)
-        if len(bins) > MAX_BINS:
-            raise InputError.expected(
-                "n_bins" if edges is None else "edges", f"give at most {MAX_BINS} bins", len(bins)
-            )
-        return cls(low, high, known, bins, free)
+        return cls(low, high, known, choose_few_bins(n_bins, edges), free)
 
     @property
     def size(self) -> int:
         """How many inputs there are, with and without certificate."""
         return len(self.lower) + self.uncertified
+
+
+def choose_few_bins(n_bins: int, edges: ArrayLike | None) -> Bins:
+    """Equal widths or the user's own edges, but no more bins than the exact solution can count pairs of."""
+    bins = choose_bins(n_bins, edges)
+    if len(bins) > MAX_BINS:
+        raise InputError.expected("n_bins" if edges is None else "edges", f"give at most {MAX_BINS} bins", len(bins))
+    return bins

@@ -18,12 +18,13 @@ def onto_box(point: Tensor) -> Tensor:
 def onto_sphere(point: Tensor) -> Tensor:
     """argmin ‖q − point‖₂ subject to q ∈ S_2, the sphere through the corners of the unit cube, per run.
 
-    S_2 has centre ½·1 and radius √(NM) / 2; together with the box it leaves exactly the binary vectors.
+    S_2 has centre ½·1 and radius √(NM) / 2; together with the box it leaves exactly the binary vectors. All of the
+    sphere is nearest to its centre, where two bins make ADMM start: the corner 1 is taken.
     """
     ray = point - 0.5
     length: Tensor = torch.linalg.vector_norm(ray, dim=(1, 2), keepdim=True)
     radius = math.sqrt(point.shape[1] * point.shape[2]) / 2
-    return 0.5 + ray * (radius / length)
+    return 0.5 + torch.where(length > 0, ray * (radius / length), 0.5)
 
 
 def onto_bounds(point: Tensor, low: Tensor, high: Tensor) -> Tensor:
@@ -31,12 +32,11 @@ def onto_bounds(point: Tensor, low: Tensor, high: Tensor) -> Tensor:
     return torch.minimum(torch.maximum(point, low), high)
 
 
-def onto_assignments(point: Tensor, blocked: Tensor) -> Tensor:
+def onto_assignments(point: Tensor, barrier: Tensor) -> Tensor:
     """argmin ‖a − point‖₂ subject to a binary, one bin per input (C'a = 1), none inaccessible (K'a = 0).
 
     Returned as the chosen bin of each input, shape (runs, n): the accessible bin with the largest entry.
-    `blocked` is 1 where a bin is inaccessible and 0 elsewhere, shape (1, b, n).
+    `barrier` is ∞ where a bin is inaccessible and 0 elsewhere, shape (1, b, n).
     """
-    # Entries of `point` stay of order 1 (they are clipped), so 1e6 rules a bin out. `max` finds indices ten times
-    # faster than `argmax` along this axis.
-    return (point - 1e6 * blocked).max(dim=1).indices
+    # Along this axis `max` finds indices ten times faster than `argmax`.
+    return (point - barrier).max(dim=1).indices

@@ -11,7 +11,7 @@ from certcal.types import FloatArray, IntArray
 class Kind(StrEnum):
     """How a solution's value relates to the true worst case over all confidences within the bounds."""
 
-    EXACT = "exact"  # equals it, rounded up by no more than `stats["rounding"]`
+    EXACT = "exact"  # equals it, up to rounding: moved up by `stats["rounding"]`, so that it is never below
     LOWER = "lower"  # attained by the witness, so the worst case is at least this: not a certificate
     UPPER = "upper"  # the worst case is at most this
 
@@ -24,17 +24,18 @@ class Status(StrEnum):
     STOPPED = "stopped after the requested number of steps; the best feasible point is returned"
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Solution:
     """A worst case over all confidences within their bounds.
 
     Attributes:
         value: the metric at the worst case, as found.
         kind: whether `value` is the exact worst case or a bound of it from one side.
-        confidence: the witness, one worst-case confidence per input within its bounds, shape (n,).
+        confidence: the witness, one worst-case confidence per input within its bounds, shape (n,). Keep it in float64:
+            many of its values lie one float below a bin's edge, and rounding moves them across.
         bins: the bin each witness confidence falls into, shape (n,); None for scores without bins.
         signs: +1 where a bin is under-confident at the worst case (accuracy above confidence), −1 where it is
-            over-confident, shape (b,); None for scores without bins.
+            over-confident, shape (b,); means nothing for a bin left empty. None for scores without bins.
         free: what each uncertified input does at the worst case; None if there are none.
         status: how the solver ended.
         stats: counts, settings and diagnostics of the solver.
@@ -52,10 +53,12 @@ class Solution:
     def __float__(self) -> float:
         return self.value
 
+    def __format__(self, spec: str) -> str:
+        return format(self.value, spec) if spec else repr(self)
+
     def __repr__(self) -> str:
-        return (
-            f"Solution(value={self.value:.6g}, kind={self.kind}, inputs={len(self.confidence)}, status={self.status!s})"
-        )
+        inputs = f"{len(self.confidence)}" + (f"+{self.free.count} uncertified" if self.free else "")
+        return f"Solution(value={self.value:.6g}, kind={self.kind}, inputs={inputs}, status={self.status!s})"
 
 
 @dataclass(frozen=True)
