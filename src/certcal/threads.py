@@ -31,11 +31,11 @@ def fastest_threads(call: Callable[[], object]) -> Iterator[None]:
     """
     before = torch.get_num_threads()
     seconds = {}
+    call()
     try:
         for threads in {1, before}:
             torch.set_num_threads(threads)
-            call()
-            seconds[threads] = min(_timed(call) for _ in range(3))
+            seconds[threads] = min(_timed(call) for _ in range(2))
         torch.set_num_threads(min(seconds, key=lambda threads: seconds[threads]))
         yield
     finally:
