@@ -14,7 +14,9 @@ help:  ## list the targets
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $@
 
-demo: .venv/ready  ## certify the calibration of a small problem and draw it
+demo: .venv/ready  ## train and certify a small model on digits, then draw the worst case of a larger problem
+	$(BIN)/python examples/smoothed_digits.py
+	@echo
 	$(BIN)/python examples/certified_calibration.py
 
 test: .venv/ready  ## run the tests

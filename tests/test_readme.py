@@ -1,21 +1,26 @@
-"""The README's Python runs as pasted, and the values in its comments are true."""
+"""The README's and docs' Python runs as pasted, the values in its comments are true, and links lead somewhere."""
 
 import re
 from pathlib import Path
 
 import pytest
 
-README = (Path(__file__).parent.parent / "README.md").read_text()
-BLOCKS = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+BLOCKS = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), flags=re.DOTALL)
 
 
-@pytest.mark.parametrize("block", BLOCKS)
+@pytest.mark.parametrize("block", BLOCKS, ids=["from a model", "from bounds"])
 def test_block_runs_and_its_numbers_are_true(block):
     names = {}
-    for line in block.splitlines():
-        match = re.match(r"(.+?)\s+# (\d+\.\d+)", line)
-        if match:
-            expression, number = match.groups()
-            assert eval(expression, names) == pytest.approx(float(number), abs=5e-5), line
-        else:
-            exec(line, names)
+    exec(block, names)
+    for expression, number in re.findall(r"^(\S.*?)\s+# (\d+\.\d+)", block, flags=re.MULTILINE):
+        assert eval(expression, names) == pytest.approx(float(number), abs=5e-5), expression
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page):
+    for target in re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text()):
+        assert (page.parent / target).exists(), target
+    for target in re.findall(r"\b((?:bench|tests|docs|examples|src)/[\w/.-]+\.\w+)", page.read_text()):
+        assert (ROOT / target).exists() or (page.parent / target).exists(), target
