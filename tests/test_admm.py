@@ -13,9 +13,9 @@ from certcal import (
     certified_calibration_error,
     expected_calibration_error,
 )
-from certcal.worstcase import WorstCaseProblem
-from certcal.worstcase.admm import AdmmSettings, State, initialise, make_step, step
-from certcal.worstcase.baselines import DeceSettings, _hard_error, _soft_gradient, _starting_points
+from certcal.worstcase import AdmmSettings, DeceSettings, WorstCaseProblem
+from certcal.worstcase.admm import State, initialise, make_step, step
+from certcal.worstcase.baselines import _hard_error, _soft_gradient, _starting_points
 from certcal.worstcase.diagnostics import Recorder, constraint_distances, lagrangian_terms
 from certcal.worstcase.projections import onto_assignments, onto_bounds, onto_box, onto_sphere
 from problems import CATALOGUE, bounded_sets, smoothed_like

@@ -4,9 +4,12 @@ from certcal.worstcase.approximate import approximate_certified_calibration_erro
 from certcal.worstcase.brier import certified_brier_score, certified_log_score
 from certcal.worstcase.exact import certified_calibration_error, solve_exact
 from certcal.worstcase.problem import WorstCaseProblem
+from certcal.worstcase.settings import AdmmSettings, DeceSettings
 from certcal.worstcase.solution import FreeInput, Kind, Solution, Status
 
 __all__ = [
+    "AdmmSettings",
+    "DeceSettings",
     "FreeInput",
     "Kind",
     "Solution",

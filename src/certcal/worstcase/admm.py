@@ -8,73 +8,18 @@ The sparse matrices C, K and E of the paper are dense sums and products here.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from certcal.inputs import check_choice, check_device, check_flag, check_integer, check_number, contiguous, one_or_more
-from certcal.threads import threads_worth
+from certcal.inputs import check_device, contiguous
 from certcal.types import FloatArray
 from certcal.worstcase.brier import brier_confidences
-from certcal.worstcase.feasible import best_feasible
 from certcal.worstcase.problem import WorstCaseProblem
 from certcal.worstcase.projections import onto_assignments, onto_bounds, onto_box, onto_sphere
-from certcal.worstcase.solution import Solution
-
-Grid = tuple[float, ...]
-
-
-@dataclass(frozen=True, kw_only=True)
-class AdmmSettings:
-    """Hyperparameters of the solver. The defaults are the paper's grid of 16 runs, of which the best is reported.
-
-    `starts`, `confidence_rates`, `assignment_rates` and `rho_factors` span the grid; a single value in each is one run.
-    """
-
-    starts: tuple[str, ...] = ("clean", "brier")  # initial z
-    confidence_rates: Grid = (0.001, 0.01)  # α_z
-    assignment_rates: Grid = (0.01, 0.1)  # α_a
-    rho_factors: Grid = (1.004, 1.01)  # multiplies every ρ_i after each step
-    rho: float = 0.01  # initial value of every ρ_i
-    rho_cap: float = 10.0
-    gradient_clip: float = 5.0  # largest entry of the gradient of a
-    value_clip: float = 1.2  # ‖a − ½‖_∞ ≤ value_clip · ‖q₂ − ½‖_∞
-    steps: int = 3000
-    device: str = "cpu"
-    dtype: str = "float32"  # by name or as a torch.dtype; the value reported is measured in float64 in any case
-    compile: bool = False
-    diagnostics: bool = False
-    snapshots: tuple[int, ...] = (0, 500, 3000)  # steps at which the first 150 entries of a are kept
-
-    def __post_init__(self) -> None:
-        for name in ("starts", "confidence_rates", "assignment_rates", "rho_factors", "snapshots"):
-            object.__setattr__(self, name, one_or_more(name, getattr(self, name)))
-        for start in self.starts:
-            check_choice("starts", start, ("clean", "brier"))
-        for name in ("confidence_rates", "assignment_rates"):
-            for rate in getattr(self, name):
-                check_number(name, rate, "hold numbers in (0, 1e4]", lambda number: 0 < number <= 1e4)
-        for factor in self.rho_factors:
-            check_number("rho_factors", factor, "hold numbers in [1, 1e4]", lambda number: 1 <= number <= 1e4)
-        for name in ("rho", "rho_cap", "gradient_clip", "value_clip"):
-            check_number(name, getattr(self, name), "lie in (0, 1e4]", lambda number: 0 < number <= 1e4)
-        check_integer("steps", self.steps, minimum=1)
-        for step in self.snapshots:
-            check_integer("snapshots", step, minimum=0)
-        for name in ("compile", "diagnostics"):
-            check_flag(name, getattr(self, name))
-        object.__setattr__(self, "dtype", str(self.dtype).removeprefix("torch."))
-        check_choice("dtype", self.dtype, ("float16", "bfloat16", "float32", "float64"))
-
-    def runs(self) -> list[dict[str, Any]]:
-        """The grid spelled out, one dictionary per run."""
-        names = ("start", "confidence_rate", "assignment_rate", "rho_factor")
-        grid = product(self.starts, self.confidence_rates, self.assignment_rates, self.rho_factors)
-        return [dict(zip(names, run, strict=True)) for run in grid]
+from certcal.worstcase.settings import AdmmSettings
 
 
 class Program(NamedTuple):
@@ -107,31 +52,6 @@ class State(NamedTuple):
     best_error: Tensor  # (runs,)
     best_bins: Tensor  # (runs, n)
     best_confidence: Tensor  # (runs, n)
-
-
-def solve_admm(problem: WorstCaseProblem, confidence: FloatArray, settings: AdmmSettings) -> Solution:
-    """The best feasible point that any run of the grid passes through."""
-    from certcal.worstcase.diagnostics import Recorder
-
-    program, state = initialise(problem, confidence, settings)
-    advance = make_step(settings)
-    recorder = Recorder(settings.snapshots) if settings.diagnostics else None
-    with threads_worth(state.a.numel(), state.a.device):
-        for _ in range(settings.steps):
-            if recorder:
-                recorder.watch(program, state)
-            state = advance(program, state)
-    stats: dict[str, Any] = {"steps": settings.steps}
-    if recorder:
-        recorder.watch(program, state)
-        stats |= recorder.results()
-    return best_feasible(
-        problem,
-        bins=state.best_bins.cpu().numpy(),
-        confidence=state.best_confidence.double().cpu().numpy(),
-        runs=settings.runs(),
-        stats=stats,
-    )
 
 
 def initialise(problem: WorstCaseProblem, confidence: FloatArray, settings: AdmmSettings) -> tuple[Program, State]:

@@ -6,6 +6,7 @@ from certcal.errors import InputError
 from certcal.inputs import as_probabilities, check_choice, check_same_length
 from certcal.types import ArrayLike, FloatArray
 from certcal.worstcase.problem import WorstCaseProblem
+from certcal.worstcase.settings import AdmmSettings, DeceSettings
 from certcal.worstcase.solution import Solution
 
 Settings = TypeVar("Settings")
@@ -35,7 +36,8 @@ def approximate_certified_calibration_error(
             stands in where they are not given.
         method: "admm" (the paper's, best of its 16-run grid), "dece" (gradient ascent on the dECE) or "brier" (the
             confidences that maximise the Brier score).
-        settings: fields of `AdmmSettings` or `DeceSettings`.
+        settings: fields of `certcal.worstcase.AdmmSettings` or `DeceSettings`, such as `steps`, `device` or, for ADMM,
+            `diagnostics=True`; docs/admm.md lists them and what `stats` then holds.
 
     >>> bounds = [0.1, 0.5], [0.6, 0.9], [1, 0]
     >>> round(approximate_certified_calibration_error(*bounds, method="brier", n_bins=3).value, 6)
@@ -46,10 +48,10 @@ def approximate_certified_calibration_error(
     clean = _clean_confidence(problem, confidence)
     # torch is imported here, not with certcal: the exact way does not need it.
     if method == "admm":
-        from certcal.worstcase.admm import AdmmSettings, solve_admm
+        from certcal.worstcase.solve import solve_admm
 
         return solve_admm(problem, clean, _make(AdmmSettings, settings))
-    from certcal.worstcase.baselines import DeceSettings, solve_brier, solve_dece
+    from certcal.worstcase.baselines import solve_brier, solve_dece
 
     if method == "dece":
         return solve_dece(problem, clean, _make(DeceSettings, settings))

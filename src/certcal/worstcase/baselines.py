@@ -3,46 +3,21 @@
 Paper: Sec. 5.2, App. G.3 and M.2.   Errs: low, like ADMM.
 """
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from certcal.inputs import check_choice, check_device, check_integer, check_number, contiguous, one_or_more
+from certcal.inputs import check_device, contiguous
 from certcal.metrics.dece import soft_bin_lines
 from certcal.threads import threads_worth
 from certcal.types import FloatArray
 from certcal.worstcase.brier import brier_confidences
 from certcal.worstcase.feasible import best_feasible
 from certcal.worstcase.problem import WorstCaseProblem
+from certcal.worstcase.settings import DeceSettings
 from certcal.worstcase.solution import Solution, Status
-
-_STARTS = ("clean", "brier", "uniform", "gaussian")
-
-
-@dataclass(frozen=True, kw_only=True)
-class DeceSettings:
-    """Hyperparameters of gradient ascent on the dECE. The temperature falls geometrically over the steps."""
-
-    starts: tuple[str, ...] = _STARTS
-    steps: int = 1000
-    rate: float = 0.01  # step size on N · dECE
-    gradient_clip: float = 5.0  # near a bin edge the gradient is of order 1 / temperature
-    first_temperature: float = 1e-2
-    last_temperature: float = 1e-6
-    seed: int = 0  # of the random starts
-    device: str = "cpu"
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "starts", one_or_more("starts", self.starts))
-        for start in self.starts:
-            check_choice("starts", start, _STARTS)
-        check_integer("steps", self.steps, minimum=1)
-        check_integer("seed", self.seed, minimum=0)
-        for name in ("rate", "gradient_clip", "first_temperature", "last_temperature"):
-            check_number(name, getattr(self, name), "lie in [1e-12, 1e6]", lambda number: 1e-12 <= number <= 1e6)
 
 
 def solve_dece(problem: WorstCaseProblem, confidence: FloatArray, settings: DeceSettings) -> Solution:
