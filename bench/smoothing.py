@@ -84,7 +84,7 @@ def synthetic_evidence(inputs: int, draws: int) -> Evidence:
     votes[:, 0], votes[:, 1] = won, draws - won
     zeros = np.zeros(inputs, dtype=np.int64)
     return Evidence(
-        header, np.arange(inputs), zeros, zeros, np.full(inputs, draws), votes,
+        header, np.arange(inputs), zeros, zeros, zeros, np.full(inputs, draws), votes,
         histogram @ middle, histogram @ np.square(middle), histogram,
     )  # fmt: skip
 

@@ -67,6 +67,7 @@ def evidence(histogram, *, score_sum=None, score_square_sum=None, votes=None, se
     return Evidence(
         header=EvidenceHeader("test", sigma, 0, counts.shape[1], 10, 100, "float64", looks),
         index=np.arange(inputs),
+        content=np.arange(inputs),
         label=np.ones(inputs, dtype=np.int64),
         selected=chosen,
         draws=draws,

@@ -127,6 +127,19 @@ class TestSameEvidence:
         assert sorted(tmp_path.iterdir()) == shards
         assert len(calls) == before
 
+    def test_other_data_under_the_same_positions_are_refused(self, tmp_path):
+        inputs, labels = small_data()
+        collect(n=100, store=tmp_path)
+        changed = inputs.clone()
+        changed[4, 0, 0, 0] += 1e-3
+        with pytest.raises(InputError, match="Expected input 4 to be the one its stored evidence was drawn from"):
+            collect(data=(changed.clamp(0, 1), labels), store=tmp_path)
+        with pytest.raises(
+            InputError, match="Expected `data` to label input 0 0, as its stored evidence does, but got 3"
+        ):
+            collect(data=(inputs, 3 - labels), store=tmp_path)
+        assert (load_evidence(tmp_path).draws == 100).all()
+
     def test_another_seed_gives_other_draws(self):
         assert (collect(seed=1).score_sum != collect().score_sum).all()
 
@@ -244,6 +257,7 @@ class TestModels:
         compiled = collect(compile=True, n=100)
         np.testing.assert_allclose(compiled.confidence, collect(n=100).confidence, atol=1e-4)
         assert compiled.header.model == collect(n=100).header.model
+        assert compiled.header.precision == "float32 compiled on cpu"
 
     def test_training_mode_is_put_back(self):
         model = small_model().train()

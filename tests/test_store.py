@@ -54,7 +54,14 @@ def test_shards_say_what_wrote_them(folder):
 
 @pytest.mark.parametrize(
     ("options", "named"),
-    [({"sigma": 0.31}, "sigma"), ({"seed": 5}, "seed"), ({"n0": 21}, "n0"), ({"precision": "bfloat16"}, "precision")],
+    [
+        ({"sigma": 0.31}, "sigma"),
+        ({"seed": 5}, "seed"),
+        ({"n0": 21}, "n0"),
+        ({"precision": "bfloat16"}, "precision"),
+        ({"fuse": True}, "precision"),
+        ({"outputs": "probabilities"}, "outputs"),
+    ],
 )
 def test_other_settings_are_refused(folder, options, named):
     before = sorted(path.read_bytes() for path in folder.iterdir())

@@ -103,8 +103,9 @@ def collect_evidence(
                 classes=_count_classes(model, first, place),
                 n0=n0,
                 chunk=chunk,
-                precision=f"{precision}{' fused' if fuse else ''} on {place.type}",
+                precision=" ".join([precision, *["fused"] * fuse, *["compiled"] * compile, "on", place.type]),
                 looks=len(targets),
+                outputs=outputs,
             )
             sampler = Sampler(
                 model,
@@ -117,6 +118,7 @@ def collect_evidence(
                 compile=compile,
             )
             keeper = Keeper(header, None if store is None else EvidenceStore(store, header))
+            keeper.check(first)  # the others are checked as they are read
             rehearsal = first.input.expand(chunk, *first.input.shape)
             threads = fastest_threads(lambda: model(rehearsal)) if place.type == "cpu" else nullcontext()
             with threads, Progress(len(source), targets[-1] * chunk, show=progress) as meter:
@@ -135,6 +137,7 @@ class Keeper:
         self._parts = [] if store is None else [store.rows()]
         self.chunks: dict[int, int] = {}
         self.selected: dict[int, int] = {}
+        self._known: dict[int, tuple[int, int]] = {}  # content and label
         for part in self._parts:
             self._note(part)
 
@@ -154,10 +157,25 @@ class Keeper:
         position = {int(index): place for place, index in enumerate(whole.index)}
         return whole.select(np.array([position[index] for index in indices if index in position], dtype=np.int64))
 
+    def check(self, item: Item) -> None:
+        """Refuse an input that is not the one its stored evidence was drawn from."""
+        content, label = self._known.get(item.index, (item.content, item.label))
+        if content != item.content:
+            raise InputError(
+                f"Expected input {item.index} to be the one its stored evidence was drawn from, but its values differ. "
+                "Use another folder for other data."
+            )
+        if label != item.label:
+            raise InputError.expected(
+                "data", f"label input {item.index} {label}, as its stored evidence does", item.label
+            )
+
     def _note(self, rows: Rows) -> None:
-        for index, selected, stop in zip(rows.index.tolist(), rows.selected.tolist(), rows.stop.tolist(), strict=True):
+        columns = (rows.index, rows.content, rows.label, rows.selected, rows.stop)
+        for index, content, label, selected, stop in zip(*(column.tolist() for column in columns), strict=True):
             self.chunks[index] = max(stop, self.chunks.get(index, 0))
             self.selected[index] = selected
+            self._known[index] = content, label
 
 
 def _windows(
@@ -180,6 +198,8 @@ def _sample_window(
     window: list[Item], sampler: Sampler, keeper: Keeper, targets: list[int], stop: StoppingRule | None, meter: Progress
 ) -> None:
     """Draw for the inputs of a window, stage by stage, keeping what is drawn every few seconds and at any end."""
+    for item in window:
+        keeper.check(item)
     sampler.open_window(window, keeper.selected)
     active = list(range(len(window)))
     for target in targets:
@@ -223,6 +243,7 @@ def _keep(pending: list[tuple[int, int]], window: list[Item], sampler: Sampler, 
     keeper.keep(
         Rows(
             index=np.array([window[slot].index for slot in slots]),
+            content=np.array([window[slot].content for slot in slots]),
             label=np.array([window[slot].label for slot in slots]),
             selected=np.array([sampler.selected[slot] for slot in slots]),
             first=np.array([own[0] for own in chunks]),

@@ -39,6 +39,7 @@ class EvidenceHeader:
     chunk: int  # estimation draws per chunk, the unit of noise generation and of resumption
     precision: str  # what the model ran in, such as "float32 on cpu": the certificate is of that model
     looks: int = 1  # how often sampling may look at the data before it stops; alpha is split evenly over the looks
+    outputs: str = "logits"  # how the model's outputs were read, or "probabilities"
     schema: int = 1
 
 
@@ -51,6 +52,7 @@ class Evidence:
 
     header: EvidenceHeader
     index: Counts  # (n,) position of the input in its data set
+    content: Counts  # (n,) hash of the input's values, by which a store notices other data under the same positions
     label: Counts  # (n,) true class
     selected: Counts  # (n,) class A chosen by the selection draws
     draws: Counts  # (n,) estimation draws; inputs may differ after staged sampling
@@ -92,7 +94,7 @@ class Evidence:
         return Evidence(self.header, *arrays)
 
 
-ARRAYS = ("index", "label", "selected", "draws", "votes", "score_sum", "score_square_sum", "histogram")
+ARRAYS = ("index", "content", "label", "selected", "draws", "votes", "score_sum", "score_square_sum", "histogram")
 
 
 def check_same_header(found: EvidenceHeader, wanted: EvidenceHeader, where: str) -> None:

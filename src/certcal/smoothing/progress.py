@@ -14,7 +14,7 @@ class Progress:
     """A line on standard error: inputs done, draws per second, time left. Silent where nobody watches."""
 
     def __init__(self, inputs: int, draws: int, *, show: bool | None) -> None:
-        self._draws, self.saved = draws, 0
+        self._draws, self._made, self._saved = draws, 0, 0
         self._bar = RichProgress(
             TextColumn("sampling"),
             BarColumn(),
@@ -32,6 +32,7 @@ class Progress:
 
     def drew(self, draws: int) -> None:
         """Draws made now."""
+        self._made += draws
         self._bar.advance(self._task, draws)
         speed = self._bar.tasks[0].finished_speed or self._bar.tasks[0].speed
         if speed:
@@ -40,7 +41,7 @@ class Progress:
     def stopped(self, draws: Counts) -> None:
         """Inputs that stop early after so many draws: the rest is saved."""
         saved = int((self._draws - draws).sum())
-        self.saved += saved
+        self._saved += saved
         self._bar.advance(self._task, saved)
 
     def __enter__(self) -> "Progress":
@@ -51,3 +52,6 @@ class Progress:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._bar.stop()
+        if not self._bar.disable:
+            saved = f", {self._saved:,} saved by stopping early" if self._saved else ""
+            self._bar.console.print(f"{self._made:,} draws made{saved}")

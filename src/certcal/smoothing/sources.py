@@ -1,7 +1,9 @@
 """Data in the forms people have it — tensors, a Dataset, a DataLoader — as one stream of numbered inputs."""
 
+import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -21,6 +23,13 @@ class Item:
     index: int
     input: Tensor  # float32, (c, h, w) or any shape, in [0, 1]
     label: int
+
+    @cached_property
+    def content(self) -> int:
+        """A 64-bit hash of the input's shape and values."""
+        digest = hashlib.blake2b(str(tuple(self.input.shape)).encode(), digest_size=8)
+        digest.update(self.input.contiguous().numpy().tobytes())
+        return int.from_bytes(digest.digest(), "little", signed=True)
 
 
 class Source:

@@ -29,6 +29,7 @@ class Rows:
     """Statistics of whole chunks; row r covers chunks first[r] … stop[r] − 1 of input index[r]. They add up."""
 
     index: Counts
+    content: Counts  # hash of the input's values
     label: Counts
     selected: Counts
     first: Counts
@@ -92,6 +93,7 @@ def save_evidence(evidence: Evidence, path: str | os.PathLike[str]) -> None:
     chunks = evidence.draws // evidence.header.chunk
     rows = Rows(
         evidence.index,
+        evidence.content,
         evidence.label,
         evidence.selected,
         np.zeros_like(chunks),
@@ -131,6 +133,7 @@ def sum_rows(rows: Rows, header: EvidenceHeader) -> Evidence:
     return Evidence(
         header,
         index,
+        rows.content[first],
         rows.label[first],
         rows.selected[first],
         total(rows.stop - rows.first) * header.chunk,
@@ -148,6 +151,7 @@ def check_disjoint(rows: Rows) -> None:
     same = index[1:] == index[:-1]
     for trouble, flags in (
         ("the same draws are counted twice", same & (first[1:] < stop[:-1])),
+        ("two different inputs are recorded", same & (np.diff(rows.content[order]) != 0)),
         ("two selected classes are recorded", same & (np.diff(rows.selected[order]) != 0)),
         ("two labels are recorded", same & (np.diff(rows.label[order]) != 0)),
     ):
