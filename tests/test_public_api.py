@@ -32,6 +32,10 @@ SIGNATURES = {
     ),
     "differentiable_calibration_error": "(confidence, correct, *, n_bins=15, edges=None, temperature=0.01)",
     "equal_count_edges": "(confidence, *, n_bins=15)",
+    "evaluate": (
+        "(evidence, *, radii, alpha, method=<Method.CDF_CP: 'cdf-cp'>, joint=True, "
+        "population=<Population.CERTIFIED: 'certified'>, n_bins=15, edges=None)"
+    ),
     "expected_calibration_error": "(confidence, correct, *, n_bins=15, edges=None, rule=<BinRule.PAPER: 'paper'>)",
     "load_evidence": "(path)",
     "log_score": "(probs, labels)",
@@ -67,7 +71,7 @@ def test_signatures(name):
 def test_functions_say_what_comes_back_where_it_is_from_and_show_it(name):
     text = inspect.getdoc(getattr(certcal, name))
     assert "Paper:" in text
-    needs_a_model = {"collect_evidence", "confidence_bounds", "load_evidence", "save_evidence"}
+    needs_a_model = {"collect_evidence", "confidence_bounds", "evaluate", "load_evidence", "save_evidence"}
     assert ">>>" in text or name in needs_a_model
 
 

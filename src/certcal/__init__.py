@@ -23,6 +23,7 @@ from certcal.metrics import (
     top_label_log_score,
 )
 from certcal.proportions import clopper_pearson
+from certcal.report import evaluate
 from certcal.smoothing import Evidence
 from certcal.worstcase import (
     Kind,
@@ -61,6 +62,7 @@ __all__ = [
     "confidence_bounds",
     "differentiable_calibration_error",
     "equal_count_edges",
+    "evaluate",
     "expected_calibration_error",
     "load_evidence",
     "log_score",

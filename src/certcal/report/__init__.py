@@ -1,5 +1,6 @@
-"""Figures and, later, tables and pages of results."""
+"""Results for people: evaluation over radii, and figures."""
 
+from certcal.report.evaluation import Population, Report, Row, evaluate
 from certcal.report.figures import (
     CertifiedBoxes,
     plot_certified_boxes,
@@ -7,4 +8,13 @@ from certcal.report.figures import (
     prepare_certified_boxes,
 )
 
-__all__ = ["CertifiedBoxes", "plot_certified_boxes", "plot_reliability", "prepare_certified_boxes"]
+__all__ = [
+    "CertifiedBoxes",
+    "Population",
+    "Report",
+    "Row",
+    "evaluate",
+    "plot_certified_boxes",
+    "plot_reliability",
+    "prepare_certified_boxes",
+]

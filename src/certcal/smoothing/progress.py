@@ -54,4 +54,4 @@ class Progress:
         self._bar.stop()
         if not self._bar.disable:
             saved = f", {self._saved:,} saved by stopping early" if self._saved else ""
-            self._bar.console.print(f"{self._made:,} draws made{saved}")
+            self._bar.console.print(f"{self._made:,} draws made{saved}", highlight=False)

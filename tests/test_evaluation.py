@@ -1,0 +1,67 @@
+"""Evaluation over radii: every number is that of the function it is named after."""
+
+import numpy as np
+import pytest
+
+from certcal import (
+    InputError,
+    certified_brier_score,
+    certified_calibration_error,
+    confidence_bounds,
+    evaluate,
+    expected_calibration_error,
+)
+from smoothing_oracles import random_evidence
+
+RADII = (0.0, 0.1, 0.3, 0.6, 5.0)
+
+
+@pytest.fixture
+def evidence(rng):
+    return random_evidence(rng, inputs=120, draws=2000)
+
+
+def test_rows_are_what_the_functions_give(evidence):
+    report = evaluate(evidence, radii=RADII, alpha=0.01)
+    assert [row.radius for row in report] == list(RADII)
+    for row, worst in zip(report.rows[:3], report.worst, strict=False):
+        bounds = confidence_bounds(evidence, radius=row.radius, alpha=0.01)
+        kept = bounds.certified
+        parts = bounds.lower[kept], bounds.upper[kept], bounds.correct[kept]
+        assert row.inputs == row.certified == kept.sum()
+        assert row.certified_accuracy == pytest.approx((kept & bounds.correct).mean())
+        assert row.certified_ece == worst.value == certified_calibration_error(*parts).value
+        assert row.certified_brier == pytest.approx(certified_brier_score(*parts).value, rel=1e-12)
+        assert row.certified_brier >= certified_brier_score(*parts).value
+        assert row.ece == expected_calibration_error(bounds.confidence[kept], bounds.correct[kept])
+
+
+def test_errors_grow_and_accuracy_falls_with_the_radius_on_all_inputs(evidence):
+    rows = evaluate(evidence, radii=RADII, alpha=0.01, population="all").rows
+    assert all(row.inputs == 120 for row in rows)
+    assert np.diff([row.certified_ece for row in rows]).min() >= -1e-12
+    assert np.diff([row.certified_brier for row in rows]).min() >= -1e-12
+    assert np.diff([row.certified_accuracy for row in rows]).max() <= 0
+
+
+def test_nobody_certified_is_said_with_nan_or_counted_as_free(evidence):
+    alone = evaluate(evidence, radii=[5.0], alpha=0.01)
+    assert alone.rows[0].inputs == 0
+    assert np.isnan(alone.rows[0].certified_ece)
+    assert alone.worst == (None,)
+    whole = evaluate(evidence, radii=[5.0], alpha=0.01, population="all").rows[0]
+    assert (whole.certified_ece, whole.certified_brier) == (1.0, 1.0)
+
+
+def test_report_is_plain_data(evidence):
+    report = evaluate(evidence, radii=RADII, alpha=0.01, method="cdf")
+    assert (len(report), report.method, report.inputs) == (5, "cdf", 120)
+    assert set(report.as_dicts()[0]) >= {"radius", "certified_ece", "ece"}
+    assert 0 < report.average_certified_radius < 1
+
+
+def test_bad_input(evidence):
+    with pytest.raises(InputError, match="Expected `population` to be one of 'certified', 'all', but got 'some'"):
+        evaluate(evidence, radii=[0.1], alpha=0.01, population="some")
+    with pytest.raises(InputError, match="Expected `radii` to be finite and ≥ 0, but got -1"):
+        evaluate(evidence, radii=[-1], alpha=0.01)
