@@ -10,6 +10,7 @@ from bench.harness import Figure, in_ms, medians
 from certcal.certificates import confidence_bounds_at
 from certcal.data import build_model
 from certcal.smoothing import Evidence, EvidenceHeader, collect_evidence
+from certcal.smoothing.evidence import threshold_grid
 
 SIGMA, N0 = 0.25, 100
 
@@ -73,7 +74,7 @@ def synthetic_evidence(inputs: int, draws: int) -> Evidence:
 
     rng = np.random.default_rng(0)
     header = EvidenceHeader("synthetic", SIGMA, 0, 10, N0, 250, "none")
-    grid = Evidence.thresholds.fget(None)
+    grid = threshold_grid()
     means, spreads = rng.normal(1.2, 1.0, inputs), rng.uniform(0.3, 1.0, inputs)
     with np.errstate(divide="ignore"):
         cdf = ndtr((ndtri(grid) - means[:, None]) / spreads[:, None])

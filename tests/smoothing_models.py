@@ -23,7 +23,7 @@ def small_data(inputs=10, seed=0):
 
 
 class Slow(nn.Module):
-    """Takes its time, so that there is a middle to be killed in. Its fingerprint is that of the model it slows."""
+    """Takes its time, so that there is a middle to be killed in."""
 
     def __init__(self, model, seconds):
         super().__init__()
@@ -38,9 +38,9 @@ class Slow(nn.Module):
 
 def main(folder, seconds):
     """Sample into a folder, flushing at every chunk, until done or killed."""
-    from certcal.smoothing import collect
+    from certcal.smoothing import collect, keeper
 
-    collect.FLUSH_SECONDS = 0.0
+    collect.COLLECT_SECONDS = keeper.SAVE_SECONDS = 0.0
     collect_evidence(Slow(small_model(), float(seconds)), small_data(), sigma=0.3, n=500, n0=20, chunk=50, store=folder)
     print("finished", flush=True)
 

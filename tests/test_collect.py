@@ -15,7 +15,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data import BatchSampler, DataLoader, SequentialSampler, SubsetRandomSampler, TensorDataset
 
 from certcal import CertcalError, InputError
 from certcal.smoothing import Evidence, collect_evidence, load_evidence
@@ -79,6 +79,8 @@ class TestSameEvidence:
             DataLoader(TensorDataset(inputs, labels), batch_size=3),
             DataLoader(TensorDataset(inputs, labels), batch_size=None),
             DataLoader(TensorDataset(inputs, labels), batch_size=4, num_workers=2),
+            DataLoader(TensorDataset(inputs, labels), batch_sampler=BatchSampler(SequentialSampler(inputs), 4, False)),
+            (inputs, labels, range(10)),
         ):
             assert_same(collect(data=data), expected)
 
@@ -103,6 +105,11 @@ class TestSameEvidence:
         whole = collect(data=data)
         some = torch.tensor([7, 2, 5])
         assert_same(collect(data=data.select(some)), whole.select(some.numpy()))
+
+    def test_whatever_subset_of_tensors_with_their_indices(self):
+        inputs, labels = small_data()
+        some = [7, 2, 5]
+        assert_same(collect(data=(inputs[some], labels[some], some)), collect().select(np.array(some)))
 
     def test_when_draws_are_added_later(self, tmp_path):
         collect(n=150, store=tmp_path)
@@ -144,7 +151,7 @@ class TestSameEvidence:
         assert (collect(seed=1).score_sum != collect().score_sum).all()
 
 
-def start_run(folder, seconds=0.02):
+def start_run(folder, seconds=0.15):
     code = Path(__file__).with_name("smoothing_models.py")
     return subprocess.Popen([sys.executable, str(code), str(folder), str(seconds)], stdout=subprocess.PIPE, text=True)
 
@@ -173,24 +180,75 @@ def no_rehearsal(monkeypatch):
     monkeypatch.setattr("certcal.smoothing.collect.fastest_threads", lambda call: nullcontext())
 
 
+class Counting(nn.Module):
+    """Does something at a chosen forward pass over a chunk; the class count, probe and selections are not chunks."""
+
+    def __init__(self, model, at, action):
+        super().__init__()
+        self.model, self.at, self.action, self.calls = model, at, action, 0
+
+    def forward(self, x):
+        self.calls += len(x) == 50
+        out = self.model(x)
+        return self.action(out) if self.calls >= self.at and len(x) == 50 else out
+
+
 @pytest.mark.usefixtures("no_rehearsal")
-def test_ctrl_c_keeps_the_chunks_before_it(tmp_path):
-    """Interrupted in the seventh chunk: six are kept."""
+class TestInterrupts:
+    """Ctrl-C as a real signal, at moments chosen to hurt."""
 
-    class Interrupting(nn.Module):
-        def __init__(self, model):
-            super().__init__()
-            self.model, self.calls = model, 0
+    def interrupt(self, out=None):
+        os.kill(os.getpid(), signal.SIGINT)
+        return out
 
-        def forward(self, x):
-            self.calls += 1
-            if self.calls == 1 + 10 + 7:  # class count, ten selections, six chunks done
-                raise KeyboardInterrupt
-            return self.model(x)
+    def resumed(self, folder):
+        model = Counting(small_model(), 10**9, None)
+        assert_same(collect(model, store=folder), collect(model))
 
-    with pytest.raises(KeyboardInterrupt):
-        collect(Interrupting(small_model()), store=tmp_path)
-    assert load_evidence(tmp_path).draws.tolist() == [300]
+    def test_in_a_chunk(self, tmp_path):
+        """The chunk is finished first: seven are kept."""
+        with pytest.raises(KeyboardInterrupt, match="the same call goes on from here"):
+            collect(Counting(small_model(), 7, self.interrupt), store=tmp_path)
+        assert load_evidence(tmp_path).draws.tolist() == [350]
+        self.resumed(tmp_path)
+
+    def test_between_counting_votes_and_scores(self, tmp_path, monkeypatch):
+        from certcal.smoothing import sampler
+
+        bucketize = torch.bucketize
+        monkeypatch.setattr(sampler.torch, "bucketize", lambda *a, **k: self.interrupt(bucketize(*a, **k)))
+        with pytest.raises(KeyboardInterrupt):
+            collect(Counting(small_model(), 10**9, None), store=tmp_path)
+        monkeypatch.undo()
+        monkeypatch.setattr("certcal.smoothing.collect.fastest_threads", lambda call: nullcontext())
+        self.resumed(tmp_path)
+
+    def test_while_a_shard_gets_its_name(self, tmp_path, monkeypatch):
+        from certcal.smoothing import store
+
+        replace_file = os.replace
+        monkeypatch.setattr(store.os, "replace", lambda *a: self.interrupt(replace_file(*a)))
+        monkeypatch.setattr("certcal.smoothing.keeper.SAVE_SECONDS", 0.0)
+        with pytest.raises(KeyboardInterrupt):
+            collect(Counting(small_model(), 10**9, None), store=tmp_path, data=small_data(40))
+        monkeypatch.setattr(store.os, "replace", replace_file)
+        model, data = Counting(small_model(), 10**9, None), small_data(40)
+        assert_same(collect(model, data, store=tmp_path), collect(model, data))
+
+    def test_twice_stops_at_once_and_keeps_what_was_whole(self, tmp_path):
+        def impatient(out):
+            self.interrupt()
+            self.interrupt()
+            return out
+
+        with pytest.raises(KeyboardInterrupt):
+            collect(Counting(small_model(), 7, impatient), store=tmp_path)
+        self.resumed(tmp_path)
+
+    def test_handlers_are_put_back(self):
+        before = signal.getsignal(signal.SIGINT)
+        collect(n=50)
+        assert signal.getsignal(signal.SIGINT) is before
 
 
 class TestStages:
@@ -206,6 +264,26 @@ class TestStages:
         whole = collect()
         full = evidence.draws == 500
         np.testing.assert_array_equal(evidence.votes[full], whole.votes[full])
+
+    def test_a_resumed_stage_asks_the_rule_again(self, tmp_path):
+        asked = []
+
+        def rule(evidence):
+            asked.append(len(evidence))
+            return np.zeros(len(evidence), bool) if len(asked) > 1 else np.ones(len(evidence), bool)
+
+        collect(stages=[100, 500], stop=rule, store=tmp_path)
+        assert (load_evidence(tmp_path).draws == 100).all()
+        assert (collect(stages=[100, 500], stop=rule, store=tmp_path).draws == 500).all()
+        assert asked[1] == 10
+
+    def test_other_stages_are_refused_but_more_may_follow(self, tmp_path):
+        collect(stages=[100, 500], stop=self.sure, store=tmp_path)
+        with pytest.raises(InputError, match="to have stages"):
+            collect(stages=[250, 500], stop=self.sure, store=tmp_path)
+        longer = collect(n=1000, stages=[100, 500, 1000], stop=self.sure, store=tmp_path)
+        assert longer.header.looks == 3
+        assert load_evidence(tmp_path).header.stages == (100, 500, 1000)
 
     def test_resumed_stages_equal_uninterrupted_ones(self, tmp_path):
         """First to the end of stage one only, then on."""
@@ -265,29 +343,44 @@ class TestModels:
         assert model.training
 
     @pytest.mark.usefixtures("no_rehearsal")
-    @pytest.mark.parametrize("when", [0, 12])
-    def test_nan_is_an_error_and_finished_chunks_stay(self, tmp_path, when):
-        class Breaking(nn.Module):
-            def __init__(self, model):
-                super().__init__()
-                self.model, self.calls = model, 0
+    @pytest.mark.parametrize("trouble", [CertcalError, RuntimeError])
+    def test_trouble_in_a_chunk_keeps_the_chunks_before_it(self, tmp_path, monkeypatch, trouble):
+        def nan(out):
+            return out * float("nan")
 
+        def fail(out):
+            raise RuntimeError("out of memory")
+
+        monkeypatch.setattr("certcal.smoothing.collect.COLLECT_SECONDS", 0.0)
+        model = Counting(small_model(), 13, nan if trouble is CertcalError else fail)
+        with pytest.raises(trouble):
+            collect(model, store=tmp_path)
+        assert load_evidence(tmp_path).draws.sum() == 600
+
+    def test_frozen_layers_stay_frozen(self):
+        model = small_model().train()
+        model[1].eval()
+        collect(model, n=50)
+        assert model.training
+        assert not model[1].training
+
+    def test_scores_on_a_threshold_count_as_reaching_it(self):
+        grid = threshold_grid()
+
+        class Constant(nn.Module):
             def forward(self, x):
-                self.calls += 1
-                out = self.model(x)
-                return out * float("nan") if self.calls > 1 + 10 + when else out
+                return torch.tensor([grid[200], 1 - grid[200]]).expand(len(x), 2)
 
-        from certcal.smoothing import collect as module
+        evidence = collect(Constant(), data=(small_data()[0], [0] * 10), outputs="probabilities", n=50)
+        assert (evidence.histogram[:, 200] == 50).all()
 
-        before = module.FLUSH_SECONDS
-        module.FLUSH_SECONDS = 0.0
-        try:
-            with pytest.raises(CertcalError, match="no probabilities"):
-                collect(Breaking(small_model()), store=tmp_path)
-        finally:
-            module.FLUSH_SECONDS = before
-        kept = load_evidence(tmp_path).draws.sum() if when else 0
-        assert kept == 50 * when
+    def test_probabilities_a_rounding_above_one_are_clipped(self):
+        class Above(nn.Module):
+            def forward(self, x):
+                return torch.tensor([1.0005, 0.0]).expand(len(x), 2)
+
+        evidence = collect(Above(), data=(small_data()[0], [0] * 10), outputs="probabilities", n=50)
+        assert (evidence.score_sum == 50).all()
 
 
 @pytest.mark.parametrize(
@@ -299,7 +392,7 @@ class TestModels:
         ({"seed": -1}, "Expected `seed` to be an integer ≥ 0, but got -1."),
         ({"precision": "int4"}, "Expected `precision` to be one of 'float32', 'bfloat16', 'float16', but got 'int4'."),
         ({"outputs": "scores"}, "Expected `outputs` to be one of 'logits', 'probabilities', but got 'scores'."),
-        ({"stages": [100, 500]}, "Expected `stages and stop` to be given together, but got one of them."),
+        ({"stages": [100, 500]}, "Expected `stages and stop` to be given together, but got stages alone."),
         (
             {"stages": [250, 100, 500], "stop": len},
             "Expected `stages` to rise to n = 500 by whole chunks of 50, but got [250, 100, 500].",
@@ -311,7 +404,7 @@ class TestModels:
         ),
         (
             {"data": (torch.zeros(2, 1, 8, 8, dtype=torch.uint8), [0, 1])},
-            "Expected `data` to hold floating-point inputs in [0, 1], but got torch.uint8 at input 0.",
+            "Expected `data` to hold floating-point inputs in [0, 1] (divide bytes by 255), but got torch.uint8",
         ),
         (
             {"data": (torch.full((1, 1, 8, 8), float("nan")), [0])},
@@ -327,16 +420,44 @@ class TestModels:
         ),
         (
             {"data": DataLoader(TensorDataset(*small_data()), shuffle=True)},
-            "Expected `data` to be in a fixed order, but got a DataLoader that shuffles.",
+            "Expected `data` to be in a fixed order, but got a DataLoader with RandomSampler.",
         ),
         (
             {"data": "cifar10"},
-            "Expected `data` to be (inputs, labels), a Dataset with a length or a DataLoader, but got str.",
+            "Expected `data` to be (inputs, labels), (inputs, labels, indices), a Dataset with a length or a",
         ),
         (
             {"data": (torch.rand(1, 3, 9, 9), [0])},
             "Expected `model` to accept inputs of shape (3, 9, 9), but got RuntimeError:",
         ),
+        (
+            {"data": DataLoader(TensorDataset(*small_data()), sampler=SubsetRandomSampler(range(10)))},
+            "Expected `data` to be in a fixed order, but got a DataLoader with SubsetRandomSampler.",
+        ),
+        (
+            {"data": DataLoader(TensorDataset(*small_data()), batch_size=3, drop_last=True)},
+            "Expected `data` to give every input, but got a DataLoader with drop_last=True.",
+        ),
+        (
+            {"data": DataLoader(TensorDataset(small_data()[0]), batch_size=3)},
+            "Expected `data` to give batches of (inputs, labels), but got a list.",
+        ),
+        (
+            {"data": (torch.rand(1, 1, 8, 8), [4])},
+            "Expected `data` to have labels from 0 to 3, the model's classes, but got 4",
+        ),
+        (
+            {"data": TensorDataset(small_data()[0], torch.eye(10))},
+            "Expected `data` to have labels that are class numbers ≥ 0, but got tensor([1., 0.",
+        ),
+        (
+            {"data": (*small_data(), [0] * 10)},
+            "Expected `indices` to be 10 different whole numbers ≥ 0, but got shape (10,).",
+        ),
+        ({"seed": 2**64}, "Expected `seed` to be an integer ≤ 9223372036854775807, but got 18446744073709551616."),
+        ({"model": len}, "Expected `model` to be a torch.nn.Module, but got builtin_function_or_method."),
+        ({"stages": [], "stop": len}, "Expected `stages` to hold at least one value, but got none."),
+        ({"fuse": 1}, "Expected `fuse` to be True or False, but got 1."),
         ({"model": nn.Flatten(0)}, "Expected `model` to give outputs of shape (batch, classes ≥ 2), but got (64,)."),
     ],
 )

@@ -260,7 +260,8 @@ def test_one_radius_or_many_makes_no_difference(rng, method):
         one = confidence_bounds(found, radius=c.radius, alpha=0.05, method=method)
         for field in dataclasses.fields(one):
             np.testing.assert_array_equal(getattr(one, field.name), getattr(c, field.name))
-    assert confidence_bounds_at(found, radii=[], alpha=0.05) == []
+    with pytest.raises(InputError, match="Expected `radii` to hold at least one value"):
+        confidence_bounds_at(found, radii=[], alpha=0.05, method=method)
 
 
 @pytest.mark.parametrize("method", METHODS)

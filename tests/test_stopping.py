@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from certcal import InputError, collect_evidence
-from certcal.certificates import StopWhenDecided, confidence_bounds
+from certcal.certificates import PAPER, StopWhenDecided, confidence_bounds
 from smoothing_models import small_data, small_model
 from smoothing_oracles import ProbitModel
 
@@ -76,3 +76,27 @@ def test_coverage_survives_stopping_when_it_looks_good(rng):
         radii = [certified_radius(int(votes[n - 1]), n, sigma=1.0, alpha=alpha / len(looks)) for n in looks]
         truth_radius_exceeded += np.nanmax([*radii, 0.0]) > ndtri(p)
     assert truth_radius_exceeded / repetitions <= alpha
+
+
+def test_a_certified_radius_of_exactly_r_counts(rng):
+    evidence = ProbitModel(margin=1.0, slope=1.0, sigma=0.5).evidence(rng, inputs=3, draws=500)
+    at_zero = confidence_bounds(evidence, radius=0.0, alpha=0.01)
+    for radius in at_zero.certified_radius:
+        assert (
+            confidence_bounds(evidence, radius=float(radius), alpha=0.01)
+            .certified[at_zero.certified_radius == radius]
+            .all()
+        )
+
+
+def test_nobody_is_hopeless_when_the_runner_up_is_bounded(rng):
+    evidence = ProbitModel(margin=-1.5, slope=1.0, sigma=0.5).evidence(rng, inputs=5, draws=1000)
+    assert not StopWhenDecided(radii=0.1, alpha=0.001, runner_up="bounded")(evidence).any()
+
+
+def test_the_papers_preset():
+    evidence = sample()
+    paper = confidence_bounds(evidence, radius=0.05, alpha=0.01, **PAPER)
+    assert (paper.method, paper.joint) == ("cdf", False)
+    with pytest.raises(InputError, match="Expected `joint` to be True or False, but got 'paper'"):
+        confidence_bounds(evidence, radius=0.05, alpha=0.01, joint="paper")

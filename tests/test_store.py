@@ -12,10 +12,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from torch import nn
 
 from certcal import CertcalError, InputError
 from certcal.smoothing import load_evidence, merge_shards, save_evidence
-from certcal.smoothing.store import EvidenceStore, read_header
+from certcal.smoothing.store import EvidenceStore, read_header, read_shard, write_shard
 from smoothing_models import small_data, small_model
 from test_collect import assert_same, collect
 
@@ -64,10 +65,10 @@ def test_shards_say_what_wrote_them(folder):
     ],
 )
 def test_other_settings_are_refused(folder, options, named):
-    before = sorted(path.read_bytes() for path in folder.iterdir())
+    before = sorted(path.read_bytes() for path in folder.glob("shard-*"))
     with pytest.raises(InputError, match=f"to have {named} = .* Use another folder for this run"):
         collect(store=folder, **options)
-    assert sorted(path.read_bytes() for path in folder.iterdir()) == before
+    assert sorted(path.read_bytes() for path in folder.glob("shard-*")) == before
 
 
 def test_another_model_is_refused(folder):
@@ -150,6 +151,66 @@ except CertcalError as error:
 
 def test_header_survives(folder, evidence):
     assert read_header(next(folder.glob("shard-*"))) == evidence.header
-    EvidenceStore(folder, evidence.header)
+    EvidenceStore(folder, evidence.header).close()
     with pytest.raises(InputError):
         EvidenceStore(folder, replace(evidence.header, chunk=51))
+
+
+def test_a_shard_that_was_moved_away_is_drawn_again(tmp_path, evidence):
+    for n in (150, 350, 500):
+        collect(n=n, store=tmp_path)
+    middle = next(path for path in tmp_path.glob("shard-*") if read_shard(path)[1].first[0] == 3)
+    middle.unlink()
+    assert_same(collect(store=tmp_path), evidence)
+    assert_same(load_evidence(tmp_path), evidence)
+
+
+def test_one_process_at_a_time(folder, evidence):
+    held = EvidenceStore(folder, evidence.header)
+    with pytest.raises(InputError, match="to be a folder that no other process is sampling into"):
+        collect(store=folder)
+    held.close()
+    collect(store=folder)
+
+
+@pytest.mark.parametrize("change", ["slope", "temperature"])
+def test_a_setting_that_is_no_tensor_is_noticed(tmp_path, change):
+    model = small_model()
+    model[1] = nn.LeakyReLU(0.01)
+    model.temperature = 1.0
+    model.register_forward_hook(lambda module, inputs, out: out / module.temperature)
+    collect(model, n=50, store=tmp_path)
+    if change == "slope":
+        model[1].negative_slope = 0.9
+    else:
+        model.temperature = 3.0
+    with pytest.raises(InputError, match="a setting that is no tensor has changed"):
+        collect(model, n=100, store=tmp_path)
+
+
+def test_counts_that_do_not_add_up_are_refused(folder):
+    path = sorted(folder.glob("shard-*"))[0]
+    header, rows = read_shard(path)
+    write_shard(path, header, replace(rows, votes=rows.votes + 1))
+    with pytest.raises(CertcalError, match="its counts do not add up to its draws"):
+        load_evidence(folder)
+
+
+@pytest.mark.parametrize(
+    ("field", "trouble"), [("label", "two labels"), ("selected", "two selected"), ("content", "two diff")]
+)
+def test_shards_that_disagree_about_an_input_are_refused(folder, field, trouble):
+    path = sorted(folder.glob("shard-*"))[0]
+    header, rows = read_shard(path)
+    write_shard(path, header, replace(rows, **{field: getattr(rows, field) + 1}))
+    with pytest.raises(CertcalError, match=f"Evidence cannot be merged: {trouble}"):
+        load_evidence(folder)
+
+
+def test_a_saved_whole_merges_with_nothing(folder, evidence, tmp_path_factory):
+    """It has forgotten which chunks it holds, so they might be counted twice."""
+    whole = tmp_path_factory.mktemp("whole") / "evidence.parquet"
+    save_evidence(evidence, whole)
+    with pytest.raises(InputError, match="was saved as a whole and merges with nothing"):
+        merge_shards([whole, folder])
+    assert_same(merge_shards(folder), evidence)

@@ -6,7 +6,7 @@ Nothing is clipped, reordered or dropped here: a value is taken as it is or an `
 import math
 import numbers
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -228,7 +228,7 @@ def check_device(name: str, value: object) -> "torch.device":
 
 def one_or_more(name: str, value: object) -> tuple[Any, ...]:
     """A single setting as a tuple of one, several as a tuple; an empty collection is refused."""
-    values = tuple(value) if isinstance(value, list | tuple | np.ndarray) else (value,)
+    values = tuple(value) if isinstance(value, Iterable) and not isinstance(value, str) else (value,)
     if not values:
         raise InputError.expected(name, "hold at least one value", "none")
     return values

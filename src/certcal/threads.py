@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import torch
+from torch import Tensor
 
 # Below this many numbers per operation a second thread gains nothing, and on a busy machine waiting for it costs
 # ten times the work (30 000 numbers, two cores, one of them taken: 25 s against 2.7 s).
@@ -24,19 +25,22 @@ def threads_worth(numbers: int, device: torch.device) -> Iterator[None]:
 
 
 @contextmanager
-def fastest_threads(call: Callable[[], object]) -> Iterator[None]:
+def fastest_threads(call: Callable[[], Tensor]) -> Iterator[None]:
     """Within this context torch uses one thread or all it had, whichever runs `call` faster here and now.
 
-    A small model gains little from a second core, and loses a lot when another process is using it.
+    A small model gains little from a second core, and loses a lot when another process is using it. Where the two give
+    different bits, one thread is used on every machine.
     """
     before = torch.get_num_threads()
-    seconds = {}
-    call()
+    seconds: dict[int, float] = {}
     try:
+        torch.set_num_threads(1)
+        alone = call()
         for threads in {1, before}:
             torch.set_num_threads(threads)
-            seconds[threads] = min(_timed(call) for _ in range(2))
-        torch.set_num_threads(min(seconds, key=lambda threads: seconds[threads]))
+            if torch.equal(call(), alone):
+                seconds[threads] = _timed(call)
+        torch.set_num_threads(min(seconds, key=lambda threads: seconds[threads], default=1))
         yield
     finally:
         torch.set_num_threads(before)

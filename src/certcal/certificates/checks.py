@@ -10,6 +10,8 @@ from certcal.types import BoolArray
 
 def check_evidence(evidence: Evidence) -> Evidence:
     """The same evidence, in which every count adds up to the draws of its input."""
+    if not isinstance(evidence, Evidence):
+        raise InputError.expected("evidence", "be Evidence, such as load_evidence gives", type(evidence).__name__)
     check_number("sigma", evidence.header.sigma, "be a finite number > 0", lambda sigma: sigma > 0)
     check_integer("looks", evidence.header.looks, minimum=1)
     n, k, cells = len(evidence), evidence.header.classes, len(evidence.thresholds) - 1

@@ -1,15 +1,17 @@
 """C2: between which values the smoothed confidence stays while the input moves by up to R."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 
 from certcal.certificates import limits
 from certcal.certificates.cells import CellLimits, MeanLimits
 from certcal.certificates.radius import Radii, RunnerUp, certify_radii
-from certcal.inputs import check_choice, check_level, check_number
+from certcal.inputs import check_choice, check_flag, check_level, check_number, one_or_more
 from certcal.smoothing.evidence import Counts, Evidence
 from certcal.types import BoolArray, FloatArray
 
@@ -23,6 +25,10 @@ class Method(StrEnum):
     CDF_CP = "cdf-cp"  # distribution, Clopper–Pearson at each threshold: narrow where the CDF is nearly 0 or 1
     CDF_CP_MEAN = "cdf-cp-mean"  # both: the distribution held to the Bernstein limits of its mean; best at small radii
 
+
+# The paper's choices, as options of `confidence_bounds` and `evaluate`: its CDF certificate, and alpha for each of C1
+# and C2.
+PAPER: Mapping[str, Any] = MappingProxyType({"method": Method.CDF, "joint": False})
 
 _LIMITS: dict[Method, Callable[[Evidence, float], MeanLimits | CellLimits]] = {
     Method.STANDARD: limits.hoeffding_limits,
@@ -94,7 +100,7 @@ def confidence_bounds(
 def confidence_bounds_at(
     evidence: Evidence,
     *,
-    radii: Iterable[float],
+    radii: Iterable[float] | float,
     alpha: float,
     method: str = Method.CDF_CP,
     joint: bool = True,
@@ -106,13 +112,14 @@ def confidence_bounds_at(
 
     Paper: App. A.1, C1 and C2.   Errs: outward, and towards not certified.
     """
-    distances = [_check_radius("radii", radius) for radius in radii]
+    distances = [_check_radius("radii", radius) for radius in one_or_more("radii", radii)]
     return _certify(evidence, distances, alpha, method, joint, runner_up)
 
 
 def _certify(
     evidence: Evidence, distances: list[float], alpha: float, method: str, joint: bool, runner_up: str
 ) -> list[ConfidenceIntervals]:
+    check_flag("joint", joint)
     chosen = Method(check_choice("method", method, tuple(Method)))
     share = check_level("alpha", alpha) / (2 if joint else 1)
     radii = certify_radii(evidence, alpha=share, runner_up=runner_up)

@@ -6,6 +6,7 @@ import numpy as np
 from scipy import special
 
 from certcal.certificates.confidence import Method, confidence_bounds_at
+from certcal.certificates.radius import RunnerUp
 from certcal.errors import InputError
 from certcal.inputs import check_level, check_number, one_or_more
 from certcal.proportions import clopper_pearson_upper
@@ -29,6 +30,7 @@ class StopWhenDecided:
     width: float = 1.0  # of the confidence interval at every radius that is certified; 1 asks for nothing
     method: str = Method.CDF_CP
     joint: bool = True
+    runner_up: str = RunnerUp.COMPLEMENT
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "radii", one_or_more("radii", self.radii))
@@ -45,9 +47,11 @@ class StopWhenDecided:
         """Which inputs need no more draws, shape (n,)."""
         own = evidence.votes[np.arange(len(evidence)), evidence.selected]
         most = clopper_pearson_upper(own, evidence.draws, alpha=self.alpha / evidence.header.looks)
-        reachable = evidence.header.sigma * special.ndtri(most)
+        # With the runner-up bounded on its own even a class without majority may be certified some day.
+        hopeful = np.inf if self.runner_up == RunnerUp.BOUNDED else special.ndtri(most)
+        reachable = evidence.header.sigma * np.broadcast_to(hopeful, most.shape)
         open_inputs = np.zeros(len(evidence), dtype=np.bool_)
-        options = {"alpha": self.alpha, "method": self.method, "joint": self.joint}
+        options = {"alpha": self.alpha, "method": self.method, "joint": self.joint, "runner_up": self.runner_up}
         for intervals in confidence_bounds_at(evidence, radii=self.radii, **options):  # type: ignore[arg-type]
             undecided = ~intervals.certified & (reachable > intervals.radius)
             wide = intervals.certified & (intervals.upper - intervals.lower > self.width)

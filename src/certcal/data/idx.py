@@ -24,8 +24,8 @@ def read_idx_pair(paths: Sequence[Path]) -> tuple[NDArray[np.uint8], NDArray[np.
 
 def read_idx(path: Path, *, axes: int) -> NDArray[np.uint8]:
     """The array of bytes in an IDX file that must have the given number of axes."""
-    content = _content(path)
     magic, start = bytes((0, 0, UNSIGNED_BYTE, axes)), 4 + 4 * axes
+    content = _content(path, start)
     if content[:4] != magic:
         raise InputError.expected(
             str(path), f"start with the IDX magic {magic.hex(' ')}", content[:4].hex(" ") or "nothing"
@@ -37,11 +37,15 @@ def read_idx(path: Path, *, axes: int) -> NDArray[np.uint8]:
     return np.frombuffer(content, dtype=np.uint8, offset=start).reshape(shape)
 
 
-def _content(path: Path) -> bytearray:
+def _content(path: Path, start: int) -> bytearray:
+    """The file's bytes, and no more of a gzip file than its own header announces and one byte."""
     raw = path.read_bytes()
     if raw[:2] != b"\x1f\x8b":  # browsers unpack .gz files and keep the name, so ask the file itself
         return bytearray(raw)
     try:
-        return bytearray(gzip.decompress(raw))
+        with gzip.open(path) as unpacked:
+            head = unpacked.read(start)
+            announced = math.prod(int(size) for size in np.frombuffer(head[4:].ljust(start - 4, b"\0"), dtype=">u4"))
+            return bytearray(head + unpacked.read(announced + 1))
     except (OSError, EOFError, zlib.error) as error:
         raise InputError.expected(str(path), "be a whole gzip file", str(error)) from error

@@ -97,12 +97,11 @@ def evaluate(
     chosen = Population(check_choice("population", population, tuple(Population)))
     bounds = tuple(confidence_bounds_at(evidence, radii=radii, alpha=alpha, method=method, joint=joint))
     pairs = [_row(own, chosen, n_bins, edges) for own in bounds]
-    radius = bounds[0].certified_radius if bounds else np.zeros(0)
     return Report(
         rows=tuple(row for row, _ in pairs),
         worst=tuple(worst for _, worst in pairs),
         bounds=bounds,
-        average_certified_radius=average_certified_radius(radius, evidence.correct) if bounds else float("nan"),
+        average_certified_radius=average_certified_radius(bounds[0].certified_radius, evidence.correct),
         inputs=len(evidence),
         alpha=alpha,
         method=Method(method),

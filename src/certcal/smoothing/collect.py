@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
 from itertools import islice
 from os import PathLike
 from typing import Any
@@ -13,18 +14,21 @@ from torch import nn
 
 from certcal.data.fingerprint import model_fingerprint
 from certcal.errors import InputError
-from certcal.inputs import check_choice, check_device, check_integer, check_number
+from certcal.inputs import check_choice, check_device, check_flag, check_integer, check_number, one_or_more
 from certcal.smoothing.evidence import MAX_CHUNK, MAX_DRAWS, Evidence, EvidenceHeader
+from certcal.smoothing.fusion import fuse as fused
+from certcal.smoothing.interrupts import deferred_interrupts
+from certcal.smoothing.keeper import Keeper
 from certcal.smoothing.progress import Progress
 from certcal.smoothing.sampler import PRECISIONS, Sampler
 from certcal.smoothing.sources import Item, Source
-from certcal.smoothing.store import EvidenceStore, Rows, concatenate, sum_rows
+from certcal.smoothing.store import EvidenceStore, Rows
 from certcal.threads import fastest_threads
 
 StoppingRule = Callable[[Evidence], "np.typing.NDArray[np.bool_]"]
 
 WINDOW = 32  # inputs whose statistics are on the device together
-FLUSH_SECONDS = 5.0
+COLLECT_SECONDS = 1.0  # how long statistics may stay on the device
 
 
 def collect_evidence(
@@ -80,19 +84,26 @@ def collect_evidence(
         CertcalError: if the model gives no probabilities, or evidence cannot be read or written.
     """
     check_number("sigma", sigma, "be a number > 0", lambda value: value > 0)
-    for name, value in (("n", n), ("n0", n0), ("chunk", chunk)):
-        check_integer(name, value, minimum=1)
-    for name, value, most in (("n", n, MAX_DRAWS), ("chunk", chunk, MAX_CHUNK)):
-        check_number(name, value, f"be at most {most}", lambda number, most=most: number <= most)  # type: ignore[misc]
-    check_integer("seed", seed, minimum=0)
+    for name, value, most in (("n", n, MAX_DRAWS), ("n0", n0, MAX_CHUNK), ("chunk", chunk, MAX_CHUNK)):
+        check_integer(name, value, minimum=1, maximum=most)
+    for name, flag in (("fuse", fuse), ("compile", compile)):
+        check_flag(name, flag)
+    if batch_size is not None:
+        check_integer("batch_size", batch_size, minimum=1)
+    check_integer("seed", seed, minimum=0, maximum=2**63 - 1)
     check_choice("outputs", outputs, ("logits", "probabilities"))
     check_choice("precision", precision, tuple(PRECISIONS))
     targets = _chunk_targets(n, chunk, stages, stop)
+    plan = Plan(targets, stop)
+    if not isinstance(model, nn.Module):
+        raise InputError.expected("model", "be a torch.nn.Module", type(model).__name__)
     place = check_device("device", device or _device_of(model))
     source = Source(data)
-    was_training, model = model.training, model.to(place).eval()
+    modes = {module: module.training for module in model.modules()}  # a frozen batch-norm stays frozen
+    model = model.to(place).eval()
     if place.type == "cuda":
         model = model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    keeping: EvidenceStore | None = None
     try:
         with torch.inference_mode(), _fastest_convolutions():
             first = next(source.items(set()))
@@ -103,134 +114,130 @@ def collect_evidence(
                 classes=_count_classes(model, first, place),
                 n0=n0,
                 chunk=chunk,
-                precision=" ".join([precision, *["fused"] * fuse, *["compiled"] * compile, "on", place.type]),
+                precision=_describe_precision(precision, place, fuse=fuse, compile=compile),
                 looks=len(targets),
+                stages=() if stages is None else tuple(target * chunk for target in targets),
                 outputs=outputs,
             )
+            made_up = torch.rand(max(chunk, n0), *first.input.shape, generator=torch.Generator().manual_seed(0)).to(
+                place
+            )
+            runner = fused(model, made_up[:4], PRECISIONS[precision]) if fuse else model
             sampler = Sampler(
-                model,
+                runner,
                 header,
                 device=place,
                 precision=precision,
                 outputs=outputs,
                 chunks_per_batch=1 if place.type == "cpu" else max(1, (batch_size or 4000) // chunk),
-                fuse=fuse,
                 compile=compile,
             )
-            keeper = Keeper(header, None if store is None else EvidenceStore(store, header))
+            keeping = (
+                None
+                if store is None
+                else EvidenceStore(store, header, probe=model(made_up[:1]).float().flatten().tolist())
+            )
+            keeper = Keeper(header, keeping)
             keeper.check(first)  # the others are checked as they are read
-            rehearsal = first.input.expand(chunk, *first.input.shape)
-            threads = fastest_threads(lambda: model(rehearsal)) if place.type == "cpu" else nullcontext()
-            with threads, Progress(len(source), targets[-1] * chunk, show=progress) as meter:
-                for window in _windows(source, keeper, targets, stop, meter):
-                    _sample_window(window, sampler, keeper, targets, stop, meter)
+            rehearse = place.type == "cpu" and len(plan.finished(keeper, source.indices)) < len(source)
+            threads = fastest_threads(lambda: torch.cat([runner(made_up[:chunk]), runner(made_up[:n0])]))
+            meter = Progress(len(source), targets[-1] * chunk, show=progress)
+            with threads if rehearse else nullcontext(), meter, deferred_interrupts() as interrupted:
+                try:
+                    for window in _windows(source, keeper, plan, meter):
+                        _sample_window(window, sampler, keeper, plan, meter, interrupted)
+                finally:
+                    keeper.save()
     finally:
-        model.train(was_training)
+        for module, training in modes.items():
+            module.training = training
+        if keeping is not None:
+            keeping.close()
     return keeper.evidence(source.indices)
 
 
-class Keeper:
-    """What has been drawn so far: in memory, and in the store if there is one."""
+@dataclass(frozen=True)
+class Plan:
+    """How far to draw: after how many chunks each stage ends, and who may stop there."""
 
-    def __init__(self, header: EvidenceHeader, store: EvidenceStore | None) -> None:
-        self.header, self._store = header, store
-        self._parts = [] if store is None else [store.rows()]
-        self.chunks: dict[int, int] = {}
-        self.selected: dict[int, int] = {}
-        self._known: dict[int, tuple[int, int]] = {}  # content and label
-        for part in self._parts:
-            self._note(part)
+    targets: list[int]
+    stop: StoppingRule | None
 
-    def keep(self, rows: Rows) -> None:
-        """Take rows in, on disk first."""
-        if self._store is not None:
-            self._store.append(rows)
-        self._parts.append(rows)
-        self._note(rows)
-
-    def evidence(self, indices: Sequence[int]) -> Evidence:
-        """The evidence of some inputs, in their order."""
-        rows = concatenate(self._parts, self.header.classes)
-        self._parts = [rows]
-        wanted = np.isin(rows.index, np.asarray(indices))
-        whole = sum_rows(Rows(**{name: getattr(rows, name)[wanted] for name in rows.__dataclass_fields__}), self.header)
-        position = {int(index): place for place, index in enumerate(whole.index)}
-        return whole.select(np.array([position[index] for index in indices if index in position], dtype=np.int64))
-
-    def check(self, item: Item) -> None:
-        """Refuse an input that is not the one its stored evidence was drawn from."""
-        content, label = self._known.get(item.index, (item.content, item.label))
-        if content != item.content:
-            raise InputError(
-                f"Expected input {item.index} to be the one its stored evidence was drawn from, but its values differ. "
-                "Use another folder for other data."
-            )
-        if label != item.label:
-            raise InputError.expected(
-                "data", f"label input {item.index} {label}, as its stored evidence does", item.label
-            )
-
-    def _note(self, rows: Rows) -> None:
-        columns = (rows.index, rows.content, rows.label, rows.selected, rows.stop)
-        for index, content, label, selected, stop in zip(*(column.tolist() for column in columns), strict=True):
-            self.chunks[index] = max(stop, self.chunks.get(index, 0))
-            self.selected[index] = selected
-            self._known[index] = content, label
+    def finished(self, keeper: Keeper, indices: list[int]) -> set[int]:
+        """Which inputs need no more draws: all were drawn, or the rule said so at the end of a stage."""
+        over = {index for index in indices if not keeper.missing(index, self.targets[-1])}
+        looked = [index for index in indices if index not in over and keeper.drawn(index) in self.targets[:-1]]
+        if self.stop is not None and looked:
+            evidence = keeper.evidence(looked)
+            over |= set(evidence.index[self.stop(evidence)].tolist())
+        return over
 
 
-def _windows(
-    source: Source, keeper: Keeper, targets: list[int], stop: StoppingRule | None, meter: Progress
-) -> Iterator[list[Item]]:
+def _windows(source: Source, keeper: Keeper, plan: Plan, meter: Progress) -> Iterator[list[Item]]:
     """Groups of inputs that still need draws."""
-    done = {index for index in source.indices if keeper.chunks.get(index, 0) >= targets[-1]}
-    looked = [i for i in source.indices if i not in done and keeper.chunks.get(i, 0) in targets[:-1]]
-    if stop is not None and looked:
-        evidence = keeper.evidence(looked)
-        done |= set(evidence.index[stop(evidence)].tolist())
+    over = plan.finished(keeper, source.indices)
     for index in source.indices:
-        meter.known(keeper.chunks.get(index, 0) * keeper.header.chunk, finished=index in done)
-    items = source.items(done)
+        meter.known(keeper.drawn(index) * keeper.header.chunk, finished=index in over)
+    items = source.items(over)
     while window := list(islice(items, WINDOW)):
         yield window
 
 
 def _sample_window(
-    window: list[Item], sampler: Sampler, keeper: Keeper, targets: list[int], stop: StoppingRule | None, meter: Progress
+    window: list[Item], sampler: Sampler, keeper: Keeper, plan: Plan, meter: Progress, interrupted: Callable[[], bool]
 ) -> None:
-    """Draw for the inputs of a window, stage by stage, keeping what is drawn every few seconds and at any end."""
+    """Draw for the inputs of a window, stage by stage."""
     for item in window:
         keeper.check(item)
     sampler.open_window(window, keeper.selected)
-    active = list(range(len(window)))
-    for target in targets:
-        work = [(slot, chunk) for slot in active for chunk in range(keeper.chunks.get(window[slot].index, 0), target)]
-        _draw(work, window, sampler, keeper, meter)
-        if stop is not None and target != targets[-1] and active:
-            evidence = keeper.evidence([window[slot].index for slot in active])
-            # A resumed input may be past this stage already: then this look was passed before.
-            at_stage = evidence.draws == target * keeper.header.chunk
-            finished = stop(evidence) & at_stage
-            meter.stopped(evidence.draws[finished])
-            active = [slot for slot, over in zip(active, finished, strict=True) if not over]
+    active = {item.index for item in window}
+    for target in plan.targets:
+        work = [
+            (slot, chunk)
+            for slot, item in enumerate(window)
+            if item.index in active
+            for chunk in keeper.missing(item.index, target)
+        ]
+        _draw(work, window, sampler, keeper, meter, interrupted)
+        stopped = plan.finished(keeper, sorted(active)) if target != plan.targets[-1] else set()
+        for index in stopped:
+            meter.stopped(keeper.drawn(index) * keeper.header.chunk)
+        active -= stopped
 
 
-def _draw(work: list[tuple[int, int]], window: list[Item], sampler: Sampler, keeper: Keeper, meter: Progress) -> None:
+def _draw(
+    work: list[tuple[int, int]],
+    window: list[Item],
+    sampler: Sampler,
+    keeper: Keeper,
+    meter: Progress,
+    interrupted: Callable[[], bool],
+) -> None:
+    """Draw chunks in batches. A row holds chunks in one piece, so a gap is a reason to collect what came before it."""
     pending: list[tuple[int, int]] = []
     last = time.monotonic()
-    size = sampler.capacity
-    try:
-        for start in range(0, len(work), size):
-            batch = work[start : start + size]
-            sampler.draw(batch)
-            pending += batch
-            meter.drew(len(batch) * keeper.header.chunk)
-            if time.monotonic() - last > FLUSH_SECONDS:
-                _keep(pending, window, sampler, keeper)
-                pending, last = [], time.monotonic()
-    except KeyboardInterrupt:
-        _keep(pending, window, sampler, keeper)
-        raise
+    for start in range(0, len(work), sampler.capacity):
+        batch = work[start : start + sampler.capacity]
+        if not _continues(pending + batch) or time.monotonic() - last > COLLECT_SECONDS:
+            _keep(pending, window, sampler, keeper)
+            pending, last = [], time.monotonic()
+        sampler.draw(batch)
+        pending += batch
+        meter.drew(len(batch) * keeper.header.chunk)
+        if interrupted():
+            _keep(pending, window, sampler, keeper)
+            raise KeyboardInterrupt("sampling stopped; with a store, the same call goes on from here")
     _keep(pending, window, sampler, keeper)
+
+
+def _continues(chunks: list[tuple[int, int]]) -> bool:
+    """Whether each slot's chunks follow one another without a gap."""
+    last: dict[int, int] = {}
+    for slot, chunk in chunks:
+        if last.get(slot, chunk - 1) != chunk - 1:
+            return False
+        last[slot] = chunk
+    return True
 
 
 def _keep(pending: list[tuple[int, int]], window: list[Item], sampler: Sampler, keeper: Keeper) -> None:
@@ -259,8 +266,8 @@ def _keep(pending: list[tuple[int, int]], window: list[Item], sampler: Sampler, 
 def _chunk_targets(n: int, chunk: int, stages: Sequence[int] | None, stop: StoppingRule | None) -> list[int]:
     """After how many chunks each stage ends; the last stage ends at n."""
     if (stages is None) != (stop is None):
-        raise InputError.expected("stages and stop", "be given together", "one of them")
-    draws = [n] if stages is None else [check_integer("stages", stage, minimum=1) for stage in stages]
+        raise InputError.expected("stages and stop", "be given together", "stop" if stages is None else "stages alone")
+    draws = [n] if stages is None else [check_integer("stages", s, minimum=1) for s in one_or_more("stages", stages)]
     targets = [-(-stage // chunk) for stage in draws]
     if targets != sorted(set(targets)) or targets[-1] != -(-n // chunk):
         raise InputError.expected("stages", f"rise to n = {n} by whole chunks of {chunk}", list(draws))
@@ -276,6 +283,14 @@ def _fastest_convolutions() -> Iterator[None]:
         yield
     finally:
         torch.backends.cudnn.benchmark = before
+
+
+def _describe_precision(precision: str, device: torch.device, *, fuse: bool, compile: bool) -> str:
+    """All that decides how the model's numbers are rounded, such as "bfloat16 fused on cuda"."""
+    words = [precision, *["fused"] * fuse, *["compiled"] * compile]
+    if device.type == "cuda" and precision == "float32" and torch.backends.cudnn.allow_tf32:
+        words.append("(tf32 convolutions)")
+    return " ".join([*words, "on", device.type])
 
 
 def _device_of(model: nn.Module) -> str:

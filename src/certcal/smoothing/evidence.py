@@ -1,6 +1,6 @@
 """Evidence: all that certificates need to know of a smoothed model's draws, whatever the radius, level or bound."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,11 +39,12 @@ class EvidenceHeader:
     chunk: int  # estimation draws per chunk, the unit of noise generation and of resumption
     precision: str  # what the model ran in, such as "float32 on cpu": the certificate is of that model
     looks: int = 1  # how often sampling may look at the data before it stops; alpha is split evenly over the looks
+    stages: tuple[int, ...] = ()  # the draws after which it looks; empty if it never stops early
     outputs: str = "logits"  # how the model's outputs were read, or "probabilities"
     schema: int = 1
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Evidence:
     """Per input, the sufficient statistic of its noisy predictions. Arrays run over the n inputs.
 
@@ -84,9 +85,13 @@ class Evidence:
         """Whether the selected class is the label, shape (n,)."""
         return np.asarray(self.selected == self.label)
 
-    def draws_saved(self, n: int) -> int:
-        """How many of n draws for each input staged sampling did without."""
-        return int(np.maximum(n - self.draws, 0).sum())
+    def draws_saved(self, n: int | None = None) -> int:
+        """How many of n draws for each input staged sampling did without; by default, of its last stage."""
+        planned = n if n is not None else max(self.header.stages, default=0)
+        return int(np.maximum(planned - self.draws, 0).sum())
+
+    def __repr__(self) -> str:
+        return f"Evidence({len(self)} inputs, {self.draws.sum():,} draws, sigma={self.header.sigma:g})"
 
     def select(self, keep: BoolArray | Counts) -> "Evidence":
         """The evidence of some of the inputs, chosen by a mask or by positions."""
@@ -98,7 +103,12 @@ ARRAYS = ("index", "content", "label", "selected", "draws", "votes", "score_sum"
 
 
 def check_same_header(found: EvidenceHeader, wanted: EvidenceHeader, where: str) -> None:
-    """Refuse to mix draws of another model, noise or seed, naming what differs."""
+    """Refuse to mix draws of another model, noise or seed, naming what differs.
+
+    More stages may follow those there are: certificates then count all looks, the earlier ones too.
+    """
+    if found.stages and found.stages == wanted.stages[: len(found.stages)]:
+        found = replace(found, stages=wanted.stages, looks=wanted.looks)
     for name in EvidenceHeader.__dataclass_fields__:
         old, new = getattr(found, name), getattr(wanted, name)
         if old != new:

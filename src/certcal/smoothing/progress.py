@@ -1,50 +1,57 @@
 """How far sampling is, how fast, and how long it will take."""
 
 import sys
+import time
 from types import TracebackType
 
 from rich.console import Console
-from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, TextColumn
 from rich.progress import Progress as RichProgress
-
-from certcal.smoothing.evidence import Counts
 
 
 class Progress:
-    """A line on standard error: inputs done, draws per second, time left. Silent where nobody watches."""
+    """A line on standard error: share done, draws per second, time left. Silent where nobody watches.
+
+    Speed counts the draws made now; those found in a store or saved by stopping early only move the bar.
+    """
 
     def __init__(self, inputs: int, draws: int, *, show: bool | None) -> None:
-        self._draws, self._made, self._saved = draws, 0, 0
+        self._draws, self._left = draws, inputs * draws
+        self._made, self._saved, self._start = 0, 0, time.monotonic()
         self._bar = RichProgress(
             TextColumn("sampling"),
             BarColumn(),
             TextColumn("{task.percentage:3.0f}%"),
-            TextColumn("[cyan]{task.fields[rate]}"),
-            TimeRemainingColumn(),
+            TextColumn("[cyan]{task.fields[speed_text]}"),
             console=Console(stderr=True),
             disable=not (sys.stderr.isatty() if show is None else show),
         )
-        self._task = self._bar.add_task("", total=inputs * draws, rate="")
+        self._task = self._bar.add_task("", total=inputs * draws, speed_text="")
 
     def known(self, draws: int, *, finished: bool) -> None:
         """Draws of one input that were there before; if it is finished, none of it is left."""
-        self._bar.advance(self._task, self._draws if finished else draws)
+        self._advance(self._draws if finished else min(draws, self._draws))
 
     def drew(self, draws: int) -> None:
         """Draws made now."""
         self._made += draws
-        self._bar.advance(self._task, draws)
-        speed = self._bar.tasks[0].finished_speed or self._bar.tasks[0].speed
-        if speed:
-            self._bar.update(self._task, rate=f"{speed:,.0f} draws/s")
+        self._advance(draws)
+        speed = self._made / max(time.monotonic() - self._start, 1e-9)
+        left = int(self._left / speed)
+        clock = f"{left // 3600}:{left // 60 % 60:02}:{left % 60:02}"
+        self._bar.update(self._task, speed_text=f"{speed:,.0f} draws/s, at most {clock} left")
 
-    def stopped(self, draws: Counts) -> None:
-        """Inputs that stop early after so many draws: the rest is saved."""
-        saved = int((self._draws - draws).sum())
-        self._saved += saved
-        self._bar.advance(self._task, saved)
+    def stopped(self, draws: int) -> None:
+        """One input stops early after so many draws: the rest is saved."""
+        self._saved += self._draws - draws
+        self._advance(self._draws - draws)
+
+    def _advance(self, draws: int) -> None:
+        self._left -= draws
+        self._bar.advance(self._task, draws)
 
     def __enter__(self) -> "Progress":
+        self._start = time.monotonic()
         self._bar.start()
         return self
 

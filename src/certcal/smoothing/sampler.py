@@ -12,7 +12,6 @@ from torch import Tensor, nn
 
 from certcal.errors import CertcalError, InputError
 from certcal.smoothing.evidence import CELLS, SCORE_UNIT, Counts, EvidenceHeader, threshold_grid
-from certcal.smoothing.fusion import fuse as fused
 from certcal.smoothing.noise import SELECTION, NoiseSource
 from certcal.smoothing.sources import Item
 
@@ -31,7 +30,6 @@ class Sampler:
         precision: str,
         outputs: str,
         chunks_per_batch: int,
-        fuse: bool,
         compile: bool,
     ) -> None:
         self._header, self._device = header, device
@@ -40,14 +38,16 @@ class Sampler:
         self.capacity = chunks_per_batch
         self._noise = NoiseSource(header.seed, device)
         self._thresholds = torch.as_tensor(threshold_grid()[1:-1], dtype=torch.float32, device=device)
-        if fuse:
-            model = fused(model, self._autocast_dtype)
         # Two shapes occur, selection and estimation batches; each deserves code of its own.
         self._model = torch.compile(model, dynamic=False) if compile else model
 
     def open_window(self, items: Sequence[Item], selected: dict[int, int]) -> None:
         """Start on a window of inputs; classes not yet selected are selected now."""
         self._items = list(items)
+        for item in items:
+            if item.input.shape != items[0].input.shape:
+                got = f"{tuple(item.input.shape)} at input {item.index}"
+                raise InputError.expected("data", f"have inputs of one shape, {tuple(items[0].input.shape)}", got)
         self._inputs = torch.stack([item.input for item in items]).to(self._device)
         missing = [slot for slot, item in enumerate(items) if item.index not in selected]
         chosen = torch.tensor([selected.get(item.index, -1) for item in items])
@@ -132,13 +132,19 @@ class Sampler:
         if not isinstance(out, Tensor) or out.shape != (len(batch), self._header.classes):
             shape = tuple(out.shape) if isinstance(out, Tensor) else type(out).__name__
             raise InputError.expected("model", f"give outputs of shape ({len(batch)}, {self._header.classes})", shape)
-        probs = torch.softmax(out.float(), dim=1) if self._from_logits else out.float()
+        # Probabilities may come out a rounding above 1; what is certified is their clipped version.
+        probs = torch.softmax(out.float(), dim=1) if self._from_logits else _clipped(out.float())
         return probs, probs.argmax(dim=1)
 
     def _autocast(self) -> AbstractContextManager[object]:
         if self._autocast_dtype is None:
             return nullcontext()
         return torch.autocast(self._device.type, dtype=self._autocast_dtype)
+
+
+def _clipped(probs: Tensor) -> Tensor:
+    """Probabilities at most 1, where they are probabilities at all; NaN and negative values stay to be found."""
+    return torch.where(_is_no_distribution(probs)[:, None], probs, probs.clamp(max=1.0))
 
 
 def _is_no_distribution(probs: Tensor) -> Tensor:

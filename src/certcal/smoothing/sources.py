@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader, Dataset, RandomSampler
+from torch.utils.data import BatchSampler, DataLoader, Dataset, SequentialSampler
 
 from certcal.data.images import ImageData
 from certcal.errors import InputError
@@ -39,18 +39,18 @@ class Source:
         self._data = data
         if isinstance(data, ImageData):
             self.indices = data.index.tolist()  # positions in the original data set: a subset keeps its noise
-        elif isinstance(data, tuple | list) and len(data) == 2:
-            self._data = _as_tensors(*data)
-            self.indices = list(range(len(self._data[0])))
+        elif isinstance(data, tuple | list) and len(data) in (2, 3):
+            self._data = _as_tensors(*data[:2])
+            self.indices = _as_indices(data[2], len(self._data[0])) if len(data) == 3 else list(range(len(data[0])))
         elif isinstance(data, DataLoader):
-            if isinstance(data.sampler, RandomSampler):
-                raise InputError.expected("data", "be in a fixed order", "a DataLoader that shuffles")
             self.indices = list(range(_loader_length(data)))
         elif isinstance(data, Dataset) and hasattr(data, "__len__"):
             self.indices = list(range(len(data)))
         else:
-            kinds = "be (inputs, labels), a Dataset with a length or a DataLoader"
+            kinds = "be (inputs, labels), (inputs, labels, indices), a Dataset with a length or a DataLoader"
             raise InputError.expected("data", kinds, type(data).__name__)
+        if len(set(self.indices)) != len(self.indices):
+            raise InputError.expected("data", "hold each input once", "repeated indices")
         if not self.indices:
             raise InputError.expected("data", "hold at least one input", "none")
 
@@ -74,7 +74,8 @@ class Source:
             return self._data[0][position], self._data[1][position]
         pair = self._data[position]
         if not isinstance(pair, tuple | list) or len(pair) < 2:
-            raise InputError.expected("data", "give (input, label) pairs", f"a {type(pair).__name__} at {position}")
+            kind = f"{type(pair).__name__} of {len(pair)}" if isinstance(pair, tuple | list) else type(pair).__name__
+            raise InputError.expected("data", "give (input, label) pairs", f"a {kind} at {position}")
         return pair[0], pair[1]
 
 
@@ -88,16 +89,33 @@ def _as_tensors(inputs: Any, labels: Any) -> tuple[Tensor, Any]:
     return values, classes
 
 
+def _as_indices(indices: Any, length: int) -> list[int]:
+    numbers = to_numpy("indices", indices)
+    unique = numbers.ndim == 1 and numbers.dtype.kind in "ui" and len(np.unique(numbers)) == length == len(numbers)
+    if not unique or (length and numbers.min() < 0):
+        raise InputError.expected("indices", f"be {length} different whole numbers ≥ 0", f"shape {numbers.shape}")
+    return [int(number) for number in numbers]
+
+
 def _loader_length(loader: "DataLoader[Any]") -> int:
-    if loader.drop_last or not hasattr(loader.dataset, "__len__"):
-        raise InputError.expected("data", "be a DataLoader over all of a Dataset with a length", "another one")
+    """How many inputs a loader gives, if it gives all of its data set in order."""
+    batches = loader.batch_sampler
+    order = batches.sampler if isinstance(batches, BatchSampler) else loader.sampler if batches is None else None
+    if not isinstance(order, SequentialSampler):
+        raise InputError.expected("data", "be in a fixed order", f"a DataLoader with {type(order or batches).__name__}")
+    if isinstance(batches, BatchSampler) and batches.drop_last:
+        raise InputError.expected("data", "give every input", "a DataLoader with drop_last=True")
+    if not hasattr(loader.dataset, "__len__"):
+        raise InputError.expected("data", "have a length", f"a DataLoader over {type(loader.dataset).__name__}")
     return len(loader.dataset)
 
 
 def _unbatched(loader: "DataLoader[Any]") -> Iterator[tuple[Any, Any]]:
     for batch in loader:
+        if not isinstance(batch, tuple | list) or len(batch) < 2:
+            raise InputError.expected("data", "give batches of (inputs, labels)", f"a {type(batch).__name__}")
         inputs, labels = batch[0], batch[1]
-        if loader.batch_size is None:
+        if loader.batch_sampler is None:
             yield inputs, labels
         else:
             yield from zip(inputs, labels, strict=True)
@@ -107,13 +125,18 @@ def _checked(index: int, value: Any, label: Any) -> Item:
     """An item, if its input lies in [0, 1] and its label is a class."""
     tensor = torch.as_tensor(value)
     if not tensor.is_floating_point():
-        raise InputError.expected("data", "hold floating-point inputs in [0, 1]", f"{tensor.dtype} at input {index}")
+        needs = "hold floating-point inputs in [0, 1] (divide bytes by 255)"
+        raise InputError.expected("data", needs, f"{tensor.dtype} at input {index}")
     tensor = tensor.detach().to("cpu", torch.float32)
     low, high = tensor.aminmax()
     if not (low >= 0 and high <= 1):
         got = f"values from {low.item():.4g} to {high.item():.4g} at input {index}"
         raise InputError.expected("data", "hold inputs in [0, 1] (normalisation is the model's first layer)", got)
-    number = int(label)
-    if number != label or number < 0:
+    try:
+        number = int(label)
+        wrong = number != label or number < 0
+    except (TypeError, ValueError, RuntimeError):
+        wrong = True
+    if wrong:
         raise InputError.expected("data", "have labels that are class numbers ≥ 0", f"{label} at input {index}")
     return Item(index, tensor, number)

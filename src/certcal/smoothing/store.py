@@ -22,6 +22,7 @@ from certcal.errors import CertcalError, InputError
 from certcal.smoothing.evidence import CELLS, SCORE_UNIT, Counts, Evidence, EvidenceHeader, check_same_header
 
 _KEY, _PROVENANCE = b"certcal.evidence", b"certcal.provenance"
+_PROBE, _WHOLE = b"certcal.probe", b"certcal.whole"
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,16 +50,30 @@ FIELDS = tuple(Rows.__dataclass_fields__)
 class EvidenceStore:
     """A folder of shards that share one header."""
 
-    def __init__(self, folder: str | os.PathLike[str], header: EvidenceHeader) -> None:
-        self.folder, self.header = Path(folder), header
+    def __init__(
+        self, folder: str | os.PathLike[str], header: EvidenceHeader, *, probe: list[float] | None = None
+    ) -> None:
+        self.folder, self.header, self._probe = Path(folder), header, probe
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise InputError.expected(
                 "store", "be a folder that can be written", f"{folder} ({error.strerror})"
             ) from error
-        for shard in self.shards():
-            check_same_header(read_header(shard), header, str(self.folder))
+        self._lock = _lock(self.folder)
+        try:
+            for shard in self.shards():
+                check_same_header(read_header(shard), header, str(self.folder))
+                _check_same_probe(shard, probe)
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Let other processes use the folder."""
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
 
     def shards(self) -> list[Path]:
         """The complete shards, in the order of their names."""
@@ -66,7 +81,7 @@ class EvidenceStore:
 
     def append(self, rows: Rows) -> None:
         """Keep rows in a shard of their own."""
-        write_shard(self.folder / f"shard-{uuid.uuid4().hex}.parquet", self.header, rows)
+        write_shard(self.folder / f"shard-{uuid.uuid4().hex}.parquet", self.header, rows, probe=self._probe)
 
     def rows(self) -> Rows:
         """All rows of all shards."""
@@ -78,11 +93,14 @@ def load_evidence(path: str | os.PathLike[str]) -> Evidence:
 
     Paper: —; evidence that outlives a run is ours.
     """
-    place = Path(path)
+    return merge_shards([path])
+
+
+def _shards_of(place: Path) -> list[Path]:
     shards = sorted(place.glob("shard-*.parquet")) if place.is_dir() else [place]
     if not place.exists() or not shards:
         raise InputError.expected("path", "be an evidence file or a folder of shards", str(place))
-    return merge_shards(shards)
+    return shards
 
 
 def save_evidence(evidence: Evidence, path: str | os.PathLike[str]) -> None:
@@ -103,17 +121,27 @@ def save_evidence(evidence: Evidence, path: str | os.PathLike[str]) -> None:
         np.rint(evidence.score_square_sum / SCORE_UNIT).astype(np.int64),
         evidence.histogram,
     )
-    write_shard(Path(path), evidence.header, rows)
+    write_shard(Path(path), evidence.header, rows, whole=True)
 
 
-def merge_shards(paths: Iterable[Path]) -> Evidence:
-    """The evidence of several shards together; their headers must agree and no chunk may come twice."""
+def merge_shards(paths: Iterable[str | os.PathLike[str]]) -> Evidence:
+    """The evidence of several shards, or folders of them, together.
+
+    Their headers must agree and no chunk may come twice.
+    """
     header, parts = None, []
-    for path in paths:
+    places = [Path(path) for path in ([paths] if isinstance(paths, str | os.PathLike) else paths)]
+    shards = [shard for place in places for shard in _shards_of(place)]
+    for path in shards:
         found, rows = read_shard(path)
+        if len(shards) > 1 and _WHOLE in pq.read_schema(path).metadata:
+            raise InputError.expected(
+                "paths", "name shards", f"{path}, which was saved as a whole and merges with nothing"
+            )
         if header is not None:
+            header = found if len(found.stages) > len(header.stages) else header
             check_same_header(found, header, str(path))
-        header = found
+        header = header or found
         parts.append(rows)
     if header is None:
         raise InputError.expected("paths", "name at least one shard", "none")
@@ -167,17 +195,26 @@ def concatenate(parts: Iterable[Rows], classes: int) -> Rows:
     return Rows(**{name: np.concatenate([empty[name], *(getattr(part, name) for part in kept)]) for name in FIELDS})
 
 
-def write_shard(path: Path, header: EvidenceHeader, rows: Rows) -> None:
-    """One Parquet file, written under a temporary name and renamed."""
+def write_shard(
+    path: Path, header: EvidenceHeader, rows: Rows, *, probe: list[float] | None = None, whole: bool = False
+) -> None:
+    """One Parquet file, written under a temporary name and renamed. A `whole` one has forgotten its chunks."""
     columns = {}
     for name in FIELDS:
         values = getattr(rows, name)
         columns[name] = pa.array(values) if values.ndim == 1 else _as_lists(values)
-    metadata = {_KEY: json.dumps(asdict(header)), _PROVENANCE: json.dumps(_provenance())}
+    metadata: dict[bytes, str] = {
+        _KEY: json.dumps(asdict(header)),
+        _PROVENANCE: json.dumps(_provenance()),
+        _PROBE: json.dumps(probe),
+    }
+    metadata |= {_WHOLE: "true"} if whole else {}
     table = pa.table(columns).replace_schema_metadata(metadata)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         pq.write_table(table, temporary, compression="zstd")
+        with open(temporary, "rb") as written:
+            os.fsync(written.fileno())  # whole on the disk before it gets its name
         os.replace(temporary, path)
     except OSError as error:
         temporary.unlink(missing_ok=True)
@@ -199,7 +236,7 @@ def read_header(path: Path) -> EvidenceHeader:
         raise _unreadable(
             path, f"its schema is version {fields.get('schema')}, this certcal reads {EvidenceHeader.schema}"
         )
-    return EvidenceHeader(**fields)
+    return EvidenceHeader(**(fields | {"stages": tuple(fields["stages"])}))
 
 
 def read_shard(path: Path) -> tuple[EvidenceHeader, Rows]:
@@ -212,7 +249,43 @@ def read_shard(path: Path) -> tuple[EvidenceHeader, Rows]:
     if set(table.column_names) != set(FIELDS):
         raise _unreadable(path, f"its columns are {', '.join(table.column_names)}")
     widths = {"votes": header.classes, "histogram": CELLS}
-    return header, Rows(**{name: _as_array(table.column(name), widths.get(name)) for name in FIELDS})
+    rows = Rows(**{name: _as_array(table.column(name), widths.get(name)) for name in FIELDS})
+    draws = (rows.stop - rows.first) * header.chunk
+    if not all((counts.sum(axis=1) == draws).all() for counts in (rows.votes, rows.histogram)):
+        raise _unreadable(path, "its counts do not add up to its draws")
+    return header, rows
+
+
+def _check_same_probe(path: Path, probe: list[float] | None) -> None:
+    """Refuse a model that answers a fixed input otherwise than the one whose evidence this is."""
+    stored = json.loads((pq.read_schema(path).metadata or {}).get(_PROBE, b"null"))
+    if probe is None or stored is None or len(probe) != len(stored):
+        return
+    scale = 1.0 + max(map(abs, stored))
+    # Other machines and thread counts round otherwise; settings such as a temperature change far more.
+    if not all(abs(new - old) <= 1e-3 * scale for new, old in zip(probe, stored, strict=True)):
+        raise InputError(
+            f"Expected the model of the evidence in {path.parent}, but its outputs differ although its weights do not: "
+            "a setting that is no tensor has changed. Use another folder for this model."
+        )
+
+
+def _lock(folder: Path) -> int | None:
+    """A lock that one process holds while it samples into a folder; None where the system has none."""
+    try:
+        import fcntl
+    except ImportError:  # not on Windows
+        return None
+    handle = os.open(folder / ".lock", os.O_CREAT | os.O_RDWR)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        os.close(handle)
+        raise InputError.expected("store", "be a folder that no other process is sampling into", str(folder)) from error
+    except OSError:  # a file system without locks
+        os.close(handle)
+        return None
+    return handle
 
 
 def _provenance() -> dict[str, str]:
@@ -234,6 +307,4 @@ def _as_array(column: pa.ChunkedArray, width: int | None) -> Counts:
 
 
 def _unreadable(path: Path, why: str) -> CertcalError:
-    return CertcalError(
-        f"Expected {path} to be certcal evidence, but {why}. Move it away to go on with the other shards."
-    )
+    return CertcalError(f"Expected {path} to be certcal evidence, but {why.rstrip('.')}. Move it away to go on.")
