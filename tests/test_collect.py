@@ -374,6 +374,18 @@ class TestModels:
         evidence = collect(Constant(), data=(small_data()[0], [0] * 10), outputs="probabilities", n=50)
         assert (evidence.histogram[:, 200] == 50).all()
 
+    def test_what_does_not_sum_to_one_is_no_probability(self):
+        class Loose(nn.Module):
+            def forward(self, x):
+                return torch.tensor([0.55, 0.5]).expand(len(x), 2)
+
+        with pytest.raises(CertcalError, match="no probabilities"):
+            collect(Loose(), data=(small_data()[0], [0] * 10), outputs="probabilities", n=50)
+
+    def test_the_rounding_of_sums_is_owned_up_to(self):
+        evidence = collect()
+        assert (evidence.score_rounding == 10 * 2.0**-40).all()  # ten chunks, each off by at most one unit
+
     def test_probabilities_a_rounding_above_one_are_clipped(self):
         class Above(nn.Module):
             def forward(self, x):
