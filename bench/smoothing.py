@@ -96,7 +96,7 @@ def gpu_figures() -> Iterator[Figure]:
 
     torch.manual_seed(0)
     resnet110 = build_model("resnet110", classes=10, channels=3, size=32, normalize=([0.49] * 3, [0.25] * 3))
-    yield from on_gpu("ResNet-110 at 32×32", resnet110, 32, batch=8000, inputs=4, floor=120_000)
+    yield from on_gpu("ResNet-110 at 32×32", resnet110, 32, batch=8000, inputs=16, floor=120_000)
     resnet50 = torch.nn.Sequential(torchvision.models.resnet50())
     yield from on_gpu("ResNet-50 at 224×224", resnet50, 224, batch=1000, inputs=4, floor=24_000)
 

@@ -28,7 +28,7 @@ from certcal.threads import fastest_threads
 StoppingRule = Callable[[Evidence], "np.typing.NDArray[np.bool_]"]
 
 WINDOW = 32  # inputs whose statistics are on the device together
-COLLECT_SECONDS = 1.0  # how long statistics may stay on the device
+COLLECT_SECONDS = 3.0  # how long statistics may stay on the device
 
 
 def collect_evidence(
@@ -119,9 +119,8 @@ def collect_evidence(
                 stages=() if stages is None else tuple(target * chunk for target in targets),
                 outputs=outputs,
             )
-            made_up = torch.rand(max(chunk, n0), *first.input.shape, generator=torch.Generator().manual_seed(0)).to(
-                place
-            )
+            rows = max(chunk, n0) if place.type == "cpu" else 4  # a rehearsal on the CPU takes whole batches
+            made_up = torch.rand(rows, *first.input.shape, generator=torch.Generator().manual_seed(0)).to(place)
             runner = fused(model, made_up[:4], PRECISIONS[precision]) if fuse else model
             sampler = Sampler(
                 runner,
