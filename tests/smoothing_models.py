@@ -38,9 +38,9 @@ class Slow(nn.Module):
 
 def main(folder, seconds):
     """Sample into a folder, flushing at every chunk, until done or killed."""
-    from certcal.smoothing import collect, keeper
+    from certcal.smoothing import drawing, keeper
 
-    collect.COLLECT_SECONDS = keeper.SAVE_SECONDS = 0.0
+    drawing.COLLECT_SECONDS = keeper.SAVE_SECONDS = 0.0
     collect_evidence(Slow(small_model(), float(seconds)), small_data(), sigma=0.3, n=500, n0=20, chunk=50, store=folder)
     print("finished", flush=True)
 

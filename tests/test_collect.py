@@ -224,14 +224,14 @@ class TestInterrupts:
         self.resumed(tmp_path)
 
     def test_while_a_shard_gets_its_name(self, tmp_path, monkeypatch):
-        from certcal.smoothing import store
+        from certcal.smoothing import shards
 
         replace_file = os.replace
-        monkeypatch.setattr(store.os, "replace", lambda *a: self.interrupt(replace_file(*a)))
+        monkeypatch.setattr(shards.os, "replace", lambda *a: self.interrupt(replace_file(*a)))
         monkeypatch.setattr("certcal.smoothing.keeper.SAVE_SECONDS", 0.0)
         with pytest.raises(KeyboardInterrupt):
             collect(Counting(small_model(), 10**9, None), store=tmp_path, data=small_data(40))
-        monkeypatch.setattr(store.os, "replace", replace_file)
+        monkeypatch.setattr(shards.os, "replace", replace_file)
         model, data = Counting(small_model(), 10**9, None), small_data(40)
         assert_same(collect(model, data, store=tmp_path), collect(model, data))
 
@@ -351,7 +351,7 @@ class TestModels:
         def fail(out):
             raise RuntimeError("out of memory")
 
-        monkeypatch.setattr("certcal.smoothing.collect.COLLECT_SECONDS", 0.0)
+        monkeypatch.setattr("certcal.smoothing.drawing.COLLECT_SECONDS", 0.0)
         model = Counting(small_model(), 13, nan if trouble is CertcalError else fail)
         with pytest.raises(trouble):
             collect(model, store=tmp_path)

@@ -16,7 +16,8 @@ from torch import nn
 
 from certcal import CertcalError, InputError
 from certcal.smoothing import load_evidence, merge_shards, save_evidence
-from certcal.smoothing.store import EvidenceStore, read_header, read_shard, write_shard
+from certcal.smoothing.shards import read_header, read_shard, write_shard
+from certcal.smoothing.store import EvidenceStore
 from smoothing_models import small_data, small_model
 from test_collect import assert_same, collect
 

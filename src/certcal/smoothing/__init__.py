@@ -5,12 +5,13 @@ from typing import TYPE_CHECKING, Any
 from certcal.smoothing.evidence import Evidence, EvidenceHeader
 
 if TYPE_CHECKING:
-    from certcal.smoothing.collect import StoppingRule, collect_evidence
+    from certcal.smoothing.collect import collect_evidence
+    from certcal.smoothing.drawing import StoppingRule
     from certcal.smoothing.store import load_evidence, merge_shards, save_evidence
 
 # Sampling needs torch and files need PyArrow; certificates, which only read evidence, should not wait for either.
 _LATER = {
-    "StoppingRule": "collect",
+    "StoppingRule": "drawing",
     "collect_evidence": "collect",
     "load_evidence": "store",
     "merge_shards": "store",

@@ -7,8 +7,9 @@ import numpy as np
 
 from certcal.errors import InputError
 from certcal.smoothing.evidence import Evidence, EvidenceHeader
+from certcal.smoothing.shards import FIELDS, Rows, concatenate
 from certcal.smoothing.sources import Item
-from certcal.smoothing.store import FIELDS, EvidenceStore, Rows, concatenate, sum_rows
+from certcal.smoothing.store import EvidenceStore, sum_rows
 
 SAVE_SECONDS = 5.0
 
