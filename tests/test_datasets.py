@@ -376,3 +376,25 @@ def test_every_refusal_is_a_certcal_error() -> None:
         load_dataset("unknown")
     with pytest.raises(ValueError, match="unknown"):
         load_dataset("unknown")
+
+
+def test_a_pickle_cannot_write_on_what_it_is_given(tmp_path):
+    """A BUILD step would otherwise set attributes of the functions handed out."""
+    from certcal.data import pickles
+
+    path = tmp_path / "batch"
+    path.write_bytes(b"\x80\x02c_codecs\nencode\n}X\x07\x00\x00\x00__doc__X\x08\x00\x00\x00hijackedsb.")
+    with pytest.raises(InputError, match="to be a pickle of plain data and arrays"):
+        pickles.load_plain_pickle(path)
+    assert pickles._encoded.__doc__ is None
+
+
+def test_a_gzip_file_is_not_inflated_beyond_what_it_announces(tmp_path):
+    import gzip
+
+    from certcal.data.idx import read_idx
+
+    path = tmp_path / "bomb.gz"
+    path.write_bytes(gzip.compress(bytes((0, 0, 8, 1, 0, 0, 0, 4)) + bytes(50_000_000)))
+    with pytest.raises(InputError, match="hold 4 bytes for shape \\(4,\\), but got 5"):
+        read_idx(path, axes=1)

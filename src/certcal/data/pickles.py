@@ -2,6 +2,7 @@
 
 import pickle
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -44,12 +45,17 @@ def _encoded(text: str, encoding: str) -> bytes:
     return text.encode("latin1")  # how protocols 0 to 2 of Python 3 write bytes
 
 
+def _sealed(function: Callable[..., Any]) -> Any:
+    """Something to call that has no attributes a pickle's BUILD step could set."""
+    return type("Sealed", (), {"__slots__": (), "__call__": staticmethod(function)})()
+
+
 _ADMITTED: dict[tuple[str, str], Any] = {
-    ("numpy", "dtype"): _plain_dtype,
+    ("numpy", "dtype"): _sealed(_plain_dtype),
     ("numpy", "ndarray"): "ndarray",  # named as an argument only; a string cannot be called
-    ("numpy.core.multiarray", "_reconstruct"): _empty_array,
-    ("numpy._core.multiarray", "_reconstruct"): _empty_array,
-    ("_codecs", "encode"): _encoded,
+    ("numpy.core.multiarray", "_reconstruct"): _sealed(_empty_array),
+    ("numpy._core.multiarray", "_reconstruct"): _sealed(_empty_array),
+    ("_codecs", "encode"): _sealed(_encoded),
 }
 
 
