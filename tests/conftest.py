@@ -1,5 +1,7 @@
 """Shared by all tests: a seeded generator, the device to test on, a drawing backend without a screen."""
 
+from contextlib import nullcontext
+
 import matplotlib
 import numpy as np
 import pytest
@@ -22,3 +24,9 @@ def device(request):
 @pytest.fixture
 def rng():
     return np.random.default_rng(20250115)
+
+
+@pytest.fixture
+def no_rehearsal(monkeypatch):
+    """Without timing the model first, so that forward passes can be counted."""
+    monkeypatch.setattr("certcal.smoothing.collect.fastest_threads", lambda call: nullcontext())

@@ -36,6 +36,19 @@ class Slow(nn.Module):
         return self.model(x)
 
 
+class Counting(nn.Module):
+    """Does something at a chosen forward pass over a chunk; the class count, probe and selections are not chunks."""
+
+    def __init__(self, model, at, action):
+        super().__init__()
+        self.model, self.at, self.action, self.calls = model, at, action, 0
+
+    def forward(self, x):
+        self.calls += len(x) == 50
+        out = self.model(x)
+        return self.action(out) if self.calls >= self.at and len(x) == 50 else out
+
+
 def main(folder, seconds):
     """Sample into a folder, flushing at every chunk, until done or killed."""
     from certcal.smoothing import drawing, keeper

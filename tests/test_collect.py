@@ -1,14 +1,5 @@
 """Sampling: the statistics are those of the draws, and nothing but seed, input and chunk decides them."""
 
-import os
-import signal
-import subprocess
-import sys
-import time
-from contextlib import nullcontext
-from dataclasses import replace
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
@@ -21,7 +12,7 @@ from certcal import CertcalError, InputError
 from certcal.smoothing import Evidence, collect_evidence, load_evidence
 from certcal.smoothing.evidence import ARRAYS, threshold_grid
 from certcal.smoothing.noise import NoiseSource
-from smoothing_models import Slow, small_data, small_model
+from smoothing_models import Counting, Slow, small_data, small_model
 
 SMALL = {"sigma": 0.3, "n": 500, "n0": 20, "chunk": 50}
 
@@ -149,106 +140,6 @@ class TestSameEvidence:
 
     def test_another_seed_gives_other_draws(self):
         assert (collect(seed=1).score_sum != collect().score_sum).all()
-
-
-def start_run(folder, seconds=0.15):
-    code = Path(__file__).with_name("smoothing_models.py")
-    return subprocess.Popen([sys.executable, str(code), str(folder), str(seconds)], stdout=subprocess.PIPE, text=True)
-
-
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
-def test_killed_runs_resume_to_the_same_evidence(tmp_path, how):
-    """Killed in the middle of sampling, by Ctrl-C or by kill -9; then run to the end."""
-    run = start_run(tmp_path)
-    deadline = time.monotonic() + 60
-    while len(list(tmp_path.glob("shard-*"))) < 5 and time.monotonic() < deadline:
-        time.sleep(0.01)
-    os.kill(run.pid, how)
-    assert "finished" not in run.communicate()[0]
-    partial = load_evidence(tmp_path)
-    assert 250 <= partial.draws.sum() < 5000
-    finished = start_run(tmp_path, 0.0)
-    assert "finished" in finished.communicate()[0]
-    # The subprocess knows the model's class by another module name, so the fingerprints differ.
-    resumed, reference = load_evidence(tmp_path), collect(Slow(small_model(), 0.0))
-    assert_same(replace(resumed, header=reference.header), reference)
-
-
-@pytest.fixture
-def no_rehearsal(monkeypatch):
-    """Without timing the model first, so that forward passes can be counted."""
-    monkeypatch.setattr("certcal.smoothing.collect.fastest_threads", lambda call: nullcontext())
-
-
-class Counting(nn.Module):
-    """Does something at a chosen forward pass over a chunk; the class count, probe and selections are not chunks."""
-
-    def __init__(self, model, at, action):
-        super().__init__()
-        self.model, self.at, self.action, self.calls = model, at, action, 0
-
-    def forward(self, x):
-        self.calls += len(x) == 50
-        out = self.model(x)
-        return self.action(out) if self.calls >= self.at and len(x) == 50 else out
-
-
-@pytest.mark.usefixtures("no_rehearsal")
-class TestInterrupts:
-    """Ctrl-C as a real signal, at moments chosen to hurt."""
-
-    def interrupt(self, out=None):
-        os.kill(os.getpid(), signal.SIGINT)
-        return out
-
-    def resumed(self, folder):
-        model = Counting(small_model(), 10**9, None)
-        assert_same(collect(model, store=folder), collect(model))
-
-    def test_in_a_chunk(self, tmp_path):
-        """The chunk is finished first: seven are kept."""
-        with pytest.raises(KeyboardInterrupt, match="the same call goes on from here"):
-            collect(Counting(small_model(), 7, self.interrupt), store=tmp_path)
-        assert load_evidence(tmp_path).draws.tolist() == [350]
-        self.resumed(tmp_path)
-
-    def test_between_counting_votes_and_scores(self, tmp_path, monkeypatch):
-        from certcal.smoothing import sampler
-
-        bucketize = torch.bucketize
-        monkeypatch.setattr(sampler.torch, "bucketize", lambda *a, **k: self.interrupt(bucketize(*a, **k)))
-        with pytest.raises(KeyboardInterrupt):
-            collect(Counting(small_model(), 10**9, None), store=tmp_path)
-        monkeypatch.undo()
-        monkeypatch.setattr("certcal.smoothing.collect.fastest_threads", lambda call: nullcontext())
-        self.resumed(tmp_path)
-
-    def test_while_a_shard_gets_its_name(self, tmp_path, monkeypatch):
-        from certcal.smoothing import shards
-
-        replace_file = os.replace
-        monkeypatch.setattr(shards.os, "replace", lambda *a: self.interrupt(replace_file(*a)))
-        monkeypatch.setattr("certcal.smoothing.keeper.SAVE_SECONDS", 0.0)
-        with pytest.raises(KeyboardInterrupt):
-            collect(Counting(small_model(), 10**9, None), store=tmp_path, data=small_data(40))
-        monkeypatch.setattr(shards.os, "replace", replace_file)
-        model, data = Counting(small_model(), 10**9, None), small_data(40)
-        assert_same(collect(model, data, store=tmp_path), collect(model, data))
-
-    def test_twice_stops_at_once_and_keeps_what_was_whole(self, tmp_path):
-        def impatient(out):
-            self.interrupt()
-            self.interrupt()
-            return out
-
-        with pytest.raises(KeyboardInterrupt):
-            collect(Counting(small_model(), 7, impatient), store=tmp_path)
-        self.resumed(tmp_path)
-
-    def test_handlers_are_put_back(self):
-        before = signal.getsignal(signal.SIGINT)
-        collect(n=50)
-        assert signal.getsignal(signal.SIGINT) is before
 
 
 class TestStages:

@@ -78,10 +78,9 @@ def collect_evidence(
     check_number("sigma", sigma, "be a number > 0", lambda value: value > 0)
     for name, value, most in (("n", n, MAX_DRAWS), ("n0", n0, MAX_CHUNK), ("chunk", chunk, MAX_CHUNK)):
         check_integer(name, value, minimum=1, maximum=most)
-    for name, flag in (("fuse", fuse), ("compile", compile)):
-        check_flag(name, flag)
-    if batch_size is not None:
-        check_integer("batch_size", batch_size, minimum=1)
+    check_integer("batch_size", 4000 if batch_size is None else batch_size, minimum=1)
+    check_flag("fuse", fuse)
+    check_flag("compile", compile)
     check_integer("seed", seed, minimum=0, maximum=2**63 - 1)
     check_choice("outputs", outputs, ("logits", "probabilities"))
     check_choice("precision", precision, tuple(PRECISIONS))
@@ -123,15 +122,12 @@ def collect_evidence(
                 chunks_per_batch=1 if place.type == "cpu" else max(1, (batch_size or 4000) // chunk),
                 compile=compile,
             )
-            keeping = (
-                None
-                if store is None
-                else EvidenceStore(store, header, probe=model(made_up[:1]).float().flatten().tolist())
-            )
+            if store is not None:
+                keeping = EvidenceStore(store, header, probe=model(made_up[:1]).float().flatten().tolist())
             keeper = Keeper(header, keeping)
             keeper.check(first)  # the others are checked as they are read
             rehearse = place.type == "cpu" and len(plan.finished(keeper, source.indices)) < len(source)
-            threads = fastest_threads(lambda: torch.cat([runner(made_up[:chunk]), runner(made_up[:n0])]))
+            threads = fastest_threads(lambda: torch.cat([sampler.predict(made_up[:draws])[0] for draws in (chunk, n0)]))
             meter = Progress(len(source), targets[-1] * chunk, show=progress)
             with threads if rehearse else nullcontext(), meter, deferred_interrupts() as interrupted:
                 try:

@@ -61,7 +61,7 @@ class Sampler:
         """Add the chunks (slot, chunk) to the statistics; at most `chunks_per_batch` of them."""
         size = self._header.chunk
         batch = self._noisy([slot for slot, _ in work], [chunk + 1 for _, chunk in work], size, self.capacity)
-        probs, votes = (part[: len(work) * size] for part in self._predict(batch))
+        probs, votes = (part[: len(work) * size] for part in self.predict(batch))
         slots = torch.tensor([slot for slot, _ in work]).to(self._device, non_blocking=True)
         per_draw = slots.repeat_interleave(size, output_size=len(votes))
         score = probs.gather(1, self._selected[per_draw][:, None]).squeeze(1)
@@ -103,7 +103,7 @@ class Sampler:
         counts = []
         for start in range(0, len(slots), together):
             part = slots[start : start + together]
-            probs, votes = self._predict(self._noisy(part, [SELECTION] * len(part), n0, together))
+            probs, votes = self.predict(self._noisy(part, [SELECTION] * len(part), n0, together))
             rows = votes[: len(part) * n0].view(len(part), n0)
             one_hot = torch.zeros(len(part), self._header.classes, dtype=torch.int64, device=self._device)
             counts.append(one_hot.scatter_add_(1, rows, torch.ones_like(rows)))
@@ -125,7 +125,7 @@ class Sampler:
         batch[len(slots) * draws :] = 0
         return batch
 
-    def _predict(self, batch: Tensor) -> tuple[Tensor, Tensor]:
+    def predict(self, batch: Tensor) -> tuple[Tensor, Tensor]:
         """Class probabilities in float32, shape (rows, k), and predicted classes, shape (rows,)."""
         with self._autocast():
             out = self._model(batch)
