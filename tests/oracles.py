@@ -1,6 +1,6 @@
 """Slow and obviously right answers that the fast code is compared with."""
 
-from itertools import product
+from itertools import combinations, product
 
 import numpy as np
 from scipy import sparse
@@ -45,6 +45,34 @@ def worst_case_by_enumeration(lower, upper, correct, edges, uncertified=0):
         free = max(signs[m] * (right - z) for right in (0, 1) for m in range(bins) for z in (edges[m], edges[m + 1]))
         value = total + uncertified * free
         best = value if best is None else max(best, value)
+    return best / (len(lower) + uncertified)
+
+
+def worst_case_with_failures(lower, upper, correct, edges, failures, uncertified=0):
+    """The worst case over every choice of certificates that fail: those inputs become free like uncertified ones."""
+    everyone = range(len(lower))
+    return max(
+        worst_case_by_enumeration(
+            *([part[n] for n in everyone if n not in failed] for part in (lower, upper, correct)),
+            edges,
+            uncertified + failures,
+        )
+        for failed in combinations(everyone, failures)
+    )
+
+
+def worst_case_with_failures_by_signs(lower, upper, correct, edges, failures, uncertified=0):
+    """The same by trying all sign vectors and letting those fail that gain most; for more inputs."""
+    bins = len(edges) - 1
+    best = 0.0
+    for signs in product((-1, 1), repeat=bins):
+        scores = [
+            max(signs[m] * (right - z) for m, a, b in reachable(low, high, edges) for z in (a, b))
+            for low, high, right in zip(lower, upper, correct, strict=True)
+        ]
+        free = max(signs[m] * (right - z) for right in (0, 1) for m in range(bins) for z in (edges[m], edges[m + 1]))
+        gains = sorted((free - score for score in scores), reverse=True)[:failures]
+        best = max(best, sum(scores) + sum(gains) + uncertified * free)
     return best / (len(lower) + uncertified)
 
 

@@ -11,6 +11,7 @@ import certcal
 
 SIGNATURES = {
     "adaptive_calibration_error": "(confidence, correct, *, n_bins=15)",
+    "allowed_failures": "(inputs, *, alpha, delta)",
     "approximate_certified_calibration_error": (
         "(lower, upper, correct, *, confidence=None, method='admm', n_bins=15, edges=None, **settings)"
     ),
@@ -37,8 +38,13 @@ SIGNATURES = {
         "population=<Population.CERTIFIED: 'certified'>, n_bins=15, edges=None)"
     ),
     "expected_calibration_error": "(confidence, correct, *, n_bins=15, edges=None, rule=<BinRule.PAPER: 'paper'>)",
+    "jointly_certified_brier_score": "(lower, upper, correct, *, failures, uncertified=0)",
+    "jointly_certified_calibration_error": (
+        "(lower, upper, correct, *, failures, n_bins=15, edges=None, uncertified=0)"
+    ),
     "load_evidence": "(path)",
     "log_score": "(probs, labels)",
+    "population_bound": "(lower, upper, correct, *, alpha, delta, n_bins=15, edges=None, uncertified=0)",
     "reliability_curve": "(confidence, correct, *, n_bins=15, edges=None, alpha=0.05)",
     "save_evidence": "(evidence, path)",
     "top_label_brier_score": "(confidence, correct)",

@@ -3,6 +3,13 @@
 from certcal.worstcase.approximate import approximate_certified_calibration_error
 from certcal.worstcase.brier import certified_brier_score, certified_log_score
 from certcal.worstcase.exact import certified_calibration_error, solve_exact
+from certcal.worstcase.guarantee import (
+    PopulationBound,
+    allowed_failures,
+    jointly_certified_brier_score,
+    jointly_certified_calibration_error,
+    population_bound,
+)
 from certcal.worstcase.problem import WorstCaseProblem
 from certcal.worstcase.settings import AdmmSettings, DeceSettings
 from certcal.worstcase.solution import FreeInput, Kind, Solution, Status
@@ -12,12 +19,17 @@ __all__ = [
     "DeceSettings",
     "FreeInput",
     "Kind",
+    "PopulationBound",
     "Solution",
     "Status",
     "WorstCaseProblem",
+    "allowed_failures",
     "approximate_certified_calibration_error",
     "certified_brier_score",
     "certified_calibration_error",
     "certified_log_score",
+    "jointly_certified_brier_score",
+    "jointly_certified_calibration_error",
+    "population_bound",
     "solve_exact",
 ]

@@ -66,7 +66,7 @@ def solve_exact(problem: WorstCaseProblem) -> Solution:
         confidence=confidence,
         bins=bins,
         signs=signs,
-        free=_free_input(problem, signs),
+        free=free_input(problem.bins, signs, problem.uncertified),
         stats={"inputs": inputs, "uncertified": problem.uncertified, "rounding": rounding},
     )
 
@@ -76,14 +76,22 @@ def optimise(tables: ReachTables, bins: Bins, uncertified: int = 0) -> tuple[Int
     worth = run_worth(tables, bins.edges)
     if uncertified == 0:
         return best_signs(worth)
-    # A free input scores max(1 − e_first+, e_{last− + 1}). The first term depends on the first run alone, the second
-    # on the last run alone, and the maximum of two maxima is found by trying each in turn.
-    by_first, by_last = worth.copy(), worth.copy()
-    by_first[PLUS, 0, :] += uncertified
-    by_first[MINUS, 0, :] += uncertified * (1.0 - bins.edges[1:])
-    by_last[PLUS, :, -1] += uncertified * bins.edges[:-1]
-    by_last[MINUS, :, -1] += uncertified
-    return max(best_signs(by_first), best_signs(by_last), key=lambda candidate: candidate[1])
+    candidates = (best_signs(option) for option in with_free_inputs(worth, bins.edges, uncertified))
+    return max(candidates, key=lambda candidate: candidate[1])
+
+
+def with_free_inputs(worth: FloatArray, edges: FloatArray, count: int) -> FloatArray:
+    """What runs earn when `count` free inputs go to the first + bin or, in the second option, to the last − bin.
+
+    A free input scores max(1 − e_first+, e_{last− + 1}). The first term depends on the first run alone, the second on
+    the last run alone, and the maximum of two maxima is found by trying each in turn. Shape (2, 2, b, b).
+    """
+    options = np.stack([worth, worth])
+    options[0, PLUS, 0, :] += count
+    options[0, MINUS, 0, :] += count * (1.0 - edges[1:])
+    options[1, PLUS, :, -1] += count * edges[:-1]
+    options[1, MINUS, :, -1] += count
+    return options
 
 
 def run_worth(tables: ReachTables, edges: FloatArray) -> FloatArray:
@@ -160,15 +168,16 @@ def rounding_bound(additions: int, inputs: int, bins: Bins) -> float:
     return (additions + 12 * size * min(size, inputs) + 32 * size + 16) * 2.0**-53
 
 
-def _free_input(problem: WorstCaseProblem, signs: IntArray) -> FreeInput | None:
-    if problem.uncertified == 0:
+def free_input(bins: Bins, signs: IntArray, count: int) -> FreeInput | None:
+    """Where inputs without certificate go against these signs; None if there are none."""
+    if count == 0:
         return None
-    edges = problem.bins.edges
+    edges = bins.edges
     plus, minus = np.flatnonzero(signs > 0), np.flatnonzero(signs < 0)
     if len(minus) == 0 or (len(plus) > 0 and 1.0 - edges[plus[0]] >= edges[minus[-1] + 1]):
-        return FreeInput(problem.uncertified, float(edges[plus[0]]), correct=True, bin=int(plus[0]))
+        return FreeInput(count, float(edges[plus[0]]), correct=True, bin=int(plus[0]))
     last = int(minus[-1])
-    return FreeInput(problem.uncertified, float(problem.bins.tops[last]), correct=False, bin=last)
+    return FreeInput(count, float(bins.tops[last]), correct=False, bin=last)
 
 
 def _corner_sums(table: FloatArray) -> FloatArray:

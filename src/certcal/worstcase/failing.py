@@ -1,0 +1,210 @@
+"""The exact worst case when the adversary also chooses K certificates that fail. Proof: docs/guarantee.md.
+
+An input whose certificate failed has no bounds and no fixed correctness left, so it scores what any free input scores
+against the signs s, φ(s), instead of its own v_n(s) ≤ φ(s). The best K to fail are those that score least:
+
+    N · value = max_s (U + K) φ(s) + Σ_n v_n(s) − (the K smallest v_n(s)).
+
+The K smallest of a set that is split into runs are the best split of K over the runs, so the dynamic program over run
+ends takes one more index, how many have failed so far, and stays exact.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from certcal.types import FloatArray, IntArray
+from certcal.worstcase.exact import PLUS, free_input, optimise, rounding_bound, run_worth, with_free_inputs
+from certcal.worstcase.problem import WorstCaseProblem
+from certcal.worstcase.reach import ReachTables, block_length, goals, send, tabulate
+from certcal.worstcase.solution import Kind, Solution
+
+# Additions of the dynamic program, (bins · failures)²: about a second. Beyond it failures are counted in twos, fours …
+MOST_WORK = 2**29
+
+
+def solve_with_failures(problem: WorstCaseProblem, failures: int) -> Solution:
+    """The worst case with `failures` ≤ n certificates failed, with signs, witness and who failed."""
+    tables, cell_of = tabulate(problem)
+    inputs, bins = len(problem.lower), problem.bins
+    step, drops = _plan(inputs, len(bins), failures)
+    signs, total = optimise(tables, bins, problem.uncertified + failures)
+    if step == 1:
+        kind = Kind.EXACT
+    else:
+        kind, total = Kind.UPPER, total + _most_to_gain(problem, failures)
+    if step:
+        earned = with_free_inputs(run_worth(tables, bins.edges), bins.edges, problem.uncertified + drops * step)
+        signs, best = best_signs_with_failures(earned, smallest_sums(problem, cell_of, tables, step, drops))
+        total = best if step == 1 else min(total, best)
+    # Sums of the smallest scores pass through as many additions, those of the program through two more per run.
+    block = block_length(bins)
+    additions = min(inputs, block) + inputs // block + max(failures, drops * step) + 8 * len(bins)
+    rounding = rounding_bound(additions, inputs, bins)
+    confidence, assigned, found = _witness(problem, cell_of, signs, failures)
+    return Solution(
+        value=min(total / problem.size + rounding, 1.0),
+        kind=kind,
+        confidence=confidence,
+        bins=assigned,
+        signs=signs,
+        free=free_input(bins, signs, problem.uncertified),
+        stats={"inputs": inputs, "uncertified": problem.uncertified, "rounding": rounding, **found},
+    )
+
+
+def _plan(inputs: int, size: int, failures: int) -> tuple[int, int]:
+    """In steps of how many failures to count, and how many steps; (0, 0) if no step makes the program affordable.
+
+    Rounding each run's failures up to whole steps needs at most step − 1 more in each run that has any. A step twice as
+    long allows all that the shorter one does, so the bound stays monotone in the number of failures.
+    """
+    step = 1
+    while step <= 2 * failures:
+        drops = (failures + min(size, failures) * (step - 1)) // step
+        if drops * step <= inputs and (size * (drops + 1)) ** 2 <= MOST_WORK:
+            return step, drops
+        step *= 2
+    return 0, 0
+
+
+def _most_to_gain(problem: WorstCaseProblem, failures: int) -> float:
+    """The most that dropping `failures` inputs can gain, whatever the signs: they score at least u − 1 or −l."""
+    loss = np.where(problem.correct, 1.0 - problem.upper, problem.lower)
+    return float(np.partition(loss, len(loss) - failures)[len(loss) - failures :].sum())
+
+
+def _witness(
+    problem: WorstCaseProblem, cell_of: IntArray, signs: IntArray, failures: int
+) -> tuple[FloatArray, IntArray, dict[str, Any]]:
+    """Confidences and bins with those that score least failed, shape (n,); who failed, and the error they attain."""
+    confidence, bins = send(problem, cell_of, goals(problem.bins, signs))
+    score = signs[bins] * (problem.correct - confidence)
+    failed = np.sort(np.argpartition(score, failures - 1)[:failures])
+    free = free_input(problem.bins, signs, problem.uncertified + failures)
+    assert free is not None  # there are failures
+    confidence[failed], bins[failed] = free.confidence, free.bin
+    correct = problem.correct.copy()
+    correct[failed] = free.correct
+    gaps = np.bincount(bins, correct - confidence, minlength=len(signs))
+    gaps[free.bin] += problem.uncertified * (free.correct - free.confidence)
+    attained = float(np.abs(gaps).sum() / problem.size)
+    return confidence, bins, {"failed": failed, "failed_correct": free.correct, "attained": attained}
+
+
+def best_signs_with_failures(earned: FloatArray, smallest: FloatArray) -> tuple[IntArray, float]:
+    """The signs that earn most when the inputs that score least are dropped, shape (b,), and what they earn.
+
+    `earned` (options, 2, b, b) is what runs earn with nobody dropped, `smallest` (2, b, b, drops + 1) what dropping
+    takes from them. best[…, sign, b, k] is the most that bins 0 … b − 1 can earn with k dropped.
+    """
+    size, drops = smallest.shape[1], smallest.shape[3] - 1
+    worth = earned[..., None] - smallest
+    best = np.full((len(earned), 2, size + 1, drops + 1), -np.inf)
+    best[:, :, 0, 0] = 0.0
+    for stop in range(1, size + 1):
+        before, run = best[:, ::-1, :stop], worth[:, :, :stop, stop - 1]
+        for own in range(drops + 1):
+            reached = (before[..., : drops + 1 - own] + run[..., own, None]).max(axis=2)
+            np.maximum(best[:, :, stop, own:], reached, out=best[:, :, stop, own:])
+    option, sign = np.unravel_index(best[:, :, size, drops].argmax(), best.shape[:2])
+    total = float(best[option, sign, size, drops])
+    return _trace(best[option], worth[option], int(sign)), total
+
+
+def _trace(best: FloatArray, worth: FloatArray, sign: int) -> IntArray:
+    """The signs behind best[sign, b, drops], run by run from the last."""
+    size, left = best.shape[1] - 1, best.shape[2] - 1
+    signs = np.empty(size, dtype=np.int32)
+    stop = size
+    while stop > 0:
+        ways = best[1 - sign, :stop, left::-1] + worth[sign, :stop, stop - 1, : left + 1]
+        begin, own = np.unravel_index(ways.argmax(), ways.shape)
+        signs[begin:stop] = 1 if sign == PLUS else -1
+        stop, left, sign = int(begin), left - int(own), 1 - sign
+    return signs
+
+
+def smallest_sums(
+    problem: WorstCaseProblem, cell_of: IntArray, tables: ReachTables, step: int, drops: int
+) -> FloatArray:
+    """Σ of the k · step smallest scores of each run, shape (2, b, b, drops + 1) for (sign, a, b, k); ∞ if too few.
+
+    By Lemma 3 of docs/exact.md the members of a + run score 1 − l (correct), e_a (incorrect, come from the left) or −l
+    (incorrect, cannot escape); those of a − run u, 1 − e_{b+1} (correct, go on to the right) or u − 1. Read from right
+    to left a − run is a + run, so one function serves both.
+    """
+    size, edges = len(problem.bins), problem.bins.edges
+    cell = cell_of.astype(np.intp)
+    first, last = cell // size % size, cell % size
+    right, wrong = problem.correct, ~problem.correct
+    length = step * drops
+    wrong_between, right_between = tables.count
+    plus = _smallest_scores(
+        _Scores(1.0 - problem.lower[right], first[right]),
+        _Scores(-problem.lower[wrong], first[wrong], last[wrong]),
+        edges[:-1],
+        _coming_from_left(wrong_between),
+        length,
+    )
+    minus = _smallest_scores(
+        _Scores(problem.upper[wrong], size - 1 - last[wrong]),
+        _Scores(problem.upper[right] - 1.0, size - 1 - last[right], size - 1 - first[right]),
+        (1.0 - edges[1:])[::-1],
+        _coming_from_left(right_between[::-1, ::-1].T),
+        length,
+    )
+    lists = np.stack([plus, minus[::-1, ::-1].swapaxes(0, 1)])
+    return _sums_in_steps(lists, step)
+
+
+class _Scores:
+    """Scores of inputs that fall as their bin rises, sorted from the smallest, with first and last bin."""
+
+    def __init__(self, score: FloatArray, first: IntArray, last: IntArray | None = None) -> None:
+        order = np.lexsort((-first, score))  # rounding may make scores of two bins equal
+        self.score, self.first = score[order], first[order]
+        self.last = self.first if last is None else last[order]
+
+    def smallest(self, end: int, length: int) -> tuple[FloatArray, IntArray]:
+        """The smallest scores of inputs that end by bin `end`, padded with ∞, and their first bins, shape (length,)."""
+        inside = np.flatnonzero(self.last <= end)[:length]
+        score, first = np.full(length, np.inf), np.full(length, -1)
+        score[: len(inside)], first[: len(inside)] = self.score[inside], self.first[inside]
+        return score, first
+
+
+def _smallest_scores(own: _Scores, stuck: _Scores, escape: FloatArray, escaping: IntArray, length: int) -> FloatArray:
+    """The `length` smallest scores in each run of + bins, from the smallest, padded with ∞, shape (b, b, length)."""
+    size = len(escape)
+    out = np.full((size, size, length), np.inf)
+    place = np.arange(length)
+    for end in range(size):
+        starts = np.arange(end + 1)[:, None]
+        # The smallest scores have the highest first bins. So the smallest among those from bin `start` on are the
+        # smallest of all, less those that begin before it.
+        parts = [
+            np.where(first >= starts, score, np.inf) for score, first in (s.smallest(end, length) for s in (own, stuck))
+        ]
+        parts.append(np.where(place < escaping[: end + 1, end, None], escape[: end + 1, None], np.inf))
+        out[: end + 1, end] = np.sort(np.concatenate(parts, axis=1), axis=1)[:, :length]
+    return out
+
+
+def _coming_from_left(count: FloatArray) -> NDArray[np.intp]:
+    """For each run a … b how many inputs have their last bin in it and their first bin before it, shape (b, b)."""
+    before = np.vstack([np.zeros(len(count)), count.cumsum(axis=0)[:-1]])  # first bin < a, by last bin
+    reach = before.cumsum(axis=1)
+    start = np.arange(len(count))
+    left_out = np.where(start > 0, reach[start, start - 1], 0.0)  # last bin < a as well
+    return (reach - left_out[:, None]).astype(np.intp)
+
+
+def _sums_in_steps(lists: FloatArray, step: int) -> FloatArray:
+    """Sums of the first k · step entries; one that is not there counts nothing, and a step without any is ∞."""
+    count = np.isfinite(lists).sum(axis=-1)[..., None]
+    sums = np.where(np.isfinite(lists), lists, 0.0).cumsum(axis=-1)[..., step - 1 :: step]
+    taken = np.arange(sums.shape[-1]) * step  # before this step
+    padded = np.where(taken < count, sums, np.inf)
+    return np.concatenate([np.zeros_like(padded[..., :1]), padded], axis=-1)

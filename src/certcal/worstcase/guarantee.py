@@ -1,0 +1,176 @@
+"""One claim for the whole set: all but K certificates hold, and what the K can do. Proofs: docs/guarantee.md."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import special
+
+from certcal.inputs import check_integer, check_level
+from certcal.proportions import tail_error
+from certcal.types import ArrayLike
+from certcal.worstcase.brier import brier_confidences
+from certcal.worstcase.exact import solve_exact
+from certcal.worstcase.failing import solve_with_failures
+from certcal.worstcase.problem import WorstCaseProblem
+from certcal.worstcase.solution import FreeInput, Kind, Solution
+
+
+def allowed_failures(inputs: int, *, alpha: float, delta: float) -> int:
+    """The smallest K with P(Binomial(inputs, alpha) > K) ≤ delta: with probability 1 − delta no more than K fail.
+
+    Each certificate fails with probability at most alpha, independently over inputs since their noise is, so this holds
+    however the probabilities differ. Count ALL inputs whose evidence was drawn, not only those certified at some
+    radius: the draws that make a certificate fail may be the draws that made it certify, and of the inputs certified
+    any share may have failed. Per input all radii rest on one event, so one K serves all radii together.
+
+    Paper: —; docs/guarantee.md.   Errs: high (the binomial tail is rounded up).
+
+    Args:
+        inputs: how many inputs there is evidence of.
+        alpha: the error probability per input of all its certificates together. Bounds made with `joint=False` fail
+            with probability up to 2 alpha: give that.
+        delta: the error probability of the claim about the whole set.
+
+    >>> allowed_failures(500, alpha=0.001, delta=0.01)
+    3
+    """
+    total = check_integer("inputs", inputs, minimum=1, maximum=2**53)
+    check_level("alpha", alpha)
+    check_level("delta", delta)
+    least, enough = -1, total  # P(X > −1) = 1 is too much, P(X > N) = 0 is not
+    while enough - least > 1:
+        middle = (least + enough) // 2
+        tail = special.betainc(middle + 1, total - middle, alpha)  # P(X ≥ middle + 1)
+        if tail * (1 + float(tail_error(float(total)))) <= delta:
+            enough = middle
+        else:
+            least = middle
+    return enough
+
+
+def jointly_certified_calibration_error(
+    lower: ArrayLike,
+    upper: ArrayLike,
+    correct: ArrayLike,
+    *,
+    failures: int,
+    n_bins: int = 15,
+    edges: ArrayLike | None = None,
+    uncertified: int = 0,
+) -> Solution:
+    """The largest expected calibration error when up to `failures` of the certificates do not hold.
+
+    The adversary chooses which: such an input may be right or wrong, at any confidence, like an uncertified one. With
+    `failures` from `allowed_failures` the value holds for the whole set with probability at least 1 − delta. Exact as
+    long as bins × failures stays below 23 000, otherwise an upper bound; 0 failures give the certified calibration
+    error. In `stats`, `failed` names the inputs that failed in the witness, `failed_correct` says whether they are then
+    right, and `attained` is the witness's calibration error.
+
+    Paper: —; docs/guarantee.md.   Errs: high (rounding goes up).
+
+    Args:
+        lower, upper, correct, n_bins, edges, uncertified: as for `certified_calibration_error`.
+        failures: how many certificates may fail.
+
+    >>> lower, upper, correct = [0.9, 0.9, 0.9, 0.9], [1.0, 1.0, 1.0, 1.0], [1, 1, 1, 0]
+    >>> values = [jointly_certified_calibration_error(lower, upper, correct, failures=k).value for k in range(3)]
+    >>> [round(value, 4) for value in values]
+    [0.325, 0.55, 0.775]
+    """
+    problem = WorstCaseProblem.checked(lower, upper, correct, n_bins=n_bins, edges=edges, uncertified=uncertified)
+    count = min(check_integer("failures", failures, minimum=0), len(problem.lower))
+    return solve_exact(problem) if count == 0 else solve_with_failures(problem, count)
+
+
+def jointly_certified_brier_score(
+    lower: ArrayLike, upper: ArrayLike, correct: ArrayLike, *, failures: int, uncertified: int = 0
+) -> Solution:
+    """The largest top-label Brier score when up to `failures` of the certificates do not hold.
+
+    An input whose certificate failed may be wrong at confidence 1, a loss of 1; so may an uncertified one. The inputs
+    that lose least fail. `stats` names them as for the calibration error.
+
+    Paper: —; docs/guarantee.md.   Errs: high (rounding goes up).
+
+    >>> round(jointly_certified_brier_score([0.5, 0.1], [0.9, 0.5], [1, 0], failures=1).value, 6)
+    0.625
+    """
+    problem = WorstCaseProblem.checked(lower, upper, correct, uncertified=uncertified)
+    count = min(check_integer("failures", failures, minimum=0), len(problem.lower))
+    witness = brier_confidences(problem)
+    losses = np.square(problem.correct - witness)
+    failed = np.sort(np.argpartition(losses, count - 1)[:count]) if count else np.empty(0, dtype=np.intp)
+    losses[failed] = witness[failed] = 1.0
+    mean = (float(losses.sum()) + problem.uncertified) / problem.size
+    # NumPy adds pairwise, below 64 roundings of each term; 2^-46 = 128 units covers these and those of a loss.
+    value = mean if mean in (0.0, 1.0) else min(float(np.nextafter(mean * (1 + 2**-46), np.inf)), 1.0)
+    return Solution(
+        value,
+        Kind.EXACT,
+        witness,
+        free=FreeInput(problem.uncertified, 1.0, correct=False, bin=len(problem.bins) - 1) if uncertified else None,
+        stats={
+            "inputs": len(witness),
+            "uncertified": problem.uncertified,
+            "rounding": value - mean,
+            "failures": count,
+            "failed": failed,
+            "failed_correct": False,
+            "attained": mean,
+        },
+    )
+
+
+@dataclass(frozen=True)
+class PopulationBound:
+    """An upper confidence bound for the calibration error of a whole population under attack, and its parts."""
+
+    value: float  # the sum of the three parts, at most 1
+    certified: float  # certified calibration error of the sample
+    failing: float  # 2 alpha, for certificates that fail
+    sampling: float  # √(2 ln(1 / delta) / N), for the sample not being the population
+    inputs: int
+    alpha: float
+    delta: float
+
+    def __float__(self) -> float:
+        return self.value
+
+
+def population_bound(
+    lower: ArrayLike,
+    upper: ArrayLike,
+    correct: ArrayLike,
+    *,
+    alpha: float,
+    delta: float,
+    n_bins: int = 15,
+    edges: ArrayLike | None = None,
+    uncertified: int = 0,
+) -> PopulationBound:
+    """An upper bound for the binned calibration error of the population under attack, with probability 1 − delta.
+
+    Over the draw of the inputs and of the noise: certified calibration error + 2 alpha + √(2 ln(1 / delta) / N).
+
+    Assumed: the inputs are independent draws from the population; model, radius, edges and recalibration were fixed
+    without them; inputs without certificate are counted as `uncertified`, none is left out; each certificate fails with
+    probability at most alpha. The adversary may use the input and its label, not the other inputs.
+
+    Not covered: calibration error without bins, or with bins chosen from these inputs; the certified inputs alone;
+    other distributions than the one sampled; several radii at once, for which divide delta.
+
+    Paper: —; docs/guarantee.md.   Errs: high.
+
+    >>> lower, upper, correct = [0.9] * 990, [1.0] * 990, [True] * 960 + [False] * 30
+    >>> bound = population_bound(lower, upper, correct, alpha=0.001, delta=0.05, uncertified=10)
+    >>> round(bound.certified, 4), round(bound.sampling, 4), round(bound.value, 4)
+    (0.136, 0.0774, 0.2154)
+    """
+    problem = WorstCaseProblem.checked(lower, upper, correct, n_bins=n_bins, edges=edges, uncertified=uncertified)
+    certified = solve_exact(problem).value
+    failing = 2.0 * check_level("alpha", alpha)
+    sampling = math.sqrt(2.0 * math.log(1.0 / check_level("delta", delta)) / problem.size)
+    # A handful of roundings, each below 2^-53 of its result.
+    value = min((certified + failing + sampling) * (1 + 2.0**-48), 1.0)
+    return PopulationBound(value, certified, failing, sampling, problem.size, float(alpha), float(delta))

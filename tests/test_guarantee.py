@@ -1,0 +1,385 @@
+"""The guarantee for the whole set: how many certificates may fail, what they can do, and that the rate is kept."""
+
+from fractions import Fraction
+from math import comb
+
+import mpmath as mp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from certcal import (
+    InputError,
+    Kind,
+    allowed_failures,
+    certified_brier_score,
+    certified_calibration_error,
+    jointly_certified_brier_score,
+    jointly_certified_calibration_error,
+    population_bound,
+)
+from certcal.certificates import confidence_bounds_at
+from oracles import (
+    bin_of,
+    plain_ece,
+    worst_case_by_enumeration,
+    worst_case_with_failures,
+    worst_case_with_failures_by_signs,
+)
+from problems import CATALOGUE, bounded_sets, mixed, smoothed_like
+from smoothing_oracles import DIGITS, ProbitModel, at_least
+
+
+class TestAllowedFailures:
+    @settings(max_examples=200)
+    @given(st.integers(1, 60), st.floats(1e-6, 0.999), st.floats(1e-12, 0.999))
+    def test_is_the_smallest_in_exact_arithmetic(self, inputs, alpha, delta):
+        p, level = Fraction(alpha), Fraction(delta)
+
+        def tail(k):  # P(X > k)
+            return sum(comb(inputs, x) * p**x * (1 - p) ** (inputs - x) for x in range(k + 1, inputs + 1))
+
+        found = allowed_failures(inputs, alpha=alpha, delta=delta)
+        assert tail(found) <= level
+        # Rounded up only if the tail one below misses the level by less than its own error.
+        assert found == 0 or tail(found - 1) > level * (1 - Fraction(1, 2**30))
+
+    @pytest.mark.parametrize(("inputs", "alpha"), [(500, 0.001), (10_000, 0.001), (10**6, 0.001), (3000, 0.05)])
+    @pytest.mark.parametrize("delta", [0.1, 0.01, 1e-6])
+    def test_agrees_with_scipy_and_with_many_digits(self, inputs, alpha, delta):
+        found = allowed_failures(inputs, alpha=alpha, delta=delta)
+        assert found == stats.binom.isf(delta, inputs, alpha)
+        with mp.workdps(DIGITS):
+            assert at_least(found + 1, inputs, alpha) <= mp.mpf(delta) < at_least(found, inputs, alpha)
+
+    def test_a_tail_equal_to_the_level_is_rounded_the_safe_way(self):
+        """P(X > 5) for Binomial(10, 1/2) is 386 / 1024: at that level 5 is enough, one float below it is not."""
+        assert allowed_failures(10, alpha=0.5, delta=386 / 1024) in (5, 6)
+        assert allowed_failures(10, alpha=0.5, delta=np.nextafter(386 / 1024, 0)) == 6
+        assert allowed_failures(10, alpha=0.5, delta=386 / 1024 * (1 + 1e-9)) == 5
+
+    def test_ends(self):
+        assert allowed_failures(1, alpha=0.01, delta=0.02) == 0
+        assert allowed_failures(1, alpha=0.01, delta=0.005) == 1
+
+    @given(st.integers(1, 5000), st.floats(1e-4, 0.5), st.floats(1e-9, 0.9), st.floats(1e-9, 0.9))
+    def test_grows_as_delta_falls(self, inputs, alpha, one, other):
+        loose, strict = (
+            allowed_failures(inputs, alpha=alpha, delta=delta) for delta in (max(one, other), min(one, other))
+        )
+        assert loose <= strict
+
+
+@settings(max_examples=120)
+@given(bounded_sets(most_inputs=5, most_bins=4), st.integers(1, 4), st.integers(0, 2))
+def test_equals_every_choice_of_failures(problem, failures, uncertified):
+    lower, upper, correct, edges = problem
+    failures = min(failures, len(lower))
+    solution = jointly_certified_calibration_error(
+        *problem[:3], failures=failures, edges=edges, uncertified=uncertified
+    )
+    expected = worst_case_with_failures(lower, upper, correct, edges, failures, uncertified)
+    assert solution.kind is Kind.EXACT
+    assert solution.value == pytest.approx(expected, abs=1e-12)
+    assert solution.value >= expected - 1e-16
+
+
+@settings(max_examples=150)
+@given(bounded_sets(most_inputs=25, most_bins=6), st.integers(1, 25), st.integers(0, 2))
+def test_equals_the_best_failures_against_every_sign_vector(problem, failures, uncertified):
+    *parts, edges = problem
+    solution = jointly_certified_calibration_error(*parts, failures=failures, edges=edges, uncertified=uncertified)
+    expected = worst_case_with_failures_by_signs(*parts, edges, failures, uncertified)
+    assert solution.value == pytest.approx(expected, abs=1e-12)
+    assert solution.value >= expected - 1e-15
+
+
+def clusters(seed):
+    """A few kinds of inputs, many of each, and few bins: also inputs that escape from their run have to fail."""
+    rng = np.random.default_rng(seed)
+    edges = np.array([0, *np.sort(rng.random(rng.integers(1, 4))), 1])
+    kind = rng.integers(0, rng.integers(2, 5), rng.integers(10, 40))
+    lower, upper = np.sort(rng.random((2, 4)), axis=0)
+    return lower[kind], upper[kind], rng.integers(0, 2, 4)[kind] > 0, edges
+
+
+@pytest.mark.parametrize("seed", range(80))
+def test_equals_the_best_failures_among_kinds_of_inputs(seed):
+    *parts, edges = clusters(seed)
+    for failures in (1, 2, 5, 9):
+        value = jointly_certified_calibration_error(*parts, failures=failures, edges=edges).value
+        expected = worst_case_with_failures_by_signs(*parts, edges, failures)
+        assert value == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(80))
+def test_steps_bound_the_exact_value_also_where_runs_are_emptied(seed, monkeypatch):
+    *parts, edges = clusters(seed)
+    options = [{"failures": k, "edges": edges} for k in range(1, len(parts[0]))]
+    exact = [jointly_certified_calibration_error(*parts, **option).value for option in options]
+    monkeypatch.setattr("certcal.worstcase.failing.MOST_WORK", 900)
+    monkeypatch.setattr("certcal.worstcase.failing._most_to_gain", lambda *_: np.inf)  # a bound of its own
+    coarse = [jointly_certified_calibration_error(*parts, **option).value for option in options]
+    assert (np.array(coarse) >= np.array(exact) - 1e-13).all()
+    assert np.diff(coarse).min() >= -1e-13
+
+
+@settings(max_examples=60)
+@given(bounded_sets(most_inputs=5, most_bins=3), st.integers(1, 3))
+def test_is_never_below_exact_rational_arithmetic(problem, failures):
+    lower, upper, correct, edges = ([Fraction(float(x)) for x in part] for part in problem)
+    value = jointly_certified_calibration_error(*problem[:3], failures=failures, edges=problem[3]).value
+    assert Fraction(value) >= worst_case_with_failures(lower, upper, correct, edges, min(failures, len(lower)))
+
+
+@settings(max_examples=150)
+@given(bounded_sets(most_inputs=20), st.integers(1, 20), st.integers(0, 2))
+def test_the_witness_attains_the_value_with_that_many_failures(problem, failures, uncertified):
+    lower, upper, correct, edges = problem
+    solution = jointly_certified_calibration_error(
+        *problem[:3], failures=failures, edges=edges, uncertified=uncertified
+    )
+    failed, kept = solution.stats["failed"], np.ones(len(lower), bool)
+    kept[failed] = False
+    assert len(set(failed)) == min(failures, len(lower))
+    assert (solution.confidence >= lower)[kept].all()
+    assert (solution.confidence <= upper)[kept].all()
+    assert [bin_of(z, edges) for z in solution.confidence] == solution.bins.tolist()
+    confidence, right = solution.confidence, np.where(kept, correct, solution.stats["failed_correct"])
+    if uncertified:
+        confidence = np.append(confidence, np.full(uncertified, solution.free.confidence))
+        right = np.append(right, np.full(uncertified, solution.free.correct))
+    assert plain_ece(confidence, right, edges) == pytest.approx(solution.value, abs=1e-9)
+    assert solution.stats["attained"] == pytest.approx(solution.value, abs=1e-9)
+
+
+@settings(max_examples=60)
+@given(bounded_sets(most_inputs=20), st.integers(0, 3))
+def test_starts_at_the_certified_error_and_grows_with_failures(problem, uncertified):
+    *parts, edges = problem
+    options = {"edges": edges, "uncertified": uncertified}
+    plain = certified_calibration_error(*parts, **options).value
+    inputs = len(parts[0])
+    values = [jointly_certified_calibration_error(*parts, failures=k, **options).value for k in range(inputs + 1)]
+    assert values[0] == plain
+    assert np.diff(values).min() >= -1e-13
+    assert values[-1] == pytest.approx(1.0)
+    for k, value in enumerate(values):
+        assert value <= plain + 2 * k / (inputs + uncertified) + 1e-12
+
+
+@pytest.mark.parametrize("name", CATALOGUE)
+@pytest.mark.parametrize("failures", [1, 7, 60])
+def test_catalogue(name, failures):
+    lower, upper, correct, _ = CATALOGUE[name]
+    solution = jointly_certified_calibration_error(lower, upper, correct, failures=failures)
+    assert solution.kind is Kind.EXACT
+    assert solution.stats["attained"] == pytest.approx(solution.value, abs=1e-9)
+
+
+@pytest.mark.parametrize("make", [smoothed_like, mixed])
+def test_too_many_failures_to_count_one_by_one_give_an_upper_bound_between_exact_and_crude(make, monkeypatch):
+    lower, upper, correct, _ = make(400)
+    counts = [0, 3, 10, 11, 12, 25, 40, 41, 90, 200, 400]
+
+    def solve():
+        return [jointly_certified_calibration_error(lower, upper, correct, failures=k) for k in counts]
+
+    exact, bounds = solve(), {}
+    for limit in (400_000, 60_000, 1000):
+        monkeypatch.setattr("certcal.worstcase.failing.MOST_WORK", limit)
+        coarse = solve()
+        assert {solution.kind for solution in coarse[8:]} == {Kind.UPPER}
+        for k, best, bound in zip(counts, exact, coarse, strict=True):
+            assert bound.value >= best.value - 1e-12
+            assert bound.value <= best.value + 2 * k / 400
+            assert bound.stats.get("attained", best.value) <= best.value + 1e-12
+        assert np.diff([bound.value for bound in coarse]).min() >= -1e-13
+        bounds[limit] = np.array([bound.value for bound in coarse])
+    assert (bounds[1000] >= bounds[400_000] - 1e-12).all()
+    assert exact[8].value < bounds[400_000][8] < bounds[1000][8]  # they can be told apart
+
+
+def test_only_uncertified_inputs_have_nothing_to_fail():
+    assert jointly_certified_calibration_error([], [], [], failures=3, uncertified=2).value == 1.0
+    assert jointly_certified_brier_score([], [], [], failures=3, uncertified=2).value == 1.0
+
+
+class TestBrier:
+    @settings(max_examples=150)
+    @given(bounded_sets(), st.integers(0, 12), st.integers(0, 3))
+    def test_equals_sorting_the_losses(self, problem, failures, uncertified):
+        lower, upper, correct, _ = problem
+        losses = sorted(
+            max((right - low) ** 2, (right - high) ** 2) for low, high, right in zip(*problem[:3], strict=True)
+        )
+        expected = (sum(losses[failures:]) + min(failures, len(losses)) + uncertified) / (len(losses) + uncertified)
+        solution = jointly_certified_brier_score(lower, upper, correct, failures=failures, uncertified=uncertified)
+        assert solution.value == pytest.approx(expected, abs=1e-12)
+        assert solution.value >= expected - 1e-16
+        kept = np.ones(len(lower), bool)
+        kept[solution.stats["failed"]] = False
+        attained = np.square(np.where(kept, correct, solution.stats["failed_correct"]) - solution.confidence).sum()
+        assert (attained + uncertified) / (len(lower) + uncertified) == pytest.approx(solution.value)
+
+    def test_no_failures_give_the_certified_score(self):
+        lower, upper, correct, _ = smoothed_like(100)
+        joint = jointly_certified_brier_score(lower, upper, correct, failures=0)
+        assert joint.value == certified_brier_score(lower, upper, correct).value
+
+    @settings(max_examples=100)
+    @given(bounded_sets(most_inputs=6), st.integers(0, 3))
+    def test_is_never_below_exact_rational_arithmetic(self, problem, failures):
+        parts = ([Fraction(float(x)) for x in part] for part in problem[:3])
+        losses = sorted(max((c - a) ** 2, (c - b) ** 2) for a, b, c in zip(*parts, strict=True))
+        exact = (sum(losses[failures:]) + min(failures, len(losses))) / Fraction(len(losses))
+        assert Fraction(jointly_certified_brier_score(*problem[:3], failures=failures).value) >= exact
+
+
+def test_lying_certificates_stay_inside_the_bound_at_the_stated_rate(rng):
+    """A share α of the certificates lies, and says what makes the set look best; the truth is then the worst there is.
+
+    3000 repetitions. Allowing one failure fewer must break the rate, so the test is sharp.
+    """
+    inputs, alpha, delta, repetitions = 40, 0.05, 0.1, 3000
+    failures = allowed_failures(inputs, alpha=alpha, delta=delta)
+    assert failures == 4
+    centre = rng.beta(4, 1.5, inputs)
+    lower, upper = np.clip(centre - 0.1, 0, 1), np.clip(centre + 0.05, 0, 1)
+    correct = rng.random(inputs) < centre
+    broken, too_few = 0, 0
+    for _ in range(repetitions):
+        lies = rng.random(inputs) < alpha
+        told = np.where(lies, correct, lower), np.where(lies, correct, upper), correct  # a lie: no error at all
+        truth = certified_calibration_error(
+            lower[~lies], upper[~lies], correct[~lies], uncertified=int(lies.sum()), n_bins=5
+        ).value
+        bounds = [
+            jointly_certified_calibration_error(*told, failures=k, n_bins=5).value for k in (failures, failures - 2)
+        ]
+        broken += truth > bounds[0]
+        too_few += truth > bounds[1]
+    assert stats.binomtest(broken, repetitions, delta, alternative="greater").pvalue > 1e-3
+    assert broken > 0
+    assert too_few > delta * repetitions
+
+
+def test_failures_are_counted_over_all_inputs_because_the_draws_that_fail_are_those_that_certify(rng):
+    """No input can truthfully be certified; a share α is all the same, with a flawless certificate."""
+    inputs, alpha, delta, repetitions = 500, 0.01, 0.05, 4000
+    failures = allowed_failures(inputs, alpha=alpha, delta=delta)
+    certified = rng.binomial(inputs, alpha, repetitions)
+    certified = certified[certified > 0]
+    values = {
+        (count, k): jointly_certified_calibration_error([1.0] * count, [1.0] * count, [1] * count, failures=k).value
+        for count in set(certified)
+        for k in (failures, allowed_failures(int(count), alpha=alpha, delta=delta))
+    }
+    truth = 1.0  # all of them are free
+    over_all = np.mean([truth > values[count, failures] for count in certified])
+    assert 0 < over_all <= delta + 3 * np.sqrt(delta / repetitions)
+    over_certified = np.mean(
+        [truth > values[count, allowed_failures(int(count), alpha=alpha, delta=delta)] for count in certified]
+    )
+    assert over_certified > 0.9
+
+
+def test_real_certificates_keep_the_claim_at_all_radii_at_once(rng):
+    """Probit models whose truth is known: their worst calibration error within R, at four radii together."""
+    radii, sigma, repetitions = (0.0, 0.1, 0.25, 0.5), 0.5, 40
+    models = [ProbitModel(margin, 1.5, sigma) for margin in rng.uniform(0.0, 2.0, 24)]
+    failures = allowed_failures(len(models), alpha=0.1, delta=0.1)
+    samples = [model.evidence(rng, inputs=repetitions, draws=300) for model in models]
+    bounds = [confidence_bounds_at(sample, radii=radii, alpha=0.1, method="standard") for sample in samples]
+    broken = 0
+    for r in range(repetitions):
+        holds = True
+        for k, radius in enumerate(radii):
+            own = [sample[k] for sample in bounds]
+            kept = np.array([b.certified[r] for b in own])
+            truth = [(model.confidence(-radius), model.confidence(radius)) for model in models]
+            # Within R of the boundary the prediction flips: free correctness, whatever the confidence.
+            safe = np.array([model.radius() >= radius for model in models])
+            free = int((~safe).sum())
+            low, high = (np.array(side)[safe] for side in zip(*truth, strict=True))
+            worst = certified_calibration_error(low, high, np.ones(len(low)), uncertified=free).value
+            claim = jointly_certified_calibration_error(
+                *(np.array([getattr(b, side)[r] for b in own])[kept] for side in ("lower", "upper", "correct")),
+                failures=failures,
+                uncertified=int((~kept).sum()),
+            ).value
+            holds &= worst <= claim + 1e-12
+        broken += not holds
+    assert broken <= 0.1 * repetitions + 3 * np.sqrt(0.09 * repetitions)
+
+
+class TestPopulation:
+    def test_parts(self):
+        lower, upper, correct, _ = smoothed_like(200)
+        bound = population_bound(lower, upper, correct, alpha=0.01, delta=0.05, uncertified=4)
+        assert bound.certified == certified_calibration_error(lower, upper, correct, uncertified=4).value
+        assert bound.sampling == pytest.approx(np.sqrt(2 * np.log(20) / 204))
+        assert bound.value == float(bound) == pytest.approx(bound.certified + 0.02 + bound.sampling)
+        assert population_bound(lower[:3], upper[:3], correct[:3], alpha=0.01, delta=0.05).value == 1.0
+
+    @pytest.mark.parametrize("delta", [0.3, 0.05])
+    def test_holds_at_the_stated_rate_where_sampling_error_is_largest(self, rng, delta):
+        """Right half of the time at confidence 0: a population error of 1/2 and the widest spread of its estimate."""
+        inputs, repetitions, alpha = 50, 2000, 0.02
+        broken = unguarded = 0
+        for _ in range(repetitions):
+            correct = rng.random(inputs) < 0.5
+            lies = rng.random(inputs) < alpha
+            point = np.where(lies, 1.0 * ~correct, 0.0)  # a lie: the most wrong it can be in the other direction
+            bound = population_bound(point, point, correct, alpha=alpha, delta=delta, n_bins=1)
+            broken += bound.value < 0.5
+            unguarded += bound.certified + bound.failing < 0.5
+        assert stats.binomtest(broken, repetitions, delta, alternative="greater").pvalue > 1e-3
+        assert unguarded > max(delta, 0.2) * repetitions
+
+    def test_covers_the_worst_case_of_a_population_of_intervals(self, rng):
+        """A finite population of 60 equally likely inputs, whose worst case is known; samples of 40 with lies."""
+        lower, upper, correct, _ = mixed(60)
+        edges = np.arange(5) / 4
+        truth = worst_case_by_enumeration(lower, upper, correct, edges)
+        broken = 0
+        for _ in range(1000):
+            pick = rng.integers(0, 60, 40)
+            lies = rng.random(40) < 0.05
+            told = [np.where(lies, correct[pick], side[pick]) for side in (lower, upper)]
+            broken += population_bound(*told, correct[pick], alpha=0.05, delta=0.2, edges=edges).value < truth
+        assert broken <= 0.2 * 1000
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (
+            lambda: jointly_certified_calibration_error([0.1], [0.5], [1], failures=-1),
+            "Expected `failures` to be an integer ≥ 0, but got -1.",
+        ),
+        (
+            lambda: jointly_certified_brier_score([0.1], [0.5], [1], failures=1.0),
+            "Expected `failures` to be an integer ≥ 0, but got 1.0.",
+        ),
+        (
+            lambda: jointly_certified_calibration_error([0.7], [0.5], [1], failures=1),
+            "Expected `lower` to be at most `upper`, but got lower = 0.7 > upper = 0.5 at index 0.",
+        ),
+        (lambda: allowed_failures(0, alpha=0.1, delta=0.1), "Expected `inputs` to be an integer ≥ 1, but got 0."),
+        (
+            lambda: allowed_failures(5, alpha=0.0, delta=0.1),
+            "Expected `alpha` to lie in the open interval (0, 1), but got 0.0.",
+        ),
+        (
+            lambda: population_bound([0.1], [0.5], [1], alpha=0.1, delta=1),
+            "Expected `delta` to lie in the open interval (0, 1), but got 1.",
+        ),
+    ],
+)
+def test_bad_input(call, message):
+    with pytest.raises(InputError) as caught:
+        call()
+    assert str(caught.value) == message
