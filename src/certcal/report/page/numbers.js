@@ -1,0 +1,43 @@
+"use strict";
+// The page's data, and how its numbers are written. A certified number is never rounded to the flattering side: the
+// strings in `cells` are rounded by Python, and what is only shown here goes through `written` with its direction.
+
+const page = JSON.parse(document.getElementById("data").textContent);
+const place = Object.fromEntries(page.columns.map((column, i) => [column.key, i]));
+let chosen = page.default_view; // the row everything below the table is about
+
+function cell(row, key) {
+  return key in place ? page.cells[row][place[key]] : "";
+}
+
+function label(key) {
+  return key in place ? page.columns[place[key]].label : key.replaceAll("_", " ");
+}
+
+/** A number with that many decimals; `way` is "up", "down" or "nearest". */
+function written(value, way = "nearest", digits = 3) {
+  if (value === null || value === undefined) return "—";
+  const near = value.toFixed(digits);
+  const step = way === "up" && Number(near) < value ? 1 : way === "down" && Number(near) > value ? -1 : 0;
+  return step ? (Number(near) + step * 10 ** -digits).toFixed(digits) : near;
+}
+
+/** Whether the table shows a column in percent: plots and hints then do the same. */
+function inPercent(key) {
+  return key in place && page.cells.some((cells) => cells[place[key]].includes("%"));
+}
+
+/** A share of one, in percent or as it is. */
+function writtenShare(value, percent, way = "nearest", digits = 3) {
+  if (value === null || value === undefined) return "—";
+  const text = written(value, way, digits);
+  return percent ? `${(Number(text) * 100).toFixed(Math.max(0, digits - 2))} %` : text;
+}
+
+function axisText(percent) {
+  return (value, step) => {
+    const shown = percent ? value * 100 : value;
+    const digits = Math.max(0, -Math.floor(Math.log10(percent ? step * 100 : step) + 1e-9));
+    return shown.toFixed(digits) + (percent ? " %" : "");
+  };
+}

@@ -1,0 +1,104 @@
+// The chosen radius: from the address, the slider, a row or a curve, to everything on the page.
+
+const root = document.documentElement, slider = document.getElementById("radius");
+const lines = [...document.querySelectorAll("#table tbody tr")];
+
+function choose(row, { remember = true } = {}) {
+  chosen = row;
+  slider.value = row;
+  slider.setAttribute("aria-valuetext", `R = ${cell(row, "radius")}`);
+  document.getElementById("chosen").textContent = cell(row, "radius");
+  document.getElementById("smaller").disabled = row === 0;
+  document.getElementById("larger").disabled = row === lines.length - 1;
+  for (const node of document.querySelectorAll("[data-key]")) node.textContent = cell(row, node.dataset.key);
+  lines.forEach((line, i) => (i === row ? line.setAttribute("aria-current", "true") : line.removeAttribute("aria-current")));
+  fillHeadline(page.views[row].sentence);
+  fillInputs();
+  hideTip();
+  plots.forEach((plot) => repaint(plot));
+  if (remember) writeAddress(`#R=${page.rows[row].radius}`);
+}
+
+/** The sentence, with the number that it is about in bold. */
+function fillHeadline(sentence) {
+  const host = document.getElementById("headline");
+  const number = ["joint_ece", "certified_ece"].map((key) => cell(chosen, key)).find((text) => text && sentence.split(text).length === 2);
+  const [before, after] = number ? sentence.split(number) : [sentence, ""];
+  host.replaceChildren(before);
+  if (number) make("strong", host, number);
+  host.append(after);
+}
+
+function writeAddress(hash) {
+  try {
+    history.replaceState(null, "", hash);
+  } catch {
+    // Shown inside another page: the choice works, only the address does not keep it.
+  }
+}
+
+function readAddress() {
+  const match = /^#R=([0-9.eE+-]+)$/.exec(location.hash);
+  const row = match ? page.rows.findIndex((row) => Math.abs(row.radius - Number(match[1])) < 1e-9) : -1;
+  return row < 0 ? null : row;
+}
+
+function setUpTheme() {
+  const button = document.getElementById("theme"), dark = matchMedia("(prefers-color-scheme: dark)");
+  const isDark = () => (root.dataset.theme ? root.dataset.theme === "dark" : dark.matches);
+  const name = () => {
+    button.textContent = isDark() ? "Light" : "Dark";
+    button.setAttribute("aria-label", `Switch to ${isDark() ? "light" : "dark"} colours`);
+  };
+  button.addEventListener("click", () => {
+    root.dataset.theme = isDark() ? "light" : "dark";
+    name();
+  });
+  dark.addEventListener("change", name);
+  name();
+}
+
+function setUpChoice() {
+  document.getElementById("chooser").hidden = lines.length === 1;
+  slider.addEventListener("input", () => choose(Number(slider.value)));
+  document.getElementById("smaller").addEventListener("click", () => choose(Math.max(0, chosen - 1)));
+  document.getElementById("larger").addEventListener("click", () => choose(Math.min(lines.length - 1, chosen + 1)));
+  lines.forEach((line, i) => line.addEventListener("click", (event) => {
+    event.preventDefault();
+    choose(i);
+  }));
+  addEventListener("hashchange", () => choose(readAddress() ?? page.default_view, { remember: false }));
+}
+
+/** On paper a plot is as wide as its column there, not as on the screen. */
+function setUpPaper() {
+  let opened = [];
+  addEventListener("beforeprint", () => {
+    opened = [...document.querySelectorAll("details:not([open])")];
+    for (const part of opened) part.open = true;
+    for (const plot of plots) repaint(plot, plot.host.closest(".wide") ? 700 : 340);
+  });
+  addEventListener("afterprint", () => {
+    for (const part of opened) part.open = false;
+    plots.forEach((plot) => repaint(plot));
+  });
+}
+
+for (const node of document.querySelectorAll(".needs-script")) node.hidden = false;
+curvePlot("ece", "ECE", true);
+curvePlot("brier", "Brier score", false);
+curvePlot("accuracy", "share of all inputs", false);
+reliabilityPlot("clean", "correct");
+reliabilityPlot("worst", "incorrect");
+boxesPlot();
+widthsPlot();
+movesPlot();
+setUpTheme();
+setUpChoice();
+setUpPaper();
+choose(readAddress() ?? page.default_view, { remember: false });
+let room = 0;
+new ResizeObserver(([{ contentRect }]) => {
+  if (contentRect.width !== room) plots.forEach((plot) => repaint(plot));
+  room = contentRect.width;
+}).observe(document.querySelector("main"));
