@@ -68,7 +68,9 @@ def _as_json(data: Mapping[str, Any]) -> str:
     try:
         text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     except (TypeError, ValueError) as error:
-        raise InputError.expected("data", "hold only text, finite numbers and None", f"something else: {error}") from error
+        raise InputError.expected(
+            "data", "hold only text, finite numbers and None", f"something else: {error}"
+        ) from error
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 

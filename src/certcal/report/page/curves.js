@@ -27,8 +27,8 @@ function curvePlot(name, yLabel, wide) {
     .filter((line) => line.values.some((value) => value !== null));
   const percent = lines.some((line) => inPercent(line.key));
   return makePlot(name, (plot, width) => {
+    if (!lines.length) return emptyPlot(plot, width, "No input is certified at any of these radii.");
     const area = curveAxes(plot, width, lines, percent, yLabel, wide);
-    if (!lines.length) return emptyPlot(plot, area, "No input is certified at any of these radii.");
     drawChosen(area);
     for (const line of lines) drawBand(area, line, lines);
     for (const line of lines) drawCurve(plot, area, line);
@@ -46,7 +46,7 @@ function curveAxes(plot, width, lines, percent, yLabel, wide) {
   const highest = Math.max(...lines.flatMap((line) => line.values), 1e-3);
   const step = roundStep(0, highest, 4);
   const y = { from: 0, to: Math.ceil(highest / step - 1e-9) * step, step, label: yLabel, text: axisText(percent) };
-  const x = { from: 0, to: page.rows.length > 1 ? last : 2 * last, label: "radius R", text: axisText(false) };
+  const x = { from: 0, to: last, label: "radius R", text: axisText(false) };
   return axes(plot, { width, height: wide && width > 600 ? 340 : 290, x, y, inset: 12, left: 50 });
 }
 

@@ -22,7 +22,7 @@ function make(tag, parent, text = undefined, className = "") {
 /** The distance of about `count` round ticks between two values: 1, 2 or 5 times a power of ten. */
 function roundStep(low, high, count) {
   const raw = (high - low) / count, power = 10 ** Math.floor(Math.log10(raw));
-  return power * [1, 2, 5, 10].find((factor) => factor * power >= raw * (1 - 1e-9));
+  return power * [1, 2, 5, 10].find((factor) => factor * power > 0.7 * raw);
 }
 
 function ticks(low, high, step) {
@@ -97,9 +97,11 @@ function gridX(area, x, labelled = true) {
   }
 }
 
-function emptyPlot(plot, area, text = EMPTY) {
-  const middle = { x: (area.left + area.right) / 2, y: (area.top + area.bottom) / 2 };
-  draw(area.marks, "text", { ...middle, class: "none", "text-anchor": "middle" }, text);
+/** In place of axes without anything between them. */
+function emptyPlot(plot, width, text = EMPTY) {
+  plot.svg.setAttribute("viewBox", `0 0 ${width} 64`);
+  draw(plot.svg, "rect", { class: "blank", width, height: 64, rx: 6 });
+  draw(plot.svg, "text", { x: width / 2, y: 36, "text-anchor": "middle" }, text);
   plot.svg.setAttribute("aria-label", text);
 }
 

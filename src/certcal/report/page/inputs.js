@@ -6,7 +6,7 @@ const INPUT_COLUMNS = [
   ["predicted", (input) => String(input.predicted), "text"],
   ["confidence", (input) => written(input.confidence)],
   ["certified between", (input) => `${written(input.lower, "down")} – ${written(input.upper, "up")}`],
-  ["", rangePicture],
+  ["from 0 to 1", rangePicture, "picture"],
   ["worst case", (input) => written(input.worst)],
   ["adds to ECE", (input) => addedShare(input.share)],
   ["certified radius", (input) => written(input.certified_radius, "down")],
@@ -30,21 +30,23 @@ function rangePicture(input, host) {
 function fillInputs() {
   const table = document.getElementById("top"), { top } = page.views[chosen];
   table.replaceChildren();
+  table.classList.toggle("long", (top ?? []).some(({ label, predicted }) => `${label}${predicted}`.length > 16));
   const head = make("tr", make("thead", table)), body = make("tbody", table);
   for (const [name, , kind] of INPUT_COLUMNS) {
     const cell = make("th", head, name);
     cell.scope = "col";
-    if (kind === "text") cell.classList.add("words");
+    if (kind) cell.className = kind;
   }
   if (!top?.length) make("td", make("tr", body), EMPTY, "none").colSpan = INPUT_COLUMNS.length;
   for (const input of top ?? []) fillInput(make("tr", body), input);
 }
 
 function fillInput(line, input) {
-  INPUT_COLUMNS.forEach(([, value, kind], i) => {
+  INPUT_COLUMNS.forEach(([name, value, kind], i) => {
     const cell = make(i === 0 ? "th" : "td", line);
     if (i === 0) cell.scope = "row";
-    if (kind === "text") cell.className = input.correct ? "text" : "text wrong";
+    if (kind) cell.className = kind;
+    if (name === "predicted" && !input.correct) cell.classList.add("wrong");
     const text = value(input, cell);
     if (typeof text === "string") cell.textContent = text;
   });

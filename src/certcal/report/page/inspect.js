@@ -86,7 +86,5 @@ for (const head of document.querySelectorAll("[data-help]")) {
     showTip(head.dataset.help, [], box.left, box.bottom - 8);
   };
   head.addEventListener("pointerenter", explain);
-  head.addEventListener("focus", explain);
-  head.addEventListener("pointerleave", hideTip);
-  head.addEventListener("blur", hideTip);
+  head.addEventListener("pointerleave", (event) => event.pointerType !== "touch" && hideTip());
 }

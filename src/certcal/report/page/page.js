@@ -85,9 +85,11 @@ function setUpPaper() {
 }
 
 for (const node of document.querySelectorAll(".needs-script")) node.hidden = false;
-curvePlot("ece", "ECE", true);
-curvePlot("brier", "Brier score", false);
-curvePlot("accuracy", "share of all inputs", false);
+if (lines.length > 1) {
+  curvePlot("ece", "ECE", true);
+  curvePlot("brier", "Brier score", false);
+  curvePlot("accuracy", "share of all inputs", false);
+}
 reliabilityPlot("clean", "correct");
 reliabilityPlot("worst", "incorrect");
 boxesPlot();

@@ -12,15 +12,16 @@ function closest(items, distance) {
 
 function reliabilityPlot(name, look) {
   return makePlot(name, (plot, width) => {
-    const bins = view()[name], high = Math.max(200, Math.min(0.82 * width, 380)), strip = 58;
+    const bins = view()[name];
+    const filled = bins ? bins.count.map((_, m) => m).filter((m) => bins.count[m] > 0) : [];
+    if (!filled.length) return emptyPlot(plot, width);
+    const high = Math.max(200, Math.min(0.82 * width, 380)), strip = 66;
     const area = axes(plot, {
-      width, height: high, full: high + strip + 40, bottom: 8, right: 6,
+      width, height: high, full: high + strip + 40, bottom: 8, right: 14,
       x: { from: 0, to: 1 }, y: { ...unit, label: "accuracy" },
     });
     draw(area.grid, "line", { class: "diagonal", x1: area.x(0), y1: area.y(0), x2: area.x(1), y2: area.y(1) });
     const counts = countStrip(plot, area, high, strip);
-    const filled = bins ? bins.count.map((_, m) => m).filter((m) => bins.count[m] > 0) : [];
-    if (!filled.length) return emptyPlot(plot, area);
     drawBins(plot, area, counts, bins, filled, look);
     inspectBins(plot, area, bins, filled);
     const gaps = filled.map((m) => `${binName(m)}: accuracy ${written(bins.accuracy[m])}, confidence ${written(bins.confidence[m])}`);
@@ -31,7 +32,7 @@ function reliabilityPlot(name, look) {
 /** The lower part of a reliability diagram, where the inputs are counted; both diagrams share its scale. */
 function countStrip(plot, area, high, strip) {
   const most = Math.max(...view().clean.count, ...(view().worst?.count ?? []), 1);
-  const low = { ...area, top: high + 6, bottom: high + strip };
+  const low = { ...area, top: high + 14, bottom: high + strip };
   low.y = linear(0, most, low.bottom, low.top);
   draw(area.grid, "text", { x: area.left - 8, y: low.top + 6, "text-anchor": "end" }, most);
   draw(area.grid, "text", { x: 0, y: low.bottom - 12 }, "inputs");
@@ -50,13 +51,13 @@ function drawBins(plot, area, counts, bins, filled, look) {
     draw(area.marks, "rect", { class: `${look} tint`, ...box });
     draw(area.marks, "rect", { ...box, fill, opacity: 0.4 });
     const level = { x1: x, x2: x + width, y1: area.y(bins.confidence[m]), y2: area.y(bins.confidence[m]) };
-    draw(area.marks, "line", { class: look, ...level });
+    draw(area.marks, "line", { class: `${look} level`, ...level });
     draw(area.marks, "circle", { class: `${look} point`, cx: x + width / 2, cy: area.y(bins.accuracy[m]), r: 4 });
     const top = counts.y(bins.count[m]);
     draw(area.grid, "rect", { class: "neutral fade", x, width, y: top, height: Math.max(0.5, counts.bottom - top) });
   }
   legendEntry(plot, "accuracy", (svg) => draw(svg, "circle", { class: look, cx: 11, cy: 6, r: 4 }));
-  legendEntry(plot, "mean confidence", (svg) => draw(svg, "line", { class: look, x1: 2, x2: 20, y1: 6, y2: 6 }));
+  legendEntry(plot, "mean confidence", (svg) => draw(svg, "line", { class: `${look} level`, x1: 2, x2: 20, y1: 6, y2: 6 }));
   legendEntry(plot, "gap", patch(look, "tint"));
 }
 
@@ -82,18 +83,27 @@ function inspectBins(plot, area, bins, filled) {
     },
     mark: (i, cursor) => {
       const x = area.x(edges[filled[i]]), width = area.x(edges[filled[i] + 1]) - x;
-      draw(cursor, "rect", { class: "halo", x, width, y: area.top, height: area.bottom - area.top });
+      draw(cursor, "rect", { class: "spot", x, width, y: area.top, height: area.bottom - area.top });
     },
   });
+}
+
+function howMany(shown, all) {
+  return `${shown < all ? `${shown} of ` : ""}${all} input${all === 1 ? "" : "s"}`;
+}
+
+/** Where an axis of confidences starts: the round value below all of them. */
+function floorOf(values) {
+  return Math.floor(Math.min(1, ...values.filter((value) => value !== null)) / 0.2 - 0.1) * 0.2;
 }
 
 function boxesPlot() {
   return makePlot("boxes", (plot, width) => {
     const boxes = view().boxes, n = boxes?.lower.length ?? 0;
-    const about = `${n} of ${boxes?.inputs ?? 0} inputs, by certified confidence`;
-    const x = { from: -0.5, to: Math.max(n, 1) - 0.5 };
-    const area = axes(plot, { width, height: width > 600 ? 360 : 300, bottom: 26, x, y: { ...unit, label: "confidence" } });
-    if (!n) return emptyPlot(plot, area);
+    if (!n) return emptyPlot(plot, width);
+    const about = `${howMany(n, boxes.inputs)}, by certified confidence`, x = { from: -0.5, to: n - 0.5 };
+    const y = { ...unit, from: floorOf(boxes.lower), label: "confidence" };
+    const area = axes(plot, { width, height: width > 600 ? 360 : 300, bottom: 26, x, y });
     draw(area.grid, "text", { x: area.right, y: area.bottom + 19, "text-anchor": "end" }, about);
     const wide = Math.min(40, ((area.right - area.left) / n) * (width > 600 ? 0.72 : 0.8));
     for (let i = 0; i < n; i++) drawBox(area, boxes, i, wide);
@@ -134,13 +144,13 @@ function inspectBoxes(plot, area, boxes, n) {
 
 function widthsPlot() {
   return makePlot("widths", (plot, width) => {
-    const { edges = [0, 1], correct = [], incorrect = [] } = view().widths ?? {};
+    const { edges, correct = [], incorrect = [] } = view().widths ?? {};
     const sums = correct.map((count, i) => count + incorrect[i]), most = Math.max(...sums, 1);
+    if (!sums.some((count) => count > 0)) return emptyPlot(plot, width);
     const step = Math.max(1, roundStep(0, most, 4)), whole = (value) => value.toFixed(0);
     const y = { from: 0, to: Math.ceil(most / step) * step, step, label: "inputs", text: whole };
     const x = { from: edges[0], to: edges.at(-1), label: "width of the certificate", text: axisText(false), count: 5 };
-    const area = axes(plot, { width, height: 300, x, y, right: 14 });
-    if (!sums.some((count) => count > 0)) return emptyPlot(plot, area);
+    const area = axes(plot, { width, height: Math.max(280, Math.min(0.8 * width, 380)), x, y, right: 14 });
     sums.forEach((sum, i) => {
       const at = { x: area.x(edges[i]) + 0.75, width: Math.max(1, area.x(edges[i + 1]) - area.x(edges[i]) - 1.5) };
       const [middle, top] = [area.y(incorrect[i]), area.y(sum)];
@@ -165,18 +175,19 @@ function inspectWidths(plot, area, edges, correct, incorrect) {
     ]],
     mark: (i, cursor) => {
       const x = area.x(edges[i]), width = area.x(edges[i + 1]) - x;
-      draw(cursor, "rect", { class: "halo", x, width, y: area.top, height: area.bottom - area.top });
+      draw(cursor, "rect", { class: "spot", x, width, y: area.top, height: area.bottom - area.top });
     },
   });
 }
 
 function movesPlot() {
   return makePlot("moves", (plot, width) => {
-    const moves = view().moves, x = { ...unit, label: "confidence without attack" };
-    const area = axes(plot, { width, height: 300, x, y: { ...unit, label: "at the worst case" }, inset: 0, right: 14 });
-    draw(area.grid, "line", { class: "diagonal", x1: area.x(0), y1: area.y(0), x2: area.x(1), y2: area.y(1) });
-    const shown = (moves?.clean ?? []).map((_, i) => i).filter((i) => moves.worst[i] !== null);
-    if (!shown.length) return emptyPlot(plot, area);
+    const { moves } = view(), shown = (moves?.clean ?? []).map((_, i) => i).filter((i) => moves.worst[i] !== null);
+    if (!shown.length) return emptyPlot(plot, width);
+    const from = floorOf([...moves.clean, ...moves.worst]);
+    const [x, y] = ["confidence without attack", "at the worst case"].map((label) => ({ ...unit, from, label }));
+    const area = axes(plot, { width, height: Math.max(280, Math.min(0.8 * width, 380)), x, y, right: 14 });
+    draw(area.grid, "line", { class: "diagonal", x1: area.x(from), y1: area.y(from), x2: area.x(1), y2: area.y(1) });
     for (const flag of [1, 0]) {
       for (const i of shown.filter((i) => Number(moves.correct[i]) === flag)) {
         const [x, from, to] = [area.x(moves.clean[i]), area.y(moves.clean[i]), area.y(moves.worst[i])];
@@ -187,8 +198,8 @@ function movesPlot() {
     legendEntry(plot, "prediction right", (svg) => marker(svg, "circle", 11, 6, 3.4, "correct"));
     legendEntry(plot, "prediction wrong", (svg) => marker(svg, "diamond", 11, 6, 3.4, "incorrect"));
     inspectMoves(plot, area, moves, shown);
-    const about = `${shown.length} of ${moves.inputs} inputs`;
-    plot.svg.setAttribute("aria-label", `Confidence without attack and at the worst case, of ${about}. Arrow keys read values.`);
+    const about = `of ${howMany(shown.length, moves.inputs)}`;
+    plot.svg.setAttribute("aria-label", `Confidence without attack and at the worst case, ${about}. Arrow keys read values.`);
   });
 }
 

@@ -1,0 +1,249 @@
+"""The HTML report in a real browser: what it shows is what the data says, on any screen, and nothing else happens."""
+
+import json
+import re
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+
+import pytest
+
+from browser import launch, open_page
+from certcal import InputError
+from certcal.report.html import render_page
+from page_samples import page_sample
+
+LONG = "a-model-name-without-any-place-to-break-it-resnet110-smoothadv-epsilon-0.5-seed-0 " * 2
+EVIL = "</script><img src=x onerror='document.title=1'><b>{{7*7}}</b>"
+VARIANTS = {
+    "plain": {"approximate": True},
+    "all": {"population": "all", "radii": (0.0, 0.1, 0.3)},
+    "one-radius": {"radii": (0.1,)},
+    "nobody": {"radii": (0.0, 0.2, 5.0), "default_view": 2},
+    "nobody-at-all": {"radii": (4.0, 5.0), "default_view": 0},
+    "one-input": {"inputs": 1, "radii": (0.0, 0.1)},
+    "many-classes": {"classes": 1000, "radii": (0.0, 0.1), "title": LONG, "facts": [["model", LONG], [LONG, "short"]]},
+}
+CURVES = ("ece", "brier", "accuracy")
+PLOTS = (*CURVES, "clean", "worst", "boxes", "widths", "moves")
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with launch() as browser:
+        yield browser
+
+
+@pytest.fixture(scope="module")
+def samples(tmp_path_factory):
+    """Each variant's data and the file of its page."""
+    folder, made = tmp_path_factory.mktemp("pages"), {}
+    for name, options in VARIANTS.items():
+        data = page_sample(**options)
+        made[name] = data, folder / f"{name}.html"
+        made[name][1].write_text(render_page(data), encoding="utf-8")
+    return made
+
+
+@pytest.fixture(scope="module")
+def evil(tmp_path_factory):
+    """A page whose names are all attacks."""
+    data = page_sample(radii=(0.0, 0.1), title=EVIL, headline=EVIL, caveats=[EVIL], facts=[[EVIL, EVIL]], classes=3)
+    data["columns"][3] |= {"label": EVIL, "help": EVIL}
+    for view in data["views"]:
+        view["sentence"] = EVIL
+        view["top"] = [row | {"label": EVIL, "predicted": EVIL} for row in view["top"]]
+    path = tmp_path_factory.mktemp("evil") / "page.html"
+    path.write_text(render_page(data), encoding="utf-8")
+    return path
+
+
+# Without a browser
+
+
+def test_page_is_one_small_file_that_names_no_other():
+    data = page_sample(inputs=1000)
+    view = data["views"][0]
+    assert (len(data["rows"]), len(view["boxes"]["lower"]), len(view["moves"]["clean"])) == (13, 120, 300)
+    text = render_page(data)
+    assert len(text.encode()) < 450_000
+    assert re.findall(r"https?://[^\"' ]*", text) == ["http://www.w3.org/2000/svg"]
+    assert not re.search(r"<(?:link|script|img)[^>]*(?:src|href)=(?!\"data:,\")|@import|url\((?!#)", text)
+
+
+def test_numbers_that_are_not_numbers_are_refused():
+    with pytest.raises(InputError, match="Expected `data` to hold only text, finite numbers and None, but got"):
+        render_page(page_sample(inputs=20, radii=(0.0,), average_certified_radius=0.1, extra=float("nan")))
+
+
+# What the page shows
+
+
+def table_of(page, selector):
+    return page.eval_on_selector_all(
+        f"{selector} tr", "rows => rows.map(row => [...row.cells].map(c => c.textContent))"
+    )
+
+
+def check_words(page, data, *, scripts):
+    view, cells = data["default_view"], data["cells"]
+    assert table_of(page, "#table") == [[column["label"] for column in data["columns"]], *cells]
+    assert page.text_content("h1") == data["title"]
+    assert page.text_content("#headline") == (data["views"][view]["sentence"] if scripts else data["headline"])
+    assert page.locator("tr[aria-current] th").inner_text() == cells[view][0]
+    place = [column["key"] for column in data["columns"]].index
+    for tile in page.locator(".tiles [data-key]").all():
+        assert tile.inner_text() == cells[view][place(tile.get_attribute("data-key"))]
+    assert page.locator(".tiles li").count() == 6
+    facts = page.eval_on_selector_all(
+        "#facts div", "rows => rows.map(row => [...row.children].map(c => c.textContent))"
+    )
+    assert facts == data["facts"]
+    assert page.locator(".caveats li").all_inner_texts() == data["caveats"]
+    assert page.locator("#theme").is_visible() == page.locator("#plot-clean").is_visible() == scripts
+    assert page.locator("noscript p").count() == (0 if scripts else 1)
+
+
+@pytest.mark.parametrize("variant", ["plain", "nobody"])
+def test_words_and_numbers_need_no_script(browser, samples, variant):
+    data, path = samples[variant]
+    with open_page(browser, path, java_script_enabled=False) as page:
+        check_words(page, data, scripts=False)
+
+
+def test_data_travels_unchanged(browser, samples):
+    data, path = samples["plain"]
+    with open_page(browser, path) as page:
+        assert json.loads(page.text_content("#data")) == data
+
+
+PLOT_FACTS = """names => Object.fromEntries(names.map(name => {
+  const svg = document.querySelector(`#plot-${name} svg`), box = svg.getBoundingClientRect();
+  const marks = svg.querySelector(".marks"), area = svg.querySelector(".area")?.getBBox();
+  return [name, {
+    size: [box.width, box.height], text: svg.outerHTML, label: svg.getAttribute("aria-label"),
+    marks: [...(marks?.children ?? [])].map(m => m.tagName + "." + m.getAttribute("class")),
+    inside: !area || [...marks.children].every(m => { const b = m.getBBox(), t = m.transform.baseVal[0]?.matrix ?? {e: 0, f: 0};
+      return b.x + t.e > area.x - 8 && b.x + b.width + t.e < area.x + area.width + 8
+        && b.y + t.f > area.y - 8 && b.y + b.height + t.f < area.y + area.height + 8; }),
+  }];
+}))"""
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_words_are_those_of_the_data_and_every_plot_is_drawn_within_its_axes(browser, samples, variant):
+    data, path = samples[variant]
+    several = len(data["rows"]) > 1
+    with open_page(browser, path) as page:
+        check_words(page, data, scripts=True)
+        assert page.locator(".plot").count() == (8 if several else 5)
+        check_plots(page.evaluate(PLOT_FACTS, PLOTS if several else PLOTS[3:]), data)
+
+
+def check_plots(plots, data):
+    view = data["views"][data["default_view"]]
+    for name, plot in plots.items():
+        assert min(plot["size"]) > 50, name
+        assert not re.search("NaN|undefined|Infinity|null", plot["text"]), name
+        assert plot["label"], name
+        assert plot["inside"], name
+    points = {name: sum("point" in mark for mark in plot["marks"]) for name, plot in plots.items()}
+    drawn = {name: [mark.split(".")[0] for mark in plot["marks"]] for name, plot in plots.items()}
+    known = sum(row["brier"] is not None for row in data["rows"])
+    if "ece" in plots and known:
+        lines = sum(key in data["rows"][0] for key in ("joint_ece", "certified_ece", "approximate_admm", "ece"))
+        assert [points[name] for name in CURVES] == [lines * known, 2 * known, 2 * len(data["rows"])]
+    for name in ("clean", "worst"):
+        bins = view[name] or {"count": []}
+        assert drawn[name].count("circle") == sum(count > 0 for count in bins["count"])
+    assert drawn["boxes"].count("rect") == drawn["boxes"].count("line") == len(view["boxes"]["lower"])
+    assert drawn["widths"].count("rect") == sum(c > 0 for way in ("correct", "incorrect") for c in view["widths"][way])
+    assert drawn["moves"].count("path") == len(view["moves"]["clean"])
+
+
+READ_OFF = """name => {
+  const svg = document.querySelector(`#plot-${name} svg`), at = (t, k) => Number(t.getAttribute(k));
+  const labels = [...svg.querySelectorAll("g text")].filter(t => t.getAttribute("text-anchor") === "end" && /^[0-9.]+( %)?$/.test(t.textContent));
+  const [low, high] = [labels[0], labels[1]].map(t => [at(t, "y") - 4, parseFloat(t.textContent) / (t.textContent.includes("%") ? 100 : 1)]);
+  const value = y => low[1] + (y - low[0]) / (high[0] - low[0]) * (high[1] - low[1]);
+  return [...svg.querySelectorAll(".marks .point, .marks rect:not(.tint)")].map(m => {
+    const move = m.transform.baseVal[0]?.matrix.f, y = move ?? (at(m, "cy") || at(m, "y"));
+    return [m.getAttribute("class"), value(y), value(y + at(m, "height"))];
+  });
+}"""
+
+
+def test_marks_stand_where_the_axis_says(browser, samples):
+    """The scale is read off two labelled ticks, as a reader would."""
+    data, path = samples["plain"]
+    view = data["views"][data["default_view"]]
+    with open_page(browser, path) as page:
+        read = {name: page.evaluate(READ_OFF, name) for name in ("ece", "accuracy", "worst", "boxes", "moves")}
+    rows = [row for row in data["rows"] if row["certified_ece"] is not None]
+    keys = ("joint_ece", "certified_ece", "approximate_admm", "ece")
+    assert [y for _, y, _ in read["ece"]] == pytest.approx([row[key] for key in keys for row in rows], abs=1e-6)
+    shares = [row["certified"] / 200 for row in rows] + [row["certified_accuracy"] for row in rows]
+    assert [y for _, y, _ in read["accuracy"]] == pytest.approx(shares, abs=1e-6)
+    dots = [y for look, y, _ in read["worst"] if look and "point" in look]
+    assert dots == pytest.approx([value for value in view["worst"]["accuracy"] if value is not None], abs=1e-6)
+    boxes = view["boxes"]
+    assert [y for _, y, _ in read["boxes"]] == pytest.approx(boxes["upper"], abs=1e-6)
+    drawn = [low for _, _, low in read["boxes"]]
+    assert drawn == pytest.approx([low for low in boxes["lower"]], abs=0.008)  # a hair of height stays visible
+    assert ["incorrect" in look for look, _, _ in read["boxes"]] == [not right for right in boxes["correct"]]
+    assert sorted(y for _, y, _ in read["moves"]) == pytest.approx(sorted(view["moves"]["worst"]), abs=1e-6)
+
+
+def rounded(value, digits, way):
+    return str(Decimal(value).quantize(Decimal(1).scaleb(-digits), way))
+
+
+def test_certified_values_are_never_rounded_to_the_flattering_side(browser, samples, rng):
+    data, path = samples["plain"]
+    values = [*rng.random(2000).tolist(), 0.0, 1.0, 0.5, 0.0005, 0.9995, 1 - 2**-53, 5e-324]
+    script = "([values, digits]) => values.map(v => ['down', 'nearest', 'up'].map(way => written(v, way, digits)))"
+    with open_page(browser, path) as page:
+        for digits in (1, 3, 5):
+            for value, texts in zip(values, page.evaluate(script, [values, digits]), strict=True):
+                low, near, high = map(float, texts)
+                assert low <= value <= high  # as anybody reads them who computes with floats
+                assert near in (low, high)
+                assert abs(near - value) <= 0.5 * 10**-digits + 1e-15
+                assert high - low <= 10**-digits + 1e-15
+        rows = table_of(page, "#top")[1:]
+    for row, top in zip(rows, data["views"][data["default_view"]]["top"], strict=True):
+        certified = f"{rounded(top['lower'], 3, ROUND_FLOOR)} – {rounded(top['upper'], 3, ROUND_CEILING)}"
+        assert row[:3] == [str(top["index"]), top["label"], top["predicted"]]
+        assert row[4] == certified
+        assert 0 <= float(row[7].removesuffix(" %")) / 100 - top["share"] < 0.1 * top["share"]
+        assert row[8] == rounded(top["certified_radius"], 3, ROUND_FLOOR)
+
+
+# Where nothing may happen
+
+
+def test_names_are_text_whatever_they_hold(browser, evil):
+    with open_page(browser, evil) as page:
+        page.locator("th[data-help]").nth(3).hover()
+        assert page.inner_text("#tip") == EVIL
+        page.locator("#table tbody tr").nth(0).click()
+        assert page.text_content("h1") == page.text_content("#headline") == page.text_content(".caveats li") == EVIL
+        assert page.locator("#top td.text").first.text_content() == EVIL
+        assert page.title() == f"{EVIL} – certified calibration"
+        assert page.locator("img, b:not([data-key])").count() == 0
+        assert "49" not in page.inner_text("header")
+
+
+def test_the_policy_stops_what_gets_in_all_the_same(browser, samples):
+    _, path = samples["one-radius"]
+    context = browser.new_context()
+    page, seen = context.new_page(), []
+    page.on("request", lambda request: seen.append(request.url))
+    page.goto(path.as_uri())
+    page.evaluate(
+        "document.body.insertAdjacentHTML('beforeend', '<img src=\"http://127.0.0.1:9/x\" onerror=\"window.hit=1\">')"
+    )
+    page.evaluate(
+        "document.head.append(Object.assign(document.createElement('script'), {textContent: 'window.hit=1'}))"
+    )
+    assert page.evaluate("fetch('http://127.0.0.1:9/').then(() => 'loaded', () => 'refused')") == "refused"
+    assert page.evaluate("window.hit") is None
+    context.close()

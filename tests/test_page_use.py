@@ -1,0 +1,220 @@
+"""The HTML report in use: choosing a radius, reading values off, dark mode, a phone, paper."""
+
+import pytest
+
+from browser import launch, open_page
+from certcal.report.html import render_page
+from page_samples import page_sample
+
+LONG = "a-model-name-without-any-place-to-break-it-resnet110-smoothadv-epsilon-0.5-seed-0 " * 2
+NAMES = {"title": LONG, "facts": [["model", LONG], [LONG, "short"]], "classes": 1000}
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with launch() as browser:
+        yield browser
+
+
+@pytest.fixture(scope="module")
+def data():
+    return page_sample(approximate=True)
+
+
+@pytest.fixture(scope="module")
+def path(data, tmp_path_factory):
+    made = tmp_path_factory.mktemp("use") / "page.html"
+    made.write_text(render_page(data), encoding="utf-8")
+    return made
+
+
+def spot(page, name, x, y=0.5):
+    """Window coordinates of a place in a plot, given in parts of its width and height; scrolls there first."""
+    plot = page.locator(f"#plot-{name} svg")
+    plot.scroll_into_view_if_needed()
+    page.wait_for_timeout(50)  # let the scroll event pass: it hides hints
+    box = plot.bounding_box()
+    return box["x"] + x * box["width"], box["y"] + y * box["height"]
+
+
+def check_shown(page, data, row, *, address=True):
+    """Everything on the page is about that row."""
+    view, cells = data["views"][row], data["cells"][row]
+    assert page.text_content("#headline") == view["sentence"]
+    assert page.locator("tr[aria-current]").count() == 1
+    assert page.locator("tr[aria-current] th").inner_text() == cells[0]
+    assert page.inner_text("#one-radius") == f"At R = {cells[0]}"
+    assert page.inner_text("#chosen") == cells[0]
+    assert page.locator("#radius").get_attribute("aria-valuetext") == f"R = {cells[0]}"
+    place = [column["key"] for column in data["columns"]].index
+    for node in page.locator("[data-key]").all():
+        assert node.text_content() == cells[place(node.get_attribute("data-key"))]
+    assert page.locator("#plot-boxes .marks rect").count() == len(view["boxes"]["lower"])
+    filled = sum(count > 0 for count in view["worst"]["count"])
+    assert page.locator("#plot-worst .marks circle").count() == filled
+    assert page.locator("#plot-ece text.now").text_content() == f"R = {cells[0]}"
+    assert page.locator("#top tbody th").all_inner_texts() == [str(top["index"]) for top in view["top"]]
+    if address:
+        assert float(page.evaluate("location.hash").removeprefix("#R=")) == view["radius"]
+
+
+def test_a_radius_is_chosen_by_row_buttons_keys_curve_and_address(browser, data, path):
+    with open_page(browser, path) as page:
+        check_shown(page, data, data["default_view"], address=False)
+        page.locator("#table tbody tr").nth(7).locator("td").nth(2).click()
+        check_shown(page, data, 7)
+        page.locator("#table tbody tr").nth(2).locator("a").press("Enter")
+        check_shown(page, data, 2)
+        page.locator("#radius").press("ArrowRight")
+        check_shown(page, data, 3)
+        page.locator("#larger").click()
+        check_shown(page, data, 4)
+        page.locator("#radius").press("End")
+        check_shown(page, data, 12)
+        assert page.locator("#larger").is_disabled()
+        page.mouse.click(*spot(page, "brier", 0.12))
+        check_shown(page, data, 0)
+        assert page.locator("#smaller").is_disabled()
+        page.locator("#plot-accuracy svg").focus()
+        for key in ("ArrowRight", "ArrowRight", "ArrowRight", "ArrowLeft", "Enter"):
+            page.keyboard.press(key)
+        check_shown(page, data, 2)
+        assert page.evaluate("document.activeElement.parentNode.id") == "plot-accuracy"
+        page.evaluate("location.hash = '#R=0.25'")
+        page.wait_for_function("document.getElementById('chosen').textContent === '0.250'")
+        check_shown(page, data, 9)
+
+
+@pytest.mark.parametrize(("hash", "row"), [("#R=0.3", 10), ("#R=3e-1", 10), ("#R=0.31", None), ("#R=<b>", None)])
+def test_the_address_opens_the_page_at_a_radius_it_has(browser, data, path, hash, row):
+    with open_page(browser, path, hash=hash) as page:
+        check_shown(page, data, data["default_view"] if row is None else row, address=row is not None)
+
+
+def hint(page):
+    title, *pairs = page.eval_on_selector_all("#tip > p, #tip dt, #tip dd", "nodes => nodes.map(n => n.textContent)")
+    return title, dict(zip(pairs[::2], pairs[1::2], strict=True))
+
+
+def test_values_are_read_off_by_pointer_and_keys(browser, data, path):
+    place = [column["key"] for column in data["columns"]].index
+    labels = {column["label"]: cell for column, cell in zip(data["columns"], data["cells"][12], strict=True)}
+    view = data["views"][data["default_view"]]
+    with open_page(browser, path) as page:
+        page.mouse.move(*spot(page, "ece", 0.97))
+        title, pairs = hint(page)
+        assert title == "R = 0.500"
+        assert pairs == {name: labels[name] for name in ("jointly certified ECE", "certified ECE", "ADMM", "clean ECE")}
+        assert page.locator("#plot-ece .cursor .cross").count() == 1
+        assert page.locator("#plot-ece .cursor .halo").count() == 4
+        page.mouse.move(5, 5)
+        assert page.locator("#tip").is_hidden()
+        assert page.locator(".cursor > *").count() == 0
+        page.locator("#plot-accuracy svg").focus()
+        page.keyboard.press("End")
+        assert hint(page)[1]["certified accuracy"] == data["cells"][12][place("certified_accuracy")]
+        assert "certified accuracy" in page.text_content("#spoken")
+        page.keyboard.press("Escape")
+        assert page.locator("#tip").is_hidden()
+        for name, count in (("boxes", len(view["boxes"]["lower"])), ("moves", len(view["moves"]["clean"]))):
+            page.locator(f"#plot-{name} svg").focus()
+            page.keyboard.press("End")
+            index = int(hint(page)[0].removeprefix("input "))
+            assert index in view[name]["index"]
+            assert count > 1
+        page.locator("#plot-worst svg").focus()
+        page.keyboard.press("Home")
+        first = next(m for m, count in enumerate(view["worst"]["count"]) if count)
+        assert hint(page)[1]["inputs"] == str(view["worst"]["count"][first])
+        page.mouse.move(*spot(page, "widths", 0.4))
+        assert hint(page)[0].startswith("width ")
+
+
+def test_a_touch_shows_values_and_hints_stay_on_the_screen(browser, data, path):
+    with open_page(browser, path, width=390, has_touch=True, is_mobile=True) as page:
+        page.touchscreen.tap(*spot(page, "boxes", 0.98))
+        assert hint(page)[0].startswith("input ")
+        box = page.locator("#tip").bounding_box()
+        assert 0 <= box["x"] <= box["x"] + box["width"] <= 390
+        page.touchscreen.tap(*spot(page, "ece", 0.97))
+        check_shown(page, data, 12)
+
+
+CONTRAST = """() => {
+  const context = Object.assign(document.createElement("canvas"), {width: 1, height: 1}).getContext("2d", {willReadFrequently: true});
+  const rgb = colour => { context.clearRect(0, 0, 1, 1); context.fillStyle = colour; context.fillRect(0, 0, 1, 1);
+    return [...context.getImageData(0, 0, 1, 1).data]; };
+  const bright = c => c.slice(0, 3).map(v => v / 255).map(v => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
+    .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
+  const behind = node => { for (; node; node = node.parentElement) { const c = rgb(getComputedStyle(node).backgroundColor); if (c[3] === 255) return c; } };
+  const own = node => [...node.childNodes].some(n => n.nodeType === 3 && n.data.trim());
+  return [...document.body.querySelectorAll("*:not(script):not(noscript)")].filter(n => own(n) && n.getClientRects().length).map(node => {
+    const style = getComputedStyle(node), front = bright(rgb(node instanceof SVGElement ? style.fill : style.color)), back = bright(behind(node));
+    return [(Math.max(front, back) + 0.05) / (Math.min(front, back) + 0.05), node.outerHTML.slice(0, 90)];
+  });
+}"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("by_button", [False, True])
+def test_both_colour_schemes_are_readable(browser, path, scheme, by_button):
+    other = {"light": "dark", "dark": "light"}[scheme]
+    with open_page(browser, path, scheme=other if by_button else scheme) as page:
+        if by_button:
+            assert page.inner_text("#theme") == scheme.title()
+            page.locator("#theme").click()
+        assert page.inner_text("#theme") == other.title()
+        page.mouse.move(*spot(page, "ece", 0.97))
+        found = page.evaluate(CONTRAST)
+        paper = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert (paper == "rgb(255, 255, 255)") == (scheme == "light")
+    assert len(found) > 400
+    assert min(found)[0] >= 4.5, min(found)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("options", [{}, NAMES, {"population": "all"}, {"radii": (0.0, 5.0), "default_view": 1}])
+def test_a_phone_shows_all_without_scrolling_sideways(browser, tmp_path, scheme, options):
+    path = tmp_path / "page.html"
+    path.write_text(render_page(page_sample(**{"radii": (0.0, 0.1, 0.2)} | options)), encoding="utf-8")
+    with open_page(browser, path, width=390, scheme=scheme) as page:
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
+        wide = page.eval_on_selector_all(
+            "main *:not(svg *)",
+            """nodes => nodes.filter(n => !n.closest('.scroll')
+            && n.getClientRects().length && n.getBoundingClientRect().right > 390.5).map(n => n.outerHTML.slice(0, 80))""",
+        )
+        assert wide == []
+        # The table scrolls in its own room, and its first column stays.
+        room = page.locator(".scroll").first
+        assert room.evaluate("node => node.scrollWidth > node.clientWidth")
+        room.evaluate("node => { node.scrollLeft = 200 }")
+        at = page.locator("#table tbody th").first.bounding_box()["x"]
+        assert at == pytest.approx(room.bounding_box()["x"], abs=1)
+
+
+def test_paper_shows_everything_in_light_colours(browser, data, path):
+    with open_page(browser, path, scheme="dark", width=718) as page:
+        assert len(page.pdf(format="A4")) > 20_000
+        assert not page.evaluate("document.querySelector('details').open")  # as it was before printing
+        page.emulate_media(media="print", color_scheme="dark")
+        page.evaluate("dispatchEvent(new Event('beforeprint'))")
+        assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+        assert min(found := page.evaluate(CONTRAST))[0] >= 4.5, min(found)
+        for hidden in ("#chooser", "#theme", "#tip", "summary"):
+            assert page.locator(hidden).is_hidden(), hidden
+        for seen in (
+            "#headline",
+            ".tiles",
+            "#table",
+            "details dl",
+            ".plot svg",
+            "#top",
+            ".caveats",
+            "#facts",
+            "footer",
+        ):
+            assert all(node.is_visible() for node in page.locator(seen).all()), seen
+        assert page.locator(".plot svg").count() == 8
+        assert page.evaluate("document.documentElement.scrollWidth") <= 718
+        assert page.eval_on_selector_all(".scroll", "rooms => rooms.every(r => r.scrollWidth <= r.clientWidth + 1)")
