@@ -34,8 +34,8 @@ SIGNATURES = {
     "differentiable_calibration_error": "(confidence, correct, *, n_bins=15, edges=None, temperature=0.01)",
     "equal_count_edges": "(confidence, *, n_bins=15)",
     "evaluate": (
-        "(evidence, *, radii, alpha, method=<Method.CDF_CP: 'cdf-cp'>, joint=True, "
-        "population=<Population.CERTIFIED: 'certified'>, n_bins=15, edges=None)"
+        "(evidence, *, radii, alpha, delta=0.001, method=<Method.CDF_CP: 'cdf-cp'>, joint=True, "
+        "population=<Population.CERTIFIED: 'certified'>, n_bins=15, edges=None, approximations=())"
     ),
     "expected_calibration_error": "(confidence, correct, *, n_bins=15, edges=None, rule=<BinRule.PAPER: 'paper'>)",
     "jointly_certified_brier_score": "(lower, upper, correct, *, failures, uncertified=0)",
@@ -59,7 +59,7 @@ def test_names_are_listed_and_sorted():
     assert all(hasattr(certcal, name) for name in certcal.__all__)
 
 
-@pytest.mark.parametrize("room", ["certificates", "data", "metrics", "report", "smoothing", "worstcase"])
+@pytest.mark.parametrize("room", ["certificates", "data", "metrics", "report", "runs", "smoothing", "worstcase"])
 def test_rooms_list_their_names(room):
     module = importlib.import_module(f"certcal.{room}")
     assert len(set(module.__all__)) == len(module.__all__)  # ruff keeps them sorted

@@ -2,7 +2,7 @@
 
 from certcal.data.arrays import from_arrays
 from certcal.data.checkpoints import load_checkpoint, save_checkpoint
-from certcal.data.datasets import dataset_names, download_dataset, load_dataset
+from certcal.data.datasets import dataset_names, dataset_splits, download_dataset, load_dataset
 from certcal.data.fingerprint import model_fingerprint
 from certcal.data.images import ImageData
 from certcal.data.locate import data_folders
@@ -17,6 +17,7 @@ __all__ = [
     "channel_statistics",
     "data_folders",
     "dataset_names",
+    "dataset_splits",
     "download_dataset",
     "from_arrays",
     "load_checkpoint",

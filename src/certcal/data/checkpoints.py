@@ -9,11 +9,11 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor, nn
 
-from certcal.data.files import replacing
 from certcal.data.fingerprint import unwrapped
 from certcal.data.locate import PathLike
 from certcal.data.normalization import Normalize
 from certcal.errors import InputError
+from certcal.files import replacing
 
 Model = TypeVar("Model", bound=nn.Module)
 State = Mapping[str, Tensor]

@@ -22,6 +22,17 @@ def dataset_names() -> tuple[str, ...]:
     return (*DATASETS, "digits")
 
 
+def dataset_splits(name: str, *, root: PathLike | None = None) -> dict[str, str | None]:
+    """The splits of a named data set, each with the folder its files were found in; None where they are missing."""
+    known = _known_name(name)
+    if known == "digits":
+        return dict.fromkeys(("train", "test", "all"), "scikit-learn")
+    if known is None:
+        raise InputError.expected("name", f"be one of {', '.join(map(repr, dataset_names()))}", repr(name))
+    found = {split: find_files(DATASETS[known], split, root) for split in DATASETS[known].splits}
+    return {split: None if files is None else str(files[1][0].parent) for split, files in found.items()}
+
+
 def load_dataset(
     name: PathLike,
     *,

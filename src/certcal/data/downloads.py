@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from http.client import HTTPException
 from pathlib import Path
 
-from certcal.data.files import replacing
 from certcal.errors import CertcalError
+from certcal.files import replacing
 
 TIMEOUT = 60.0  # seconds without a byte
 _FAILURES = (OSError, EOFError, zlib.error, HTTPException, tarfile.TarError, CertcalError)

@@ -1,20 +1,56 @@
-"""Results for people: evaluation over radii, and figures."""
+"""Results for people: evaluation over radii, tables, figures, and the guarantee in words."""
 
+from certcal.report.content import page_data
 from certcal.report.evaluation import Population, Report, Row, evaluate
 from certcal.report.figures import (
-    CertifiedBoxes,
+    plot_certified_accuracy,
     plot_certified_boxes,
+    plot_errors,
+    plot_moves,
     plot_reliability,
-    prepare_certified_boxes,
+    plot_widths,
 )
+from certcal.report.tables import to_csv, to_latex, to_markdown
+from certcal.report.views import (
+    CertifiedBoxes,
+    Contribution,
+    Moves,
+    Widths,
+    prepare_boxes,
+    prepare_certified_boxes,
+    prepare_contributions,
+    prepare_moves,
+    prepare_reliability,
+    prepare_widths,
+)
+from certcal.report.words import caveats, explanation, guarantee
 
 __all__ = [
     "CertifiedBoxes",
+    "Contribution",
+    "Moves",
     "Population",
     "Report",
     "Row",
+    "Widths",
+    "caveats",
     "evaluate",
+    "explanation",
+    "guarantee",
+    "page_data",
+    "plot_certified_accuracy",
     "plot_certified_boxes",
+    "plot_errors",
+    "plot_moves",
     "plot_reliability",
+    "plot_widths",
+    "prepare_boxes",
     "prepare_certified_boxes",
+    "prepare_contributions",
+    "prepare_moves",
+    "prepare_reliability",
+    "prepare_widths",
+    "to_csv",
+    "to_latex",
+    "to_markdown",
 ]

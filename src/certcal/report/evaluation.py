@@ -1,8 +1,9 @@
 """One row per radius: what a smoothed model's evidence certifies, for the certified inputs or for all of them."""
 
-from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
+from typing import Any
 
 import numpy as np
 
@@ -13,11 +14,23 @@ from certcal.certificates import (
     certified_accuracy,
     confidence_bounds_at,
 )
-from certcal.inputs import check_choice
+from certcal.errors import InputError
+from certcal.inputs import check_choice, check_level
 from certcal.metrics import adaptive_calibration_error, expected_calibration_error, top_label_brier_score
+from certcal.metrics.binning import Bins, choose_bins
 from certcal.smoothing import Evidence
 from certcal.types import ArrayLike
-from certcal.worstcase import Solution, certified_brier_score, certified_calibration_error
+from certcal.worstcase import (
+    Solution,
+    allowed_failures,
+    approximate_certified_calibration_error,
+    certified_brier_score,
+    certified_calibration_error,
+    jointly_certified_brier_score,
+    jointly_certified_calibration_error,
+)
+
+APPROXIMATIONS = ("admm", "dece", "brier")
 
 
 class Population(StrEnum):
@@ -29,18 +42,31 @@ class Population(StrEnum):
 
 @dataclass(frozen=True)
 class Row:
-    """What is certified at one radius. Errors and scores are those of the row's population; NaN if it is empty."""
+    """What is certified at one radius. Errors and scores are those of the row's population; NaN if it is empty.
+
+    The `certified_` values follow if every input's certificate holds; the `joint_` ones allow for the failures that the
+    whole set may have, and so hold with probability at least 1 - delta.
+    """
 
     radius: float
     inputs: int  # in the population
     certified: int  # of all inputs, certified at R
     certified_accuracy: float  # share of all inputs that are correct and certified at R
-    ece: float  # of the estimated confidences, no attack
-    adaptive_ece: float
-    brier: float
-    certified_ece: float  # the largest within the certificates: exact
-    certified_brier: float
-    mean_width: float  # of the confidence intervals
+    joint_accuracy: float
+    ece: float = np.nan  # of the estimated confidences, no attack
+    certified_ece: float = np.nan  # the largest within the certificates: exact
+    joint_ece: float = np.nan
+    adaptive_ece: float = np.nan
+    brier: float = np.nan
+    certified_brier: float = np.nan
+    joint_brier: float = np.nan
+    mean_width: float = np.nan  # of the confidence intervals
+    approximations: Mapping[str, float] = field(default_factory=dict)  # of the certified ECE, from below
+
+    def as_dict(self) -> dict[str, float]:
+        """The row as a flat dictionary; approximations appear as `approximate_admm` and so on."""
+        values = asdict(self)
+        return values | {f"approximate_{name}": value for name, value in values.pop("approximations").items()}
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,11 +76,15 @@ class Report:
     rows: tuple[Row, ...]
     worst: tuple[Solution | None, ...]  # of the certified ECE; None where the population is empty
     bounds: tuple[ConfidenceIntervals, ...]
+    evidence: Evidence
     average_certified_radius: float
-    inputs: int
     alpha: float
+    delta: float
+    failures: int  # certificates that may fail, among all inputs, with probability at least 1 - delta
     method: Method
+    joint: bool
     population: Population
+    bins: Bins
 
     def __iter__(self) -> Iterator[Row]:
         return iter(self.rows)
@@ -62,26 +92,34 @@ class Report:
     def __len__(self) -> int:
         return len(self.rows)
 
+    @property
+    def inputs(self) -> int:
+        """How many inputs the evidence is of."""
+        return len(self.evidence)
+
     def as_dicts(self) -> list[dict[str, float]]:
         """The rows as plain dictionaries, for JSON or a data frame."""
-        return [asdict(row) for row in self.rows]
+        return [row.as_dict() for row in self.rows]
 
 
 def evaluate(
     evidence: Evidence,
     *,
-    radii: Iterable[float],
+    radii: Iterable[float] | float,
     alpha: float,
+    delta: float = 0.001,
     method: str = Method.CDF_CP,
     joint: bool = True,
     population: str = Population.CERTIFIED,
     n_bins: int = 15,
     edges: ArrayLike | None = None,
+    approximations: Iterable[str] = (),
 ) -> Report:
     """Certified accuracy, calibration error and Brier score at each radius, beside the clean ones.
 
-    Per input, all its certificates hold together with probability at least 1 - alpha. The certified errors are what
-    follows when they all hold.
+    Per input, all its certificates hold together with probability at least 1 - alpha; the certified errors are what
+    follows when they hold for every input. The joint ones are made for the set as a whole: with probability at least
+    1 - delta over all noise draws, every joint value of every row holds.
 
     Paper: Sec. 5.   Errs: certified accuracy low, certified errors high.
 
@@ -89,57 +127,98 @@ def evaluate(
         evidence: of a smoothed model.
         radii: at which to certify, in the units of inputs in [0, 1].
         alpha: error probability per input.
+        delta: error probability of the joint claim.
         method, joint: as for `confidence_bounds`.
         population: "certified" leaves out inputs that are not certified at R, as the paper does; "all" counts them with
             free correctness and confidence, and at their estimated confidence in the clean columns.
         n_bins, edges: bins of the calibration errors.
+        approximations: which of "admm", "dece" and "brier" to run beside the exact value; slow, and they certify
+            nothing.
     """
     chosen = Population(check_choice("population", population, tuple(Population)))
+    asked = _check_approximations(approximations, chosen)
+    bins = choose_bins(n_bins, edges)
     bounds = tuple(confidence_bounds_at(evidence, radii=radii, alpha=alpha, method=method, joint=joint))
-    pairs = [_row(own, chosen, n_bins, edges) for own in bounds]
+    failures = _failures(len(evidence), alpha if joint else 2 * alpha, delta)
+    pairs = [_row(own, chosen, bins, failures, asked) for own in bounds]
     return Report(
         rows=tuple(row for row, _ in pairs),
         worst=tuple(worst for _, worst in pairs),
         bounds=bounds,
+        evidence=evidence,
         average_certified_radius=average_certified_radius(bounds[0].certified_radius, evidence.correct),
-        inputs=len(evidence),
         alpha=alpha,
+        delta=delta,
+        failures=failures,
         method=Method(method),
+        joint=joint,
         population=chosen,
+        bins=bins,
     )
 
 
+def _check_approximations(names: Iterable[str], population: Population) -> list[str]:
+    asked = [names] if isinstance(names, str) else list(names)
+    for name in asked:
+        check_choice("approximations", name, APPROXIMATIONS)
+    if asked and population is Population.ALL:
+        wanted = "be left out for population 'all', which they know nothing of"
+        raise InputError.expected("approximations", wanted, ", ".join(asked))
+    return asked
+
+
+def _failures(inputs: int, alpha: float, delta: float) -> int:
+    """How many certificates may fail. Counted among all inputs: the draws that fail an input also choose the rows'."""
+    level = check_level("delta", delta)
+    return allowed_failures(inputs, alpha=alpha, delta=level) if alpha < 1 else inputs
+
+
 def _row(
-    own: ConfidenceIntervals, population: Population, n_bins: int, edges: ArrayLike | None
+    own: ConfidenceIntervals, population: Population, bins: Bins, failures: int, approximations: list[str]
 ) -> tuple[Row, Solution | None]:
     kept = own.certified
     free = int((~kept).sum()) if population is Population.ALL else 0
     seen = kept | (population is Population.ALL)
-    nan = float("nan")
-    row = {
+    right = int((kept & own.correct).sum())
+    values: dict[str, Any] = {
         "radius": own.radius,
         "inputs": int(seen.sum()),
         "certified": int(kept.sum()),
         "certified_accuracy": certified_accuracy(own.certified_radius, own.correct, at=own.radius),
+        "joint_accuracy": max(right - failures, 0) / len(own),
     }
     if not seen.any():
-        names = ("ece", "adaptive_ece", "brier", "certified_ece", "certified_brier", "mean_width")
-        return Row(**row, **dict.fromkeys(names, nan)), None  # type: ignore[arg-type]
+        return Row(**values), None
     clean = own.confidence[seen], own.correct[seen]
     certified = own.lower[kept], own.upper[kept], own.correct[kept]
-    worst = certified_calibration_error(*certified, n_bins=n_bins, edges=edges, uncertified=free)
-    brier = certified_brier_score(*certified).value if kept.any() else 0.0
+    worst = certified_calibration_error(*certified, edges=bins.edges, uncertified=free)
+    joint = jointly_certified_calibration_error(*certified, edges=bins.edges, uncertified=free, failures=failures)
     return (
         Row(
-            **row,  # type: ignore[arg-type]
-            ece=expected_calibration_error(*clean, n_bins=n_bins, edges=edges),
-            adaptive_ece=adaptive_calibration_error(*clean, n_bins=n_bins),
-            brier=top_label_brier_score(*clean),
+            **values,
+            ece=expected_calibration_error(*clean, edges=bins.edges),
             certified_ece=worst.value,
-            # A free input can be wrong at confidence 1, a loss of 1. The margin in `brier` covers these few roundings,
-            # the next float covers them where it is 0.
-            certified_brier=min(float(np.nextafter((brier * kept.sum() + free) / seen.sum(), 2.0)), 1.0),
+            joint_ece=joint.value,
+            adaptive_ece=adaptive_calibration_error(*clean, n_bins=len(bins)),
+            brier=top_label_brier_score(*clean),
+            certified_brier=_with_free(certified_brier_score(*certified).value, kept, free) if kept.any() else 1.0,
+            joint_brier=jointly_certified_brier_score(*certified, failures=failures, uncertified=free).value,
             mean_width=float((own.upper[seen] - own.lower[seen]).mean()),
+            approximations={
+                name: approximate_certified_calibration_error(
+                    *certified, confidence=own.confidence[kept], method=name, edges=bins.edges
+                ).value
+                for name in approximations
+            },
         ),
         worst,
     )
+
+
+def _with_free(score: float, kept: Any, free: int) -> float:
+    """The worst Brier score of certified and free inputs together: a free input can be wrong at confidence 1.
+
+    The margin in `score` covers these few roundings, the next float covers them where it is 0.
+    """
+    count = int(kept.sum())
+    return min(float(np.nextafter((score * count + free) / (count + free), 2.0)), 1.0)

@@ -1,48 +1,20 @@
-"""Figures: `prepare_*` gives arrays, `plot_*` draws them on the axes it is given. Needs the extra `certcal[plot]`."""
+"""Figures for papers: each `plot_*` draws what a `prepare_*` of `certcal.report.views` gives, on the axes given."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from certcal.inputs import check_choice
 from certcal.metrics.reliability import ReliabilityCurve
-from certcal.types import BoolArray, FloatArray
-from certcal.worstcase.problem import WorstCaseProblem
+from certcal.report.evaluation import Row
+from certcal.report.views import CertifiedBoxes, Moves, Widths
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 # Readable for colour-blind eyes and in grey.
 CORRECT, INCORRECT, NEUTRAL = "#1b7a8c", "#d1495b", "#8a8f98"
-
-
-@dataclass(frozen=True, eq=False)
-class CertifiedBoxes:
-    """One vertical box per input, from left to right by the middle of its certified confidences."""
-
-    lower: FloatArray
-    upper: FloatArray
-    correct: BoolArray
-    worst: FloatArray | None
-    inputs: int  # how many there are in all, of which these are shown
-
-
-def prepare_certified_boxes(
-    problem: WorstCaseProblem, *, worst: FloatArray | None = None, limit: int = 120
-) -> CertifiedBoxes:
-    """At most `limit` inputs, spread evenly over the whole set ordered by the middle of their bounds.
-
-    Paper: Fig. 1, left.
-    """
-    order = np.argsort(problem.lower + problem.upper, kind="stable")
-    shown = order[np.linspace(0, len(order) - 1, min(limit, len(order))).round().astype(np.intp)]
-    return CertifiedBoxes(
-        problem.lower[shown],
-        problem.upper[shown],
-        problem.correct[shown],
-        None if worst is None else worst[shown],
-        len(order),
-    )
 
 
 def plot_certified_boxes(boxes: CertifiedBoxes, *, ax: "Axes | None" = None) -> "Axes":
@@ -93,6 +65,68 @@ def plot_reliability(
     axes.set(
         xlabel="confidence", ylabel="accuracy", xlim=(0, 1), ylim=(0, 1.01), title=title or f"ECE {curve.error:.1%}"
     )
+    _legend_below(axes)
+    return axes
+
+
+def plot_errors(rows: Sequence[Row], *, ax: "Axes | None" = None, score: str = "ece") -> "Axes":
+    """The ECE, or with `score="brier"` the Brier score, against the radius: clean, certified, and jointly certified."""
+    check_choice("score", score, ("ece", "brier"))
+    axes = ax or _new_axes()
+    radius, name = [row.radius for row in rows], {"ece": "ECE", "brier": "Brier score"}[score]
+    for key, label, colour, style in (
+        (f"joint_{score}", "whole set at once", INCORRECT, ":"),
+        (f"certified_{score}", "certified", INCORRECT, "-"),
+        (score, "clean", CORRECT, "-"),
+    ):
+        axes.plot(
+            radius, [getattr(row, key) for row in rows], style, color=colour, marker="o", markersize=3.5, label=label
+        )
+    if score == "ece":
+        for method in sorted({name for row in rows for name in row.approximations}):
+            values = [row.approximations.get(method, np.nan) for row in rows]
+            axes.plot(radius, values, "--", color=NEUTRAL, label=f"approximated, {method}")
+    axes.set(xlabel="radius R", ylabel=name)
+    axes.set_ylim(bottom=0)
+    _legend_below(axes)
+    return axes
+
+
+def plot_certified_accuracy(rows: Sequence[Row], *, ax: "Axes | None" = None) -> "Axes":
+    """Certified accuracy against the radius, per input and for the whole set at once."""
+    axes = ax or _new_axes()
+    radius = [row.radius for row in rows]
+    axes.plot(
+        radius, [row.certified_accuracy for row in rows], color=CORRECT, marker="o", markersize=3.5, label="certified"
+    )
+    axes.plot(radius, [row.joint_accuracy for row in rows], ":", color=CORRECT, label="whole set at once")
+    axes.set(xlabel="radius R", ylabel="accuracy", ylim=(0, 1.01))
+    _legend_below(axes)
+    return axes
+
+
+def plot_widths(widths: Widths, *, ax: "Axes | None" = None) -> "Axes":
+    """How wide the certified confidence intervals are, by correctness."""
+    axes = ax or _new_axes()
+    left, width = widths.edges[:-1], np.diff(widths.edges)
+    axes.bar(left, widths.correct, width, align="edge", color=CORRECT, alpha=0.7, label="correct")
+    axes.bar(left, widths.incorrect, width, widths.correct, align="edge", color=INCORRECT, alpha=0.7, label="incorrect")
+    axes.set(xlabel="width of the certified confidence interval", ylabel="inputs", xlim=(0, 1))
+    _legend_below(axes)
+    return axes
+
+
+def plot_moves(moves: Moves, *, ax: "Axes | None" = None) -> "Axes":
+    """Where the worst case sends each input: its worst confidence against its estimated one."""
+    axes = ax or _new_axes()
+    axes.plot([0, 1], [0, 1], color=NEUTRAL, linewidth=1, linestyle="--", label="unmoved")
+    for flag, colour, label in ((True, CORRECT, "correct"), (False, INCORRECT, "incorrect")):
+        chosen = moves.correct == flag
+        axes.vlines(
+            moves.clean[chosen], moves.clean[chosen], moves.worst[chosen], color=colour, linewidth=0.5, alpha=0.35
+        )
+        axes.scatter(moves.clean[chosen], moves.worst[chosen], s=9, color=colour, label=label)
+    axes.set(xlabel="estimated confidence", ylabel="confidence at the worst case", xlim=(0, 1.01), ylim=(0, 1.01))
     _legend_below(axes)
     return axes
 

@@ -1,0 +1,1 @@
+"""The command line: one thin verb per file, each a door to the public functions."""

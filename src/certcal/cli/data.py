@@ -1,0 +1,101 @@
+"""`certcal data`: which data sets are here, what is in them, and how to get the others."""
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from certcal.cli import options as o
+from certcal.cli.screen import print_json
+
+if TYPE_CHECKING:
+    from certcal.data import ImageData
+
+HELP = """List the known data sets, or describe one: a known name, a .npz file or a folder of class folders.
+
+[dim]Examples:[/dim] certcal data · certcal data fashion-mnist --split train · certcal data cifar10 --download
+"""
+
+
+def add_to(app: typer.Typer) -> None:
+    """Give the verb to the command."""
+    app.command("data", help=HELP)(data)
+
+
+def data(
+    name: Annotated[
+        str | None, typer.Argument(metavar="NAME", help="A known name or a path.", show_default=False)
+    ] = None,
+    split: o.Split = None,
+    root: o.Root = None,
+    download: Annotated[bool, typer.Option("--download", help="Fetch the data if it is missing.")] = False,
+    resize: o.Resize = None,
+    crop: o.Crop = None,
+    channels: o.Channels = None,
+    json: o.Json = False,
+) -> None:
+    """List or describe data."""
+    from certcal.data import load_dataset
+
+    if name is None:
+        found = _list(root)
+        print_json(found) if json else _show_list(found)
+        return
+    options = o.given(split=split, root=root, resize=resize, crop=crop, channels=channels)
+    described = describe(load_dataset(name, download=download, **options))
+    print_json(described) if json else _show(described)
+
+
+def describe(data: "ImageData") -> dict[str, Any]:
+    """Name, size, shape, classes with counts, and the statistics that a model normalises with."""
+    import torch
+
+    from certcal.data import channel_statistics
+
+    counts = torch.bincount(data.labels, minlength=len(data.classes)).tolist()
+    mean, std = channel_statistics(data)
+    return {
+        "name": data.name,
+        "source": data.source,
+        "inputs": len(data),
+        "shape": list(data.shape),
+        "classes": dict(zip(data.classes, counts, strict=True)),
+        "mean": list(mean),
+        "std": list(std),
+    }
+
+
+def _list(root: str | None) -> list[dict[str, Any]]:
+    from certcal.data import data_folders, dataset_names, dataset_splits
+
+    return [
+        {"name": name, "splits": dataset_splits(name, root=root), "looked_in": [str(one) for one in data_folders(root)]}
+        for name in dataset_names()
+    ]
+
+
+def _show_list(found: list[dict[str, Any]]) -> None:
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for heading in ("name", "here", "missing"):
+        table.add_column(heading)
+    for one in found:
+        here = [split for split, path in one["splits"].items() if path]
+        missing = [split for split, path in one["splits"].items() if not path]
+        table.add_row(one["name"], ", ".join(here) or "—", ", ".join(missing) or "—")
+    console = Console(highlight=False)
+    console.print(table)
+    console.print(f"\nLooked in {', '.join(found[0]['looked_in'])}.", style="dim", soft_wrap=True)
+    console.print("Get one with: certcal data NAME --download", style="dim")
+
+
+def _show(one: dict[str, Any]) -> None:
+    console = Console(highlight=False)
+    size = "×".join(map(str, one["shape"]))
+    console.print(f"[bold]{one['name']}[/bold]: {one['inputs']:,} images of {size}, {len(one['classes'])} classes")
+    console.print(f"from {one['source']}", style="dim", soft_wrap=True)
+    for key in ("mean", "std"):
+        console.print(f"--{key} {','.join(f'{value:.4f}' for value in one[key])}")
+    shown = list(one["classes"].items())
+    text = ", ".join(f"{name} {count:,}" for name, count in shown[:20])
+    console.print(text + (f", and {len(shown) - 20} more" if len(shown) > 20 else ""), style="dim")

@@ -1,0 +1,36 @@
+"""`certcal demo`: the whole way on scikit-learn's digits."""
+
+from typing import Annotated
+
+import typer
+
+from certcal.cli import options as o
+from certcal.cli.screen import print_json, show_report, tell
+
+HELP = """Train a small model on digits under noise, certify it and write the report, in under two minutes.
+
+[dim]Example:[/dim] certcal demo
+"""
+
+
+def add_to(app: typer.Typer) -> None:
+    """Give the verb to the command."""
+    app.command("demo", help=HELP)(demo)
+
+
+def demo(
+    run: Annotated[str, typer.Argument(metavar="RUN", help="Run folder, or a name below runs/.")] = "demo",
+    json: o.Json = False,
+) -> None:
+    """Run the demonstration."""
+    from certcal.runs import RunFolder
+    from certcal.runs.demo import demo_run
+    from certcal.runs.evaluate import describe
+    from certcal.runs.facts import title
+
+    folder = RunFolder.named(run)
+    report = demo_run(folder, tell=tell)
+    if json:
+        print_json(describe(folder, report))
+    else:
+        show_report(report, title(folder, report), folder.path / "report.html")

@@ -1,0 +1,32 @@
+"""`certcal report`: write the page and the figures of a run again, as it was last evaluated."""
+
+from typing import Annotated
+
+import typer
+
+from certcal.cli import options as o
+
+HELP = """Write report.html and the figures of a run again, as it was last evaluated.
+
+[dim]Example:[/dim] certcal report mine --open
+"""
+
+
+def add_to(app: typer.Typer) -> None:
+    """Give the verb to the command."""
+    app.command("report", help=HELP)(report)
+
+
+def report(
+    run: o.RunName,
+    no_figures: o.NoFigures = False,
+    open: Annotated[bool, typer.Option("--open", help="Show the page in a browser.")] = False,
+) -> None:
+    """Make the page of a run from its evidence and settings."""
+    from certcal.runs import RunFolder
+    from certcal.runs.evaluate import rewrite_report
+
+    page = rewrite_report(RunFolder.existing(run), figures=not no_figures)
+    print(page)
+    if open:
+        typer.launch(str(page))

@@ -1,0 +1,128 @@
+"""All that the HTML report shows, as one dictionary of plain numbers and texts."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from certcal.metrics.reliability import ReliabilityCurve
+from certcal.report.evaluation import Report
+from certcal.report.tables import cells, columns
+from certcal.report.views import (
+    prepare_boxes,
+    prepare_contributions,
+    prepare_moves,
+    prepare_reliability,
+    prepare_widths,
+)
+from certcal.report.words import caveats, explanation, guarantee
+from certcal.types import FloatArray
+
+_DIGITS = 4  # of plotted values; the table and the sentences are exact
+
+
+def page_data(
+    report: Report, *, title: str, created: str, facts: Sequence[tuple[str, str]], classes: Sequence[str] | None = None
+) -> dict[str, Any]:
+    """Everything on the page: sentences, table, and for each radius what its plots are drawn from."""
+    default = default_view(report)
+    return {
+        "title": title,
+        "created": created,
+        "headline": guarantee(report, default),
+        "caveats": caveats(report),
+        "facts": [list(fact) for fact in facts],
+        "population": str(report.population),
+        "classes": None if classes is None else list(classes),
+        "columns": [
+            {"key": column.key, "label": column.label, "help": column.help, "round": str(column.rounding)}
+            for column in columns(report)
+        ],
+        "rows": [plain(row) for row in report.as_dicts()],
+        "cells": cells(report),
+        "average_certified_radius": report.average_certified_radius,
+        "inputs": report.inputs,
+        "default_view": default,
+        "views": [_view(report, position, classes) for position in range(len(report))],
+    }
+
+
+def default_view(report: Report) -> int:
+    """The radius to show first: the largest at which at least half of the inputs are certified."""
+    halves = [n for n, row in enumerate(report.rows) if 2 * row.certified >= report.inputs]
+    return max(halves, key=lambda n: report.rows[n].radius, default=0)
+
+
+def plain(row: dict[str, float]) -> dict[str, float | None]:
+    """The same with None for NaN, which JSON does not have."""
+    return {key: None if math.isnan(value) else value for key, value in row.items()}
+
+
+def _view(report: Report, position: int, classes: Sequence[str] | None) -> dict[str, Any]:
+    curves, worst = prepare_reliability(report, position), report.worst[position]
+    boxes, moves = prepare_boxes(report, position), prepare_moves(report, position)
+    widths = prepare_widths(report, position)
+    index = report.evidence.index[report.bounds[position].certified]
+    empty: list[float] = []
+    view: dict[str, Any] = {
+        "sentence": guarantee(report, position),
+        "explanation": explanation(report, position),
+        "radius": report.rows[position].radius,
+        "edges": report.bins.edges.tolist(),
+        "clean": _no_curve(len(report.bins)) if curves is None else _curve(curves[0]),
+        "worst": None if curves is None or worst is None else _curve(curves[1]) | {"sign": _signs(worst.signs)},
+        "boxes": {"lower": empty, "upper": empty, "worst": empty, "correct": empty, "index": empty, "inputs": 0},
+        "moves": {"clean": empty, "worst": empty, "correct": empty, "index": empty, "inputs": 0},
+        "widths": {
+            "edges": _numbers(widths.edges),
+            "correct": widths.correct.tolist(),
+            "incorrect": widths.incorrect.tolist(),
+        },
+        "top": [_top(one, classes) for one in prepare_contributions(report, position)],
+    }
+    if boxes is not None and boxes.worst is not None:
+        scale = 10.0**_DIGITS
+        view["boxes"] = {
+            "lower": (np.floor(boxes.lower * scale) / scale).tolist(),
+            "upper": (np.minimum(np.ceil(boxes.upper * scale), scale) / scale).tolist(),
+            "worst": _numbers(boxes.worst),
+            "correct": boxes.correct.astype(int).tolist(),
+            "index": index[boxes.shown].tolist(),
+            "inputs": boxes.inputs,
+        }
+    if moves is not None:
+        view["moves"] = {
+            "clean": _numbers(moves.clean),
+            "worst": _numbers(moves.worst),
+            "correct": moves.correct.astype(int).tolist(),
+            "index": index[moves.shown].tolist(),
+            "inputs": moves.inputs,
+        }
+    return view
+
+
+def _curve(curve: ReliabilityCurve) -> dict[str, list[float | None]]:
+    return {
+        "count": [int(count) for count in curve.count],
+        "confidence": _numbers(curve.confidence),
+        "accuracy": _numbers(curve.accuracy),
+    }
+
+
+def _no_curve(size: int) -> dict[str, list[float | None]]:
+    return {"count": [0] * size, "confidence": [None] * size, "accuracy": [None] * size}
+
+
+def _signs(signs: Any) -> list[int]:
+    return [] if signs is None else signs.tolist()
+
+
+def _top(one: Any, classes: Sequence[str] | None) -> dict[str, Any]:
+    values = {name: getattr(one, name) for name in one.__dataclass_fields__}
+    names = {key: str(values[key]) if classes is None else classes[values[key]] for key in ("label", "predicted")}
+    return values | names
+
+
+def _numbers(values: FloatArray) -> list[float | None]:
+    return [None if math.isnan(value) else round(value, _DIGITS) for value in values.tolist()]

@@ -1,0 +1,132 @@
+"""The rows of an evaluation as tables: CSV with every digit, Markdown and LaTeX rounded to the cautious side."""
+
+import csv
+import io
+import math
+from dataclasses import dataclass
+from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
+from enum import StrEnum
+from typing import Any
+
+from certcal.report.evaluation import APPROXIMATIONS, Report, Row
+
+
+class Rounding(StrEnum):
+    """To which side a shown value may move."""
+
+    UP = "up"  # certified errors
+    DOWN = "down"  # certified accuracies, and approximations from below
+    NEAREST = "nearest"  # estimates, which claim nothing
+
+
+_MODES = {Rounding.UP: ROUND_CEILING, Rounding.DOWN: ROUND_FLOOR, Rounding.NEAREST: ROUND_HALF_EVEN}
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of the table over radii."""
+
+    key: str  # the key in `Row.as_dict`
+    label: str
+    help: str
+    rounding: Rounding = Rounding.NEAREST
+    digits: int | None = None  # after the point; None shows whole numbers and radii as they are
+    percent: bool = False
+
+    def show(self, value: float | None) -> str:
+        """The value as text, rounded to the column's side; a dash where there is none."""
+        if value is None or math.isnan(value):
+            return "—"
+        if self.digits is None:
+            return format(value, ".6g")
+        return (percent if self.percent else number)(value, self.rounding, self.digits)
+
+
+def percent(value: float, rounding: Rounding, digits: int = 2) -> str:
+    """A share as text in percent, rounded to one side."""
+    return f"{_rounded(100 * _exact(value, rounding), digits, rounding)} %"
+
+
+def number(value: float, rounding: Rounding, digits: int = 4) -> str:
+    """A number as text, rounded to one side."""
+    return _rounded(_exact(value, rounding), digits, rounding)
+
+
+def _exact(value: float, rounding: Rounding) -> Decimal:
+    # What is rounded down is a share k / N, the float nearest to it: 191 / 200 is 95.5 %, though its float lies below.
+    # What is rounded up is a bound that the float itself states.
+    return Decimal(repr(value)) if rounding is Rounding.DOWN else Decimal(value)
+
+
+def _rounded(value: Decimal, digits: int, rounding: Rounding) -> str:
+    return str(value.quantize(Decimal(1).scaleb(-digits), rounding=_MODES[rounding]))
+
+
+_UP, _DOWN = Rounding.UP, Rounding.DOWN
+_PERCENT: dict[str, Any] = {"digits": 2, "percent": True}
+_AGAIN = "the same, allowing for the certificates of the set that may fail"
+_COLUMNS = (
+    Column("radius", "R", "how far each input may move, in ℓ2, in the units of inputs in [0, 1]"),
+    Column("inputs", "inputs", "how many inputs the errors and scores of this row are about"),
+    Column("certified", "certified", "inputs whose prediction is proven to stay within R"),
+    Column(
+        "certified_accuracy", "certified accuracy", "share of all inputs, right and certified at R", _DOWN, **_PERCENT
+    ),
+    Column("joint_accuracy", "joint accuracy", _AGAIN, _DOWN, **_PERCENT),
+    Column("ece", "ECE", "expected calibration error of the estimated confidences, without an attack", **_PERCENT),
+    Column(
+        "certified_ece", "certified ECE", "the largest ECE of any confidences within the certificates", _UP, **_PERCENT
+    ),
+    Column("joint_ece", "joint ECE", _AGAIN, _UP, **_PERCENT),
+    Column("adaptive_ece", "AdaECE", "calibration error with equally filled bins, without an attack", **_PERCENT),
+    Column("brier", "Brier", "Brier score of the predicted class, without an attack", digits=4),
+    Column("certified_brier", "certified Brier", "the largest Brier score within the certificates", _UP, 4),
+    Column("joint_brier", "joint Brier", _AGAIN, _UP, 4),
+    Column("mean_width", "mean width", "mean width of the certified confidence intervals", _UP, 4),
+)
+_APPROXIMATE = {
+    "admm": ("ACCE (ADMM)", "the paper's approximation of the certified ECE, from below"),
+    "dece": ("ACCE (dECE)", "the dECE ascent's approximation of the certified ECE, from below"),
+    "brier": ("ACCE (Brier)", "the ECE at the confidences that are worst for the Brier score, from below"),
+}
+
+
+def columns(report: Report) -> tuple[Column, ...]:
+    """The columns that a report's rows fill."""
+    asked = [name for name in APPROXIMATIONS if any(name in row.approximations for row in report.rows)]
+    return _COLUMNS + tuple(Column(f"approximate_{name}", *_APPROXIMATE[name], _DOWN, 2, True) for name in asked)
+
+
+def cells(report: Report) -> list[list[str]]:
+    """The table as text, rounded outward, one list per row."""
+    return [[column.show(_value(row, column)) for column in columns(report)] for row in report.rows]
+
+
+def to_csv(report: Report) -> str:
+    """The table with every digit, as CSV."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow([column.key for column in columns(report)])
+    for row in report.rows:
+        writer.writerow([_value(row, column) for column in columns(report)])
+    return text.getvalue()
+
+
+def to_markdown(report: Report) -> str:
+    """The table in Markdown, rounded outward."""
+    lines = [[column.label for column in columns(report)], ["---:"] * len(columns(report)), *cells(report)]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def to_latex(report: Report) -> str:
+    """The table as a LaTeX tabular with booktabs rules, rounded outward."""
+    shown = columns(report)
+    head = " & ".join("$R$" if column.key == "radius" else column.label for column in shown)
+    lines = [" & ".join(cell.replace(" %", r"\,\%").replace("—", "--") for cell in line) for line in cells(report)]
+    body = "".join(f"{line} \\\\\n" for line in lines)
+    start, end = f"\\begin{{tabular}}{{{'r' * len(shown)}}}\n\\toprule", "\\bottomrule\n\\end{tabular}\n"
+    return f"{start}\n{head} \\\\\n\\midrule\n{body}{end}"
+
+
+def _value(row: Row, column: Column) -> float | None:
+    return row.as_dict().get(column.key)

@@ -1,0 +1,25 @@
+"""Run folders: settings in, evidence drawn once, results written beside it."""
+
+from certcal.runs.certify import certify_run
+from certcal.runs.evaluate import evaluate_run
+from certcal.runs.folder import RunFolder
+from certcal.runs.settings import (
+    CertifySettings,
+    DataSettings,
+    EvaluateSettings,
+    ModelSettings,
+    RunSettings,
+    load_settings,
+)
+
+__all__ = [
+    "CertifySettings",
+    "DataSettings",
+    "EvaluateSettings",
+    "ModelSettings",
+    "RunFolder",
+    "RunSettings",
+    "certify_run",
+    "evaluate_run",
+    "load_settings",
+]

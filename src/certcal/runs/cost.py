@@ -1,0 +1,108 @@
+"""What sampling costs on this machine, measured in one go beside the bare forward passes."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Rates of one model on one device."""
+
+    device: str
+    precision: str
+    forwards_per_second: float
+    draws_per_second: float
+    worst_case_seconds: float  # of 10 000 inputs, 15 bins
+
+    @property
+    def ratio(self) -> float:
+        """Time of collecting evidence over that of the bare forward passes."""
+        return self.forwards_per_second / self.draws_per_second
+
+
+def measure_cost(
+    model: str,
+    *,
+    channels: int,
+    size: int,
+    classes: int,
+    device: str | None = None,
+    precision: str = "float32",
+    batch_size: int | None = None,
+    fuse: bool = False,
+) -> Cost:
+    """Rates of a model with random weights on random inputs: they do not depend on the values.
+
+    Paper: —; a measurement.
+    """
+    import torch
+
+    from certcal.data import build_model
+    from certcal.runs.certify import best_device
+    from certcal.smoothing import collect_evidence
+    from certcal.smoothing.sampler import PRECISIONS
+
+    place = device or best_device()
+    network = build_model(model, classes=classes, channels=channels, size=size).eval()
+    chunk = 250
+    batch = chunk if torch.device(place).type == "cpu" else batch_size or 4000
+
+    def sample(draws: int) -> None:
+        inputs = torch.rand(2, channels, size, size), torch.zeros(2, dtype=torch.long)
+        collect_evidence(
+            network, inputs, sigma=0.25, n=draws, chunk=chunk, device=place, precision=precision,
+            batch_size=batch_size, fuse=fuse, progress=False,
+        )  # fmt: skip
+        _finish(place)
+
+    draws = max(batch, 1000)
+    sample(draws)  # checks the options, moves the model, warms up
+    images = torch.rand(batch, channels, size, size, device=place)
+
+    def forward() -> None:
+        dtype = PRECISIONS[precision]
+        cast = torch.autocast(torch.device(place).type, dtype=dtype, enabled=dtype is not torch.float32)
+        with torch.inference_mode(), cast:
+            network(images)
+        _finish(place)
+
+    forward()
+    rate = batch / _seconds(forward)
+    # Long enough that starting up does not count, but never longer than about ten seconds.
+    draws = max(draws, int(min(rate * 5, 400_000) / 2) // chunk * chunk)
+    evidence = 2 * (draws + 100) / _seconds(lambda: sample(draws), at_least=0.0)
+    return Cost(str(place), precision, rate, evidence, _worst_case_seconds())
+
+
+def _seconds(call: Callable[[], None], *, at_least: float = 1.0) -> float:
+    """Seconds per call, repeated until enough time has passed."""
+    count, start = 0, time.perf_counter()
+    while True:
+        call()
+        count += 1
+        passed = time.perf_counter() - start
+        if passed >= at_least:
+            return passed / count
+
+
+def _worst_case_seconds() -> float:
+    import numpy as np
+
+    from certcal.worstcase import certified_calibration_error
+
+    rng = np.random.default_rng(0)
+    lower = rng.random(10_000)
+    upper, correct = np.minimum(lower + 0.1, 1.0), rng.random(10_000) < lower
+    return _seconds(lambda: _discard(certified_calibration_error(lower, upper, correct)), at_least=0.1)
+
+
+def _discard(_: object) -> None:
+    """Nothing."""
+
+
+def _finish(device: str) -> None:
+    import torch
+
+    if torch.device(device).type == "cuda":
+        torch.cuda.synchronize()

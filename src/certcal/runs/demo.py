@@ -1,0 +1,60 @@
+"""The whole way on a small example: train under noise on scikit-learn's digits, certify, report."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from certcal.report import Report
+from certcal.runs.certify import certify_run, load_data, load_model
+from certcal.runs.evaluate import evaluate_run
+from certcal.runs.folder import RunFolder
+from certcal.runs.settings import CertifySettings, DataSettings, EvaluateSettings, ModelSettings, RunSettings
+
+SIGMA, EPOCHS = 0.25, 40
+
+
+def demo_run(run: RunFolder, *, tell: Callable[[str], None] = print, progress: bool | None = None) -> Report:
+    """The report of a small smoothed network on 200 digits, in under two minutes on two cores; the same every time.
+
+    Paper: —; an example.
+    """
+    start = time.perf_counter()
+    run.create()
+    weights = run.path / "model.pt"
+    settings = RunSettings(
+        model=ModelSettings(name="small-cnn", weights=str(weights)),
+        data=DataSettings(name="digits", split="test", limit=200),
+        certify=CertifySettings(sigma=SIGMA, n=10_000, device="cpu"),
+        evaluate=EvaluateSettings(radii=(0.0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5)),
+    )
+    if weights.is_file():
+        tell(f"1/3  using the network in {weights}")
+    else:
+        tell(f"1/3  training a small network on digits under noise, σ = {SIGMA:g}")
+        train_under_noise(settings, weights)
+    tell(f"2/3  drawing {settings.certify.n:,} noisy predictions of each of {settings.data.limit} inputs")
+    certify_run(run, settings, progress=progress)
+    tell("3/3  certifying at 9 radii, drawing figures, writing the report")
+    report = evaluate_run(run, settings.evaluate)
+    tell(f"done in {time.perf_counter() - start:.0f} s")
+    return report
+
+
+def train_under_noise(settings: RunSettings, weights: Path) -> None:
+    """Train the model of the settings on noisy copies, so that it knows the noise it will be smoothed with."""
+    import torch
+
+    from certcal.data import save_checkpoint
+
+    torch.manual_seed(0)
+    data = load_data(DataSettings(name=settings.data.name, split="train"))
+    inputs, labels = data.tensors()
+    model = load_model(ModelSettings(name=settings.model.name), data)
+    optimiser = torch.optim.Adam(model.parameters(), lr=2e-3)
+    for _ in range(EPOCHS):
+        for batch in torch.randperm(len(inputs)).split(128):  # type: ignore[no-untyped-call]
+            noisy = inputs[batch] + settings.certify.sigma * torch.randn_like(inputs[batch])
+            optimiser.zero_grad()
+            torch.nn.functional.cross_entropy(model(noisy), labels[batch]).backward()  # type: ignore[no-untyped-call]
+            optimiser.step()
+    save_checkpoint(model, weights)

@@ -1,0 +1,66 @@
+"""The figures of a run, as PNG and SVG for papers."""
+
+import io
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from certcal.report import (
+    Report,
+    plot_certified_accuracy,
+    plot_certified_boxes,
+    plot_errors,
+    plot_moves,
+    plot_reliability,
+    plot_widths,
+    prepare_boxes,
+    prepare_moves,
+    prepare_reliability,
+    prepare_widths,
+)
+from certcal.report.content import default_view
+from certcal.runs.folder import RunFolder
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+def write_figures(run: RunFolder, report: Report) -> None:
+    """The figures as PNG and SVG, the same bytes for the same evidence."""
+    import matplotlib
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    style: dict[Any, Any] = {"svg.hashsalt": "certcal", "axes.spines.top": False, "axes.spines.right": False}
+    with matplotlib.rc_context(style):
+        for name, draw in _drawings(report):
+            figure = Figure(figsize=(5, 4.5), layout="constrained")
+            FigureCanvasAgg(figure)
+            draw(figure.add_subplot())
+            for kind, metadata in (("png", {}), ("svg", {"Date": None})):
+                buffer = io.BytesIO()
+                figure.savefig(buffer, format=kind, dpi=150, metadata=metadata)
+                run.write(f"figures/{name}.{kind}", buffer.getvalue())
+
+
+def _drawings(report: Report) -> Iterator[tuple[str, Callable[["Axes"], "Axes"]]]:
+    shown = default_view(report)
+    at = f"R = {report.rows[shown].radius:g}"
+    yield "calibration_error", lambda ax: plot_errors(report.rows, ax=ax)
+    yield "brier_score", lambda ax: plot_errors(report.rows, ax=ax, score="brier")
+    yield "certified_accuracy", lambda ax: plot_certified_accuracy(report.rows, ax=ax)
+    yield "widths", lambda ax: _titled(plot_widths(prepare_widths(report, shown), ax=ax), at)
+    curves = prepare_reliability(report, shown)
+    boxes, moves = prepare_boxes(report, shown), prepare_moves(report, shown)
+    if curves is not None:
+        clean, worst = f"clean: ECE {curves[0].error:.1%}", f"worst case at {at}: ECE {curves[1].error:.1%}"
+        yield "reliability_clean", lambda ax: plot_reliability(curves[0], ax=ax, title=clean)
+        yield "reliability_worst", lambda ax: plot_reliability(curves[1], ax=ax, title=worst, interval=False)
+    if boxes is not None:
+        yield "certified_confidences", lambda ax: _titled(plot_certified_boxes(boxes, ax=ax), at)
+    if moves is not None:
+        yield "moves", lambda ax: _titled(plot_moves(moves, ax=ax), at)
+
+
+def _titled(axes: "Axes", title: str) -> "Axes":
+    axes.set_title(title)
+    return axes

@@ -1,0 +1,164 @@
+"""From evidence to everything a run folder shows: certificates, metrics, tables and the page."""
+
+import io
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from certcal.report import (
+    Report,
+    caveats,
+    evaluate,
+    explanation,
+    guarantee,
+    page_data,
+    prepare_reliability,
+    to_csv,
+    to_latex,
+    to_markdown,
+)
+from certcal.report.content import default_view, plain
+from certcal.report.html import render_page
+from certcal.runs.certify import radii_of
+from certcal.runs.drawing import write_figures
+from certcal.runs.facts import facts, title
+from certcal.runs.folder import RunFolder
+from certcal.runs.provenance import provenance
+from certcal.runs.settings import EvaluateSettings
+
+
+def evaluate_run(run: RunFolder, asked: EvaluateSettings, *, figures: bool = True) -> Report:
+    """The evaluation of a run's evidence; certificates, metrics, tables, figures and page are written to its folder.
+
+    Paper: Sec. 5.   Errs: as `certcal.evaluate` does.
+    """
+    start = time.perf_counter()
+    settings = replace(run.settings(), evaluate=asked)
+    report = evaluate_evidence(run, asked)
+    with run.writing():
+        run.create()
+        run.save_settings(settings)
+        write_certificates(run, report)
+        run.write("tables/radii.csv", to_csv(report))
+        run.write("tables/radii.md", to_markdown(report))
+        run.write("tables/radii.tex", to_latex(report))
+        if figures:
+            write_figures(run, report)
+        metrics = describe(run, report) | {"provenance": provenance(seconds=time.perf_counter() - start)}
+        run.write_json("metrics.json", metrics)
+        write_page(run, report, metrics["provenance"])
+        run.log(f"evaluate: {len(report)} radii, {report.inputs} inputs, method {report.method}")
+    return report
+
+
+def rewrite_report(run: RunFolder, *, figures: bool = True) -> Path:
+    """Where the page of a run is, made again from its evidence as it was last evaluated, with its figures.
+
+    Paper: —; run folders are ours.
+    """
+    start = time.perf_counter()
+    report = evaluate_evidence(run, run.settings().evaluate)
+    with run.writing():
+        if figures:
+            write_figures(run, report)
+        page = write_page(run, report, provenance(seconds=time.perf_counter() - start))
+        run.log(f"report: {page.name} written again")
+    return page
+
+
+def evaluate_evidence(run: RunFolder, asked: EvaluateSettings) -> Report:
+    """The evaluation alone; writes nothing."""
+    from certcal.smoothing import load_evidence
+
+    evidence = load_evidence(run.evidence)
+    options = vars(asked) | {"radii": radii_of(asked, evidence.header.sigma)}
+    return evaluate(evidence, **options)
+
+
+def describe(run: RunFolder, report: Report) -> dict[str, Any]:
+    """The evaluation as plain data: what metrics.json holds beside the circumstances of its making."""
+    header = report.evidence.header
+    return {
+        "title": title(run, report),
+        "guarantee": guarantee(report, default_view(report)),
+        "guarantees": [guarantee(report, position) for position in range(len(report))],
+        "explanation": explanation(report, default_view(report)),
+        "caveats": caveats(report),
+        "inputs": report.inputs,
+        "population": str(report.population),
+        "alpha": report.alpha,
+        "delta": report.delta,
+        "failures_allowed": report.failures,
+        "method": str(report.method),
+        "joint": report.joint,
+        "bins": report.bins.edges.tolist(),
+        "sigma": header.sigma,
+        "seed": header.seed,
+        "draws": int(report.evidence.draws.sum()),
+        "model": header.model,
+        "precision": header.precision,
+        "average_certified_radius": report.average_certified_radius,
+        "rows": [plain(row) for row in report.as_dicts()],
+        "per_bin": [_per_bin(report, position) for position in range(len(report))],
+        "sampling": run.sources(),
+    }
+
+
+def write_certificates(run: RunFolder, report: Report) -> None:
+    """One row per input and radius as Parquet, and the certified radii as a log in the field's format."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from certcal.certificates import certify_radii, write_certification_log
+    from certcal.files import replacing
+
+    evidence, count = report.evidence, len(report.bounds)
+    columns: dict[str, Any] = {
+        "index": np.tile(evidence.index, count),
+        "label": np.tile(evidence.label, count),
+        "predicted": np.tile(evidence.selected, count),
+        "correct": np.tile(evidence.correct, count),
+        "radius": np.repeat([own.radius for own in report.bounds], report.inputs),
+        **{
+            name: np.concatenate([getattr(own, name) for own in report.bounds])
+            for name in ("confidence", "lower", "upper", "certified", "certified_radius")
+        },
+    }
+    buffer = io.BytesIO()
+    pq.write_table(pa.table(columns), buffer, compression="zstd")
+    run.write("certificates.parquet", buffer.getvalue())
+    share = report.alpha / 2 if report.joint else report.alpha  # of the radius alone, as in the Parquet file
+    with replacing(run.path / "certificates.tsv") as part:
+        write_certification_log(part, certify_radii(evidence, alpha=share))
+
+
+def write_page(run: RunFolder, report: Report, circumstances: dict[str, Any]) -> Path:
+    """The page that people read, report.html."""
+    classes = run.sources().get("data", {}).get("classes")
+    page = page_data(
+        report,
+        title=title(run, report),
+        created=str(circumstances["date"]),
+        facts=facts(run, report, circumstances),
+        classes=classes,
+    )
+    return run.write("report.html", render_page(page))
+
+
+def _per_bin(report: Report, position: int) -> dict[str, Any] | None:
+    curves, worst = prepare_reliability(report, position), report.worst[position]
+    if curves is None or worst is None:
+        return None
+    named = {
+        name: {key: _plain(getattr(curve, key)) for key in ("count", "confidence", "accuracy")}
+        for name, curve in zip(("clean", "worst"), curves, strict=True)
+    }
+    signs = [] if worst.signs is None else worst.signs.tolist()
+    return {"radius": report.rows[position].radius, **named, "signs": signs}
+
+
+def _plain(values: Any) -> list[float | None]:
+    return [None if np.isnan(value) else float(value) for value in values]

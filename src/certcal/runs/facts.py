@@ -1,0 +1,61 @@
+"""How a run came about, as lines for people."""
+
+from typing import Any
+
+from certcal.report import Report
+from certcal.runs.folder import RunFolder
+
+
+def title(run: RunFolder, report: Report) -> str:
+    """Data, model and noise in one line."""
+    sources = run.sources()
+    names = [sources.get("data", {}).get("name") or run.path.name, sources.get("model", {}).get("name")]
+    return " · ".join([str(name) for name in names if name] + [f"σ = {report.evidence.header.sigma:g}"])
+
+
+def facts(run: RunFolder, report: Report, circumstances: dict[str, Any]) -> list[tuple[str, str]]:
+    """What an auditor would ask: model, data, noise, draws, levels, versions, device, time."""
+    sources, evidence = run.sources(), report.evidence
+    model, data, sampling = (sources.get(key, {}) for key in ("model", "data", "certify"))
+    header, draws = evidence.header, evidence.draws
+    each = f"{draws.min():,}" if draws.min() == draws.max() else f"{draws.min():,} to {draws.max():,}"
+    reading = "α for both certificates together" if report.joint else "α for each of two certificates"
+    lines = [
+        ("model", _joined(model.get("name"), model.get("weights"), _count(model.get("parameters"), "parameters"))),
+        ("model fingerprint", header.model),
+        ("data", _joined(data.get("name"), f"{report.inputs:,} inputs", _shape(data.get("shape")))),
+        ("noise", f"Gaussian, σ = {header.sigma:g}, seed {header.seed}"),
+        ("draws per input", f"{header.n0:,} to select the class + {each} to certify; {int(draws.sum()):,} in all"),
+        ("precision", header.precision),
+        ("error probability", f"α = {report.alpha:g} per input ({reading}), δ = {report.delta:g} for the whole set"),
+        ("failed certificates allowed for", f"{report.failures} of {report.inputs:,}"),
+        ("confidence certificate", str(report.method)),
+        ("population", str(report.population)),
+        ("bins", f"{len(report.bins)}"),
+        ("average certified radius", f"{report.average_certified_radius:.4f}"),
+        ("sampled", _circumstances(sampling)),
+        ("evaluated", _circumstances(circumstances)),
+        ("commit of the working folder", circumstances.get("commit")),
+    ]
+    return [(name, str(value)) for name, value in lines if value]
+
+
+def _circumstances(record: dict[str, Any]) -> str:
+    if not record:
+        return ""
+    versions = ", ".join(f"{name} {number}" for name, number in record.get("versions", {}).items())
+    device = f"on {record['device']}" if record.get("device") else None
+    commit = f"certcal at {record['certcal_commit']}" if record.get("certcal_commit") else None
+    return _joined(record.get("date"), device, f"{record.get('seconds', 0):,.1f} s", versions, commit)
+
+
+def _joined(*parts: object) -> str:
+    return ", ".join(str(part) for part in parts if part)
+
+
+def _count(number: int | None, of: str) -> str:
+    return "" if number is None else f"{number:,} {of}"
+
+
+def _shape(shape: list[int] | None) -> str:
+    return "" if not shape else "×".join(map(str, shape))

@@ -1,0 +1,109 @@
+"""A run folder: one place for what a run was made with, its evidence, and everything that follows from it."""
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from certcal.errors import CertcalError, InputError
+from certcal.files import replacing
+from certcal.runs.settings import RunSettings, load_settings, save_settings
+
+CONFIG, EVIDENCE, SHARDS, SOURCES = "config.toml", "evidence.parquet", "shards", "provenance.json"
+
+
+class RunFolder:
+    """The files of a run. Everything but config, evidence, provenance and log can be made again from the evidence."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @classmethod
+    def named(cls, name: str | os.PathLike[str]) -> "RunFolder":
+        """The folder of a path, or of a bare name below runs/."""
+        path = Path(name).expanduser()
+        bare = isinstance(name, str) and os.sep not in name and name not in (".", "..") and not path.is_dir()
+        return cls(Path("runs") / path if bare else path)
+
+    @classmethod
+    def existing(cls, name: str | os.PathLike[str]) -> "RunFolder":
+        """A run folder that has evidence."""
+        run = cls.named(name)
+        if not run.path.is_dir():
+            raise InputError.expected("run", "be a run folder", f"{run.path}, which does not exist")
+        if not run.config.is_file():
+            raise InputError.expected("run", f"be a run folder with a {CONFIG}", str(run.path))
+        if not run.evidence.is_file():
+            hint = "go on with `certcal certify`" if run.shards.is_dir() else "make it with `certcal certify`"
+            raise InputError.expected("run", f"hold {EVIDENCE} ({hint})", str(run.path))
+        return run
+
+    @property
+    def config(self) -> Path:
+        """The settings of the run."""
+        return self.path / CONFIG
+
+    @property
+    def evidence(self) -> Path:
+        """The evidence, complete."""
+        return self.path / EVIDENCE
+
+    @property
+    def shards(self) -> Path:
+        """The evidence as it came, from which sampling goes on."""
+        return self.path / SHARDS
+
+    def create(self) -> None:
+        """Make the folder, or say why it cannot be written."""
+        with self.writing():
+            self.path.mkdir(parents=True, exist_ok=True)
+            probe = self.path / ".writable"
+            probe.touch()
+            probe.unlink()
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """Turn what the system says when the folder cannot be written into one line that names it."""
+        try:
+            yield
+        except CertcalError:
+            raise
+        except OSError as error:
+            got = f"{self.path} ({error.strerror or error})"
+            raise InputError.expected("run", "be a folder that can be written", got) from error
+
+    def settings(self) -> RunSettings:
+        """The settings in config.toml."""
+        return load_settings(self.config, {})
+
+    def save_settings(self, settings: RunSettings) -> None:
+        """Keep the settings in config.toml."""
+        save_settings(settings, self.config)
+
+    def sources(self) -> dict[str, Any]:
+        """What is recorded of the sampling: data, classes, versions, device, wall time."""
+        try:
+            read = json.loads((self.path / SOURCES).read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return {}
+        return read if isinstance(read, dict) else {}
+
+    def write(self, name: str, content: str | bytes) -> Path:
+        """Write a file of the run, whole or not at all; folders on the way are made."""
+        path = self.path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(path) as part:
+            part.write_bytes(content.encode() if isinstance(content, str) else content)
+        return path
+
+    def write_json(self, name: str, content: Any) -> Path:
+        """Write a JSON file of the run; numbers keep every digit."""
+        return self.write(name, json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+
+    def log(self, line: str) -> None:
+        """Add a line with the time to the log."""
+        with (self.path / "log.txt").open("a", encoding="utf-8") as file:
+            file.write(f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC  {line}\n")

@@ -1,0 +1,104 @@
+"""Dataclasses from TOML and back, strict about names and types: a misspelt key is an error, not a default."""
+
+import difflib
+import json
+import math
+import tomllib
+from collections.abc import Mapping
+from dataclasses import MISSING, fields, is_dataclass
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
+
+from certcal.errors import InputError
+from certcal.files import replacing
+
+T = TypeVar("T")
+_NAMES = {str: "a text", int: "a whole number", float: "a number", bool: "true or false", dict: "a table"}
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """What a TOML file holds."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError.expected("config", "be a TOML file that can be read", f"{path} ({error.strerror})") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError.expected("config", "be a TOML file", f"{path}: {error}") from error
+
+
+def build(kind: type[T], values: Mapping[str, Any], source: str, *, where: str = "") -> T:
+    """A dataclass of the given values, each checked against its field's type; tables become dataclasses."""
+    hints, known = get_type_hints(kind), {one.name: one for one in fields(kind)}  # type: ignore[arg-type]
+    for name in values:
+        if name not in known:
+            close = difflib.get_close_matches(name, known, n=1)
+            hint = f" (did you mean {close[0]}?)" if close else f" (known: {', '.join(known)})"
+            raise InputError(f"Unknown setting {_path(where, name)} in {source}{hint}.")
+    checked = {name: _value(hints[name], value, source, _path(where, name)) for name, value in values.items()}
+    needed = [one.name for one in known.values() if one.default is MISSING and one.default_factory is MISSING]
+    missing = [name for name in needed if name not in values]
+    if missing:
+        what = ", ".join(_path(where, name) for name in missing)
+        raise InputError(f"Missing settings: {what}. Give them as options or in a TOML file.")
+    return kind(**checked)
+
+
+def write_toml(settings: object, path: Path, *, head: str = "") -> None:
+    """A dataclass of dataclasses as a TOML file with one table each; what is None is left out."""
+    lines = [f"# {head}"] if head else []
+    for one in fields(settings):  # type: ignore[arg-type]
+        lines += ["", f"[{one.name}]", *_lines(getattr(settings, one.name))]
+    with replacing(path) as part:
+        part.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def _lines(section: object) -> list[str]:
+    values = {one.name: getattr(section, one.name) for one in fields(section)}  # type: ignore[arg-type]
+    return [f"{name} = {_text(value)}" for name, value in values.items() if value is not None and value != {}]
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return "{ " + ", ".join(f"{_text(key)} = {_text(item)}" for key, item in value.items()) + " }"
+    if isinstance(value, tuple | list):
+        return "[" + ", ".join(map(_text, value)) + "]"
+    if isinstance(value, float) and not math.isfinite(value):
+        return "nan" if math.isnan(value) else "inf" if value > 0 else "-inf"
+    # JSON's strings, numbers and booleans are TOML's too, but for the DEL character, which TOML wants escaped.
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _value(hint: Any, value: Any, source: str, name: str) -> Any:
+    options = [one for one in (get_args(hint) if isinstance(hint, UnionType) else (hint,)) if one is not NoneType]
+    wanted = options[0]
+    if value is None and isinstance(hint, UnionType):
+        return None
+    if is_dataclass(wanted) and isinstance(value, Mapping):
+        return build(wanted, value, source, where=name)  # type: ignore[arg-type]
+    if get_origin(wanted) is tuple and isinstance(value, list | tuple):
+        inner = get_args(wanted)[0]
+        return tuple(_value(inner, item, source, name) for item in value)
+    if wanted is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if get_origin(wanted) is dict and isinstance(value, Mapping):
+        return dict(value)
+    if not _is(value, wanted):
+        raise InputError.expected(name, f"be {_describe(wanted)}", f"{value!r} in {source}")
+    return value
+
+
+def _is(value: Any, wanted: Any) -> bool:
+    if wanted in (int, float) and isinstance(value, bool):
+        return False
+    return isinstance(wanted, type) and not is_dataclass(wanted) and isinstance(value, wanted)
+
+
+def _describe(wanted: Any) -> str:
+    if get_origin(wanted) is tuple:
+        return f"a list, each entry {_NAMES[get_args(wanted)[0]]}"
+    return "a table" if is_dataclass(wanted) else _NAMES.get(get_origin(wanted) or wanted, "a value")
+
+
+def _path(where: str, name: str) -> str:
+    return f"{where}.{name}" if where else name

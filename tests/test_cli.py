@@ -1,0 +1,216 @@
+"""The command line as people use it: a process, its exit code, what it prints and what it leaves behind."""
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+
+from certcal import confidence_bounds, load_evidence, save_evidence
+from certcal.runs import CertifySettings, DataSettings, ModelSettings, RunFolder, RunSettings
+from smoothing_oracles import random_evidence
+
+FACTORY = """
+    import torch
+
+    def make(classes, channels, size):
+        torch.manual_seed(0)
+        return torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(channels * size * size, classes))
+
+    def other(classes, channels, size):
+        torch.manual_seed(1)
+        return torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(channels * size * size, classes))
+
+    def broken(classes):
+        return torch.nn.Linear(5, classes)
+"""
+
+
+def certcal(*words, cwd, code=0):
+    """Run the command; its standard output and error."""
+    environment = os.environ | {"COLUMNS": "100", "NO_COLOR": "1", "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-m", "certcal", *map(str, words)]
+    done = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True)
+    assert done.returncode == code, done.stderr + done.stdout
+    assert "Traceback" not in done.stderr
+    return done.stdout, done.stderr
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory):
+    """A folder with a model's code, data, and a run that has evidence."""
+    folder = tmp_path_factory.mktemp("desk")
+    (folder / "nets.py").write_text(textwrap.dedent(FACTORY))
+    rng = np.random.default_rng(0)
+    np.savez(folder / "data.npz", inputs=rng.random((12, 1, 4, 4)), labels=rng.integers(0, 3, 12))
+    run = RunFolder(folder / "runs" / "made")
+    run.create()
+    save_evidence(random_evidence(rng, inputs=60, draws=1000), run.evidence)
+    run.save_settings(
+        RunSettings(
+            model=ModelSettings(name="lenet"), data=DataSettings(name="mnist"), certify=CertifySettings(sigma=0.25)
+        )
+    )
+    return folder
+
+
+def test_help_names_every_verb_with_an_example(desk):
+    out, _ = certcal("--help", cwd=desk)
+    for verb in ("demo", "data", "certify", "evaluate", "report", "bench"):
+        assert verb in out
+        page, _ = certcal(verb, "--help", cwd=desk)
+        assert f"certcal {verb}" in page
+        assert "Example" in page
+
+
+def test_certify_goes_from_a_model_to_a_report_and_on(desk):
+    words = ["certify", "mine", "--model", "nets:make", "--data", "data.npz", "--sigma", "0.25", "--radii", "0,0.1"]
+    out, _ = certcal(*words, "--n", 500, cwd=desk)
+    run = desk / "runs" / "mine"
+    assert "guarantee" in out
+    assert str(run.relative_to(desk) / "report.html") in out
+    wanted = {"config.toml", "evidence.parquet", "certificates.parquet", "certificates.tsv", "metrics.json",
+              "report.html", "log.txt", "provenance.json", "tables", "figures", "shards"}  # fmt: skip
+    assert wanted <= {path.name for path in run.iterdir()}
+    assert {path.suffix for path in (run / "figures").iterdir()} == {".png", ".svg"}
+    assert {path.name for path in (run / "tables").iterdir()} == {"radii.csv", "radii.md", "radii.tex"}
+    metrics = json.loads((run / "metrics.json").read_text())
+    assert [row["radius"] for row in metrics["rows"]] == [0.0, 0.1]
+    assert metrics["sampling"]["data"]["inputs"] == 12
+    assert metrics["sampling"]["certify"]["device"] == "cpu"
+    assert metrics["seed"] == 0
+
+    first = load_evidence(run / "evidence.parquet")
+    out, _ = certcal("certify", "mine", "--n", 1000, "--json", "--no-figures", cwd=desk)  # remembers the rest
+    assert json.loads(out)["draws"] == 12 * 1000
+    more = load_evidence(run / "evidence.parquet")
+    assert (more.votes >= first.votes).all()
+
+    _, error = certcal("certify", "mine", "--model", "nets:other", cwd=desk, code=2)
+    assert "to have model = model" in error
+    assert "nets:make" in (run / "config.toml").read_text()
+    assert np.array_equal(load_evidence(run / "evidence.parquet").votes, more.votes)
+
+
+def test_evaluate_answers_from_evidence_alone(desk):
+    out, _ = certcal("evaluate", "made", "--radii", "0,0.2", "--alpha", "0.01", "--json", "--no-figures", cwd=desk)
+    metrics = json.loads(out)
+    bounds = confidence_bounds(load_evidence(desk / "runs/made/evidence.parquet"), radius=0.2, alpha=0.01)
+    assert metrics["rows"][1]["certified"] == bounds.certified.sum()
+    assert metrics["alpha"] == 0.01
+    assert "Population" not in metrics["guarantee"]
+    again, _ = certcal("evaluate", "made", "--json", "--no-figures", cwd=desk)  # as it was last evaluated
+    assert json.loads(again)["rows"] == metrics["rows"]
+
+
+def test_a_config_file_and_the_papers_certificate(desk):
+    (desk / "ask.toml").write_text("[evaluate]\nradii = [0.1]\npopulation = 'all'\n")
+    out, _ = certcal("evaluate", "made", "--config", "ask.toml", "--paper", "--json", "--no-figures", cwd=desk)
+    metrics = json.loads(out)
+    assert (metrics["population"], metrics["method"], metrics["joint"]) == ("all", "cdf", False)
+    assert metrics["rows"][0]["inputs"] == 60
+
+
+def test_report_is_written_again(desk):
+    page = desk / "runs/made/report.html"
+    page.unlink(missing_ok=True)
+    out, _ = certcal("report", "made", "--no-figures", cwd=desk)
+    assert page.is_file()
+    assert out.strip().endswith("report.html")
+
+
+def test_data_is_listed_and_described(desk):
+    assert "fashion-mnist" in certcal("data", cwd=desk)[0]
+    out, _ = certcal("data", "digits", "--json", cwd=desk)
+    described = json.loads(out)
+    assert described["shape"] == [1, 8, 8]
+    assert sum(described["classes"].values()) == described["inputs"]
+    assert "12 images of 1×4×4" in certcal("data", "data.npz", cwd=desk)[0]
+
+
+def test_bench_estimates_a_run(desk):
+    out, _ = certcal("bench", "--model", "nets:make", "--shape", "1,4,4", "--json", cwd=desk)
+    cost = json.loads(out)
+    assert cost["estimated_seconds"] == pytest.approx(1000 * 100_000 / cost["draws_per_second"])
+
+
+def evaluating(*words):
+    return ["evaluate", "made", *words]
+
+
+def certifying(*words, model="nets:make", data="data.npz", run="new", sigma="1"):
+    return ["certify", run, "--model", model, "--data", data, "--sigma", sigma, *words]
+
+
+OPEN = "to lie in the open interval (0, 1), but got"
+BAD = {
+    "no such run": (["evaluate", "nowhere"], "Expected `run` to be a run folder, but got runs/nowhere"),
+    "no evidence": (["evaluate", "."], "Expected `run` to be a run folder with a config.toml, but got ."),
+    "negative radius": (evaluating("--radii", "0,-1"), "Expected `radii` to be finite and ≥ 0, but got -1"),
+    "no numbers": (evaluating("--radii", "a,b"), "Expected `radii` to be numbers separated by commas"),
+    "alpha of 1": (evaluating("--alpha", "1"), f"Expected `alpha` {OPEN} 1"),
+    "alpha no number": (evaluating("--alpha", "x"), "Invalid value for '--alpha'"),
+    "delta of 0": (evaluating("--delta", "0"), f"Expected `delta` {OPEN} 0"),
+    "no bins": (evaluating("--n-bins", "0"), "Expected `n_bins` to be an integer"),
+    "unknown method": (evaluating("--method", "cfd"), "Invalid value for '--method'"),
+    "unknown solver": (evaluating("--approximate", "adm"), "Expected `approximations` to be one of 'admm'"),
+    "solver for all": (evaluating("--approximate", "admm", "--population", "all"), "be left out for population"),
+    "method of the paper": (evaluating("--paper", "--method", "cdf"), "be left out with --paper"),
+    "unknown option": (evaluating("--radius", "1"), "No such option"),
+    "unknown verb": (["certfy"], "No such command 'certfy'"),
+    "missing config": (evaluating("--config", "no.toml"), "Expected `config` to be a TOML file that can be read"),
+    "nothing to certify": (["certify", "new"], "Missing settings: model.name. Give them as options"),
+    "no such data": (certifying(data="no.npz"), "that exists, but got 'no.npz'"),
+    "no such weights": (certifying("--weights", "no.pt"), "Expected `path` to be a checkpoint file, but got 'no.pt'"),
+    "no such model": (certifying(model="lennet"), "did you mean 'lenet'"),
+    "no such factory": (certifying(model="nets:nothing"), "nets:nothing"),
+    "wrong shape": (certifying(model="nets:broken"), "Expected `model` to accept inputs of shape (1, 4, 4)"),
+    "unknown class": (certifying("--classes", "2"), "Expected `data` to have labels from 0 to 1"),
+    "no noise": (certifying(sigma="0"), "Expected `sigma` to be a number > 0"),
+    "nowhere to write": (certifying(run="nets.py/new"), "to be a folder that can be written, but got nets.py/new"),
+    "no such device": (certifying("--device", "gpu"), "`device`"),
+    "half a normalisation": (certifying("--mean", "0.5"), "Expected `mean and std` to be given together"),
+    "no such data set": (["data", "cifar"], "did you mean 'cifar10'"),
+    "bench of nothing": (["bench", "--shape", "3,32"], "Expected `shape` to be channels, height and the same width"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input_exits_with_2_and_one_helpful_line(desk, case):
+    words, message = BAD[case]
+    out, error = certcal(*words, cwd=desk, code=2)
+    assert message in error
+    assert out == ""
+    assert len(error.strip().splitlines()) <= 2
+
+
+def test_damaged_evidence_exits_with_a_line(desk, tmp_path):
+    run = RunFolder(tmp_path / "broken")
+    run.create()
+    run.save_settings(RunFolder(desk / "runs" / "made").settings())
+    run.evidence.write_bytes(b"PAR1 nothing")
+    _, error = certcal("evaluate", run.path, cwd=desk, code=1)
+    assert "evidence.parquet" in error
+    assert len(error.strip().splitlines()) <= 2
+
+
+def test_debug_shows_where_an_error_comes_from(desk):
+    environment = os.environ | {"COLUMNS": "100"}
+    command = [sys.executable, "-m", "certcal", "evaluate", "nowhere", "--debug"]
+    done = subprocess.run(command, cwd=desk, env=environment, capture_output=True, text=True)
+    assert "Traceback" in done.stderr
+
+
+def test_help_and_evaluate_do_not_load_torch(desk):
+    heavy = ("torch", "matplotlib", "sklearn", "pyarrow")
+    code = f"import sys; from certcal.cli import app; print(*[m for m in {heavy} if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []
+    code = ("import sys; from certcal.cli.app import app; "
+            "app(['evaluate', 'made', '--no-figures', '--json'], standalone_mode=False); "
+            "print('torch' in sys.modules, file=sys.stderr)")  # fmt: skip
+    done = subprocess.run([sys.executable, "-c", code], cwd=desk, capture_output=True, text=True, check=True)
+    assert done.stderr.split() == ["False"]

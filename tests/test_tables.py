@@ -1,0 +1,102 @@
+"""Tables and sentences: every shown value on the cautious side of the one computed."""
+
+import csv
+import io
+import re
+from decimal import Decimal
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from certcal import evaluate
+from certcal.report import caveats, explanation, guarantee, to_csv, to_latex, to_markdown
+from certcal.report.tables import Rounding, cells, columns, number, percent
+from smoothing_oracles import random_evidence
+
+RADII = (0.0, 0.1, 0.3, 5.0)
+
+
+@pytest.fixture(scope="module")
+def evidence():
+    return random_evidence(np.random.default_rng(0), inputs=120, draws=2000)
+
+
+@pytest.fixture(scope="module")
+def report(evidence):
+    return evaluate(evidence, radii=RADII, alpha=0.01, approximations=["brier"])
+
+
+@given(st.floats(0, 1), st.integers(0, 6))
+def test_shown_numbers_are_on_their_side(value, digits):
+    up, down = Decimal(number(value, Rounding.UP, digits)), Decimal(number(value, Rounding.DOWN, digits))
+    step = Decimal(1).scaleb(-digits)
+    assert down - Decimal("1e-16") <= Decimal(value) <= up
+    assert up - down <= step
+    assert Decimal(percent(value, Rounding.UP, digits).removesuffix(" %")) >= 100 * Decimal(value)
+
+
+@given(st.integers(1, 10_000), st.data())
+def test_a_share_of_inputs_is_not_rounded_below_itself(total, data):
+    share = data.draw(st.integers(0, total))
+    shown = Decimal(percent(share / total, Rounding.DOWN).removesuffix(" %"))
+    assert shown * total <= 100 * share < (shown + Decimal("0.01")) * total
+
+
+def test_every_cell_is_its_value_rounded_outward(report):
+    for row, line in zip(report.as_dicts(), cells(report), strict=True):
+        for column, cell in zip(columns(report), line, strict=True):
+            value = row.get(column.key)
+            if value is None or np.isnan(value):
+                assert cell == "—"
+                continue
+            shown = float(cell.removesuffix(" %")) / (100 if cell.endswith("%") else 1)
+            assert shown == pytest.approx(value, abs=1.01e-4)
+            if column.key.startswith(("certified_ece", "certified_brier", "joint_ece", "joint_brier")):
+                assert shown >= value
+            if column.key.endswith("accuracy"):
+                assert shown <= value + 1e-15
+
+
+def test_csv_keeps_every_digit(report):
+    rows = list(csv.DictReader(io.StringIO(to_csv(report))))
+    assert [float(row["certified_ece"]) for row in rows[:3]] == [row.certified_ece for row in report.rows[:3]]
+    assert [float(row["approximate_brier"]) for row in rows[:3]] == [r.approximations["brier"] for r in report.rows[:3]]
+
+
+def test_markdown_and_latex_have_one_line_per_radius(report):
+    lines = to_markdown(report).splitlines()
+    assert len(lines) == 2 + len(RADII)
+    assert len({line.count("|") for line in lines}) == 1
+    latex = to_latex(report)
+    assert latex.count(r"\\") == 1 + len(RADII)
+    assert latex.count("&") == (1 + len(RADII)) * (len(columns(report)) - 1)
+    assert not re.search(r"(?<!\\)%", latex)  # would start a comment
+
+
+def test_the_guarantee_states_the_joint_values_rounded_outward(report):
+    text = guarantee(report, 1)
+    row = report.rows[1]
+    ece, brier, accuracy = re.search(r"at most ([\d.]+) %.* at most ([\d.]+); .*at least ([\d.]+) %", text).groups()
+    assert row.joint_ece <= float(ece) / 100 <= row.joint_ece + 1e-4
+    assert row.joint_brier <= float(brier) <= row.joint_brier + 1e-4
+    assert row.joint_accuracy - 1e-4 <= float(accuracy) / 100 <= row.joint_accuracy + 1e-15
+    assert text.startswith("With probability at least 99.9 % over the noise draws, under any ℓ2 perturbation")
+    assert f"the {row.inputs} of 120 inputs that are certified at R = 0.1" in text
+    assert f"no more than {report.failures} fail" in explanation(report, 1)
+
+
+def test_nothing_is_claimed_where_nothing_is_certified(report):
+    assert guarantee(report, 3) == "At R = 5 no input is certified, so nothing is claimed there."
+    assert explanation(report, 3) == ""
+
+
+def test_the_words_fit_population_and_level(evidence):
+    everyone = evaluate(evidence, radii=[0.0, 5.0], alpha=0.01, population="all", delta=1e-6)
+    assert "99.9999 %" in guarantee(everyone, 0)
+    assert "on all 120 inputs is at most 100.00 %" in guarantee(everyone, 1)
+    assert "left out" not in " ".join(caveats(everyone))
+    paper = evaluate(evidence, radii=[0.1], alpha=0.01, method="cdf", joint=False)
+    assert "α = 0.01 is given to each" in " ".join(caveats(paper))
+    assert "fail with probability at most 0.02" in explanation(paper, 0)

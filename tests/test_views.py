@@ -1,0 +1,102 @@
+"""What figures show: it adds up to the numbers in the table."""
+
+import json
+
+import numpy as np
+import pytest
+
+from certcal import InputError, evaluate
+from certcal.report import (
+    page_data,
+    prepare_boxes,
+    prepare_contributions,
+    prepare_moves,
+    prepare_reliability,
+    prepare_widths,
+)
+from smoothing_oracles import random_evidence
+
+
+@pytest.fixture(scope="module", params=["certified", "all"])
+def report(request):
+    evidence = random_evidence(np.random.default_rng(1), inputs=150, draws=2000)
+    return evaluate(evidence, radii=[0.0, 0.15, 0.3, 5.0], alpha=0.01, population=request.param)
+
+
+def test_reliability_curves_have_the_errors_of_the_row(report):
+    for position in range(3):
+        clean, worst = prepare_reliability(report, position)
+        row = report.rows[position]
+        assert clean.error == pytest.approx(row.ece, abs=1e-12)
+        assert worst.error == pytest.approx(row.certified_ece, abs=1e-9)
+        assert clean.count.sum() == worst.count.sum() == row.inputs
+
+
+def test_contributions_add_up_to_the_certified_error(report):
+    for position in range(3):
+        row, worst = report.rows[position], report.worst[position]
+        everyone = prepare_contributions(report, position, limit=1000)
+        assert len(everyone) == row.certified
+        free = 0.0
+        if worst.free is not None:
+            gap = float(worst.free.correct) - worst.free.confidence
+            free = worst.free.count * worst.signs[worst.free.bin] * gap / row.inputs
+        assert sum(one.share for one in everyone) + free == pytest.approx(row.certified_ece, abs=1e-9)
+        shares = [one.share for one in everyone]
+        assert shares == sorted(shares, reverse=True)
+        assert all(one.lower <= one.worst <= one.upper and one.certified_radius >= row.radius for one in everyone)
+        assert prepare_contributions(report, position, limit=3) == everyone[:3]
+
+
+def test_contributions_name_the_right_inputs(report):
+    own, evidence = report.bounds[1], report.evidence
+    for one in prepare_contributions(report, 1):
+        place = int(np.flatnonzero(evidence.index == one.index)[0])
+        assert (own.lower[place], own.upper[place], bool(own.correct[place])) == (one.lower, one.upper, one.correct)
+        assert (evidence.label[place], evidence.selected[place]) == (one.label, one.predicted)
+
+
+def test_boxes_moves_and_widths_are_of_the_certified_inputs(report):
+    own = report.bounds[1]
+    kept = own.certified
+    boxes, moves, widths = (
+        prepare_boxes(report, 1, limit=40),
+        prepare_moves(report, 1, limit=40),
+        prepare_widths(report, 1),
+    )
+    assert boxes.inputs == moves.inputs == widths.correct.sum() + widths.incorrect.sum() == kept.sum()
+    assert len(boxes.lower) == len(moves.clean) == min(40, kept.sum())
+    assert np.array_equal(own.lower[kept][boxes.shown], boxes.lower)
+    assert np.array_equal(own.confidence[kept][moves.shown], moves.clean)
+    assert ((boxes.lower <= boxes.worst) & (boxes.worst <= boxes.upper)).all()
+    assert widths.incorrect.sum() == (kept & ~own.correct).sum()
+
+
+def test_nobody_certified(report):
+    assert prepare_boxes(report, 3) is None
+    assert prepare_moves(report, 3) is None
+    assert prepare_contributions(report, 3) == []
+    assert prepare_widths(report, 3).correct.sum() == 0
+    if report.population == "certified":
+        assert prepare_reliability(report, 3) is None
+    else:
+        assert prepare_reliability(report, 3)[1].error == pytest.approx(1.0)
+
+
+def test_page_data_is_json_and_says_what_the_report_says(report):
+    data = page_data(report, title="a", created="now", facts=[("b", "c")], classes=[f"class {k}" for k in range(10)])
+    again = json.loads(json.dumps(data, allow_nan=False))
+    assert [row["certified_accuracy"] for row in again["rows"]] == [row.certified_accuracy for row in report.rows]
+    assert len(again["views"]) == len(again["cells"]) == 4
+    assert again["headline"] == again["views"][again["default_view"]]["sentence"]
+    view, own = again["views"][1], report.bounds[1]
+    place = {int(index): n for n, index in enumerate(report.evidence.index)}
+    for index, low, high in zip(*(view["boxes"][key] for key in ("index", "lower", "upper")), strict=True):
+        assert low <= own.lower[place[index]]  # drawn boxes are rounded outward
+        assert high >= own.upper[place[index]] - 1e-15
+    assert view["top"][0]["label"].startswith("class ")
+
+
+def test_a_position_beyond_the_rows_is_refused(report):
+    with pytest.raises(InputError, match="Expected `position` to be that of one of 4 rows, but got 9"):
+        prepare_boxes(report, 9)
