@@ -14,10 +14,8 @@ help:  ## list the targets
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $@
 
-demo: .venv/ready  ## train and certify a small model on digits, then draw the worst case of a larger problem
-	$(BIN)/python examples/smoothed_digits.py
-	@echo
-	$(BIN)/python examples/certified_calibration.py
+demo: .venv/ready  ## train and certify a small model on digits and write its report
+	$(BIN)/certcal demo
 
 test: .venv/ready  ## run the tests
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS)  # one thread a worker: more would wait for each other
@@ -33,4 +31,4 @@ bench: .venv/ready  ## measure speed as ratios on this machine and record them i
 	$(BIN)/python -m bench
 
 clean:  ## remove the virtual environment and caches
-	rm -rf .venv build demo src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .venv build site src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -4,10 +4,21 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
-from certcal import certified_calibration_error, reliability_curve
-from certcal.report import plot_certified_boxes, plot_reliability, prepare_certified_boxes
+from certcal import certified_calibration_error, evaluate, reliability_curve
+from certcal.report import (
+    plot_certified_accuracy,
+    plot_certified_boxes,
+    plot_errors,
+    plot_moves,
+    plot_reliability,
+    plot_widths,
+    prepare_certified_boxes,
+    prepare_moves,
+    prepare_widths,
+)
 from certcal.worstcase import WorstCaseProblem
 from problems import smoothed_like
+from smoothing_oracles import random_evidence
 
 
 @pytest.fixture
@@ -52,3 +63,21 @@ def test_axes_are_made_when_none_are_given():
     axes = plot_reliability(reliability_curve([0.4], [1]), interval=False)
     assert axes.get_title() == "ECE 60.0%"
     plt.close(axes.figure)
+
+
+@pytest.mark.parametrize("population", ["certified", "all"])
+def test_every_figure_draws_every_row(rng, axes, population):
+    report = evaluate(random_evidence(rng, inputs=80, draws=1000), radii=[0.0, 0.2], alpha=0.01, population=population)
+    for position in range(2):
+        assert plot_moves(prepare_moves(report, position), ax=axes) is axes
+        assert plot_widths(prepare_widths(report, position), ax=axes) is axes
+    for score in ("ece", "brier"):
+        axes.clear()
+        lines = plot_errors(report.rows, ax=axes, score=score).lines
+        drawn = [line.get_ydata().tolist() for line in lines]
+        assert drawn == [
+            [getattr(row, f"{kind}{score}") for row in report.rows] for kind in ("joint_", "certified_", "")
+        ]
+    axes.clear()
+    first = plot_certified_accuracy(report.rows, ax=axes).lines[0]
+    assert first.get_ydata().tolist() == [row.certified_accuracy for row in report.rows]

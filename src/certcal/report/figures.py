@@ -25,11 +25,14 @@ def plot_certified_boxes(boxes: CertifiedBoxes, *, ax: "Axes | None" = None) -> 
     height = np.maximum(boxes.upper - boxes.lower, 0.004)
     for flag, colour, label in ((True, CORRECT, "correct"), (False, INCORRECT, "incorrect")):
         chosen = boxes.correct == flag
+        if not chosen.any():
+            continue
         axes.bar(place[chosen], height[chosen], 0.8, boxes.lower[chosen], color=colour, alpha=0.45, label=label)
+    shown = f"{len(place)} of {boxes.inputs}" if len(place) < boxes.inputs else f"{boxes.inputs}"
     if boxes.worst is not None:
         axes.hlines(boxes.worst, place - 0.4, place + 0.4, color="black", linewidth=1.4, label="worst case")
     axes.set(
-        xlabel=f"{len(place)} of {boxes.inputs} inputs, by certified confidence",
+        xlabel=f"{shown} inputs, by certified confidence",
         ylabel="confidence",
         ylim=(0, 1.01),
         xlim=(-1, len(place)),
@@ -108,9 +111,11 @@ def plot_certified_accuracy(rows: Sequence[Row], *, ax: "Axes | None" = None) ->
 def plot_widths(widths: Widths, *, ax: "Axes | None" = None) -> "Axes":
     """How wide the certified confidence intervals are, by correctness."""
     axes = ax or _new_axes()
-    left, width = widths.edges[:-1], np.diff(widths.edges)
-    axes.bar(left, widths.correct, width, align="edge", color=CORRECT, alpha=0.7, label="correct")
-    axes.bar(left, widths.incorrect, width, widths.correct, align="edge", color=INCORRECT, alpha=0.7, label="incorrect")
+    left, width, below = widths.edges[:-1], np.diff(widths.edges), np.zeros_like(widths.correct)
+    for counts, colour, label in ((widths.correct, CORRECT, "correct"), (widths.incorrect, INCORRECT, "incorrect")):
+        if counts.any():
+            axes.bar(left, counts, width, below, align="edge", color=colour, alpha=0.7, label=label)
+            below = below + counts
     axes.set(xlabel="width of the certified confidence interval", ylabel="inputs", xlim=(0, 1))
     _legend_below(axes)
     return axes
@@ -122,6 +127,8 @@ def plot_moves(moves: Moves, *, ax: "Axes | None" = None) -> "Axes":
     axes.plot([0, 1], [0, 1], color=NEUTRAL, linewidth=1, linestyle="--", label="unmoved")
     for flag, colour, label in ((True, CORRECT, "correct"), (False, INCORRECT, "incorrect")):
         chosen = moves.correct == flag
+        if not chosen.any():
+            continue
         axes.vlines(
             moves.clean[chosen], moves.clean[chosen], moves.worst[chosen], color=colour, linewidth=0.5, alpha=0.35
         )
@@ -132,7 +139,8 @@ def plot_moves(moves: Moves, *, ax: "Axes | None" = None) -> "Axes":
 
 
 def _legend_below(axes: "Axes") -> None:
-    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.13), ncols=3, frameon=False, columnspacing=1.2)
+    if axes.get_legend_handles_labels()[0]:
+        axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.13), ncols=3, frameon=False, columnspacing=1.2)
 
 
 def _new_axes() -> "Axes":

@@ -18,6 +18,7 @@ from certcal.report import (
     prepare_widths,
 )
 from certcal.report.content import default_view
+from certcal.report.figures import INCORRECT
 from certcal.runs.folder import RunFolder
 
 if TYPE_CHECKING:
@@ -54,7 +55,10 @@ def _drawings(report: Report) -> Iterator[tuple[str, Callable[["Axes"], "Axes"]]
     if curves is not None:
         clean, worst = f"clean: ECE {curves[0].error:.1%}", f"worst case at {at}: ECE {curves[1].error:.1%}"
         yield "reliability_clean", lambda ax: plot_reliability(curves[0], ax=ax, title=clean)
-        yield "reliability_worst", lambda ax: plot_reliability(curves[1], ax=ax, title=worst, interval=False)
+        yield (
+            "reliability_worst",
+            lambda ax: plot_reliability(curves[1], ax=ax, title=worst, colour=INCORRECT, interval=False),
+        )
     if boxes is not None:
         yield "certified_confidences", lambda ax: _titled(plot_certified_boxes(boxes, ax=ax), at)
     if moves is not None:
