@@ -11,6 +11,11 @@ from certcal import (
     evaluate,
     expected_calibration_error,
 )
+from certcal.worstcase import (
+    allowed_failures,
+    jointly_certified_brier_score,
+    jointly_certified_calibration_error,
+)
 from smoothing_oracles import random_evidence
 
 RADII = (0.0, 0.1, 0.3, 0.6, 5.0)
@@ -65,3 +70,32 @@ def test_bad_input(evidence):
         evaluate(evidence, radii=[0.1], alpha=0.01, population="some")
     with pytest.raises(InputError, match="Expected `radii` to be finite and ≥ 0, but got -1"):
         evaluate(evidence, radii=[-1], alpha=0.01)
+
+
+@pytest.mark.parametrize("population", ["certified", "all"])
+def test_joint_values_allow_for_failures_among_all_inputs(evidence, population):
+    report = evaluate(evidence, radii=RADII[:4], alpha=0.01, delta=0.02, population=population)
+    assert report.failures == allowed_failures(120, alpha=0.01, delta=0.02) > 0
+    for row, own in zip(report, report.bounds, strict=True):
+        kept = own.certified
+        parts = own.lower[kept], own.upper[kept], own.correct[kept]
+        free = {"uncertified": int((~kept).sum()) if population == "all" else 0, "failures": report.failures}
+        assert row.joint_ece == jointly_certified_calibration_error(*parts, **free).value
+        assert row.joint_brier == jointly_certified_brier_score(*parts, **free).value
+        assert row.joint_accuracy == max((kept & own.correct).sum() - report.failures, 0) / 120
+        assert row.joint_ece >= row.certified_ece
+        assert row.joint_brier >= row.certified_brier - 1e-12
+        assert row.joint_accuracy <= row.certified_accuracy
+
+
+def test_two_separate_certificates_may_fail_twice_as_often(evidence):
+    report = evaluate(evidence, radii=[0.1], alpha=0.01, method="cdf", joint=False)
+    assert report.failures == allowed_failures(120, alpha=0.02, delta=0.001)
+    assert evaluate(evidence, radii=[0.1], alpha=0.5, joint=False).failures == 120
+
+
+def test_approximations_lie_below_the_exact_value(evidence):
+    row = evaluate(evidence, radii=[0.2], alpha=0.01, approximations=["brier", "dece"]).rows[0]
+    assert set(row.approximations) == {"brier", "dece"}
+    assert all(value <= row.certified_ece for value in row.approximations.values())
+    assert row.as_dict()["approximate_dece"] == row.approximations["dece"]

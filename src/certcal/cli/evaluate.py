@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 HELP = """Certify a run at other radii, levels or bounds, from its evidence, without running the model.
 
-Writes certificates, metrics.json, tables, figures and report.html into the run folder.
+What is not given stays as it was asked last. The results are written into the run folder.
 
 [dim]Example:[/dim] certcal evaluate mine --radii 0,0.1,0.2,0.5 --alpha 0.0001 --population all
 """

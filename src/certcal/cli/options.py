@@ -3,15 +3,13 @@
 from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeAlias, TypeVar
 
 import typer
 
 from certcal.errors import InputError
 
 T = TypeVar("T")
-
-_WHAT, _HOW, _ASK, _SHOW = "What to certify", "How to draw", "What to ask", "Output"
 
 
 class MethodName(StrEnum):
@@ -31,83 +29,65 @@ class PopulationName(StrEnum):
     ALL = "all"
 
 
-def _option(*names: str, help: str, panel: str, metavar: str | None = None) -> Any:
-    return typer.Option(*names, help=help, rich_help_panel=panel, metavar=metavar, show_default=False)
+def _option(panel: str) -> Callable[..., Any]:
+    def make(name: str, help: str, metavar: str | None = None) -> Any:
+        return typer.Option(name, help=help, rich_help_panel=panel, metavar=metavar, show_default=False)
 
+    return make
+
+
+_what, _how, _ask = _option("What to certify"), _option("How to draw"), _option("What to ask")
+_show, _other = _option("Output"), _option("Options")
+_Text: TypeAlias = str | None
+_Whole: TypeAlias = int | None
+_Number: TypeAlias = float | None
+_Flag: TypeAlias = bool | None
 
 RunName = Annotated[str, typer.Argument(metavar="RUN", help="Run folder, or a name below runs/.", show_default=False)]
-Config = Annotated[
-    Path | None, _option("--config", help="TOML file with settings; options win.", panel=_WHAT, metavar="FILE")
-]
+Config = Annotated[Path | None, _other("--config", "TOML file with settings; options win.", "FILE")]
 
-Model = Annotated[
-    str | None, _option("--model", help="A known network, or package.module:factory.", panel=_WHAT, metavar="NAME")
-]
-Weights = Annotated[
-    str | None, _option("--weights", help="Checkpoint (.pt, .pth, .safetensors).", panel=_WHAT, metavar="FILE")
-]
-Mean = Annotated[
-    str | None, _option("--mean", help="Channel means the model normalises with.", panel=_WHAT, metavar="A,B,C")
-]
-Std = Annotated[
-    str | None, _option("--std", help="Channel standard deviations, likewise.", panel=_WHAT, metavar="A,B,C")
-]
-Classes = Annotated[int | None, _option("--classes", help="Classes of the model [those of the data].", panel=_WHAT)]
-Data = Annotated[
-    str | None,
-    _option("--data", help="A known data set, a .npz file or a folder of class folders.", panel=_WHAT, metavar="NAME"),
-]
-Split = Annotated[str | None, _option("--split", help="Split of the data [test].", panel=_WHAT)]
-Root = Annotated[str | None, _option("--root", help="Folder to look for data in.", panel=_WHAT, metavar="FOLDER")]
-Download = Annotated[bool | None, _option("--download", help="Fetch the data if it is missing.", panel=_WHAT)]
-Limit = Annotated[int | None, _option("--limit", help="Certify at most so many inputs.", panel=_WHAT)]
-Every = Annotated[int | None, _option("--every", help="Certify every so-manieth input only.", panel=_WHAT)]
-Resize = Annotated[int | None, _option("--resize", help="Image folders: scale the shorter side.", panel=_WHAT)]
-Crop = Annotated[int | None, _option("--crop", help="Image folders: keep the central square.", panel=_WHAT)]
-Channels = Annotated[int | None, _option("--channels", help="Image folders: 3 for RGB, 1 for grey [3].", panel=_WHAT)]
+Model = Annotated[_Text, _what("--model", "A known network, or package.module:factory.", "NAME")]
+Weights = Annotated[_Text, _what("--weights", "Checkpoint (.pt, .pth, .safetensors).", "FILE")]
+Mean = Annotated[_Text, _what("--mean", "Channel means the model normalises with.", "A,B,C")]
+Std = Annotated[_Text, _what("--std", "Channel standard deviations, likewise.", "A,B,C")]
+Classes = Annotated[_Whole, _what("--classes", "Classes of the model (default: those of the data).")]
+Data = Annotated[_Text, _what("--data", "A known data set, a .npz file or a folder of class folders.", "NAME")]
+Split = Annotated[_Text, _what("--split", "Split of the data (default: test).", "NAME")]
+Root = Annotated[_Text, _what("--root", "Folder to look for data in.", "FOLDER")]
+Download = Annotated[_Flag, _what("--download", "Fetch the data if it is missing.")]
+Limit = Annotated[_Whole, _what("--limit", "Certify at most so many inputs.")]
+Every = Annotated[_Whole, _what("--every", "Certify every so-manieth input only.")]
+Resize = Annotated[_Whole, _what("--resize", "Image folders: scale the shorter side.")]
+Crop = Annotated[_Whole, _what("--crop", "Image folders: keep the central square.")]
+Channels = Annotated[_Whole, _what("--channels", "Image folders: 3 for RGB, 1 for grey (default: 3).")]
 
-Sigma = Annotated[
-    float | None, _option("--sigma", help="Standard deviation of the noise, for inputs in [0, 1].", panel=_HOW)
-]
-Draws = Annotated[int | None, _option("--n", help="Draws per input [100000].", panel=_HOW)]
-SelectionDraws = Annotated[int | None, _option("--n0", help="Draws that select the class [100].", panel=_HOW)]
-Seed = Annotated[int | None, _option("--seed", help="Seed of the noise [0].", panel=_HOW)]
-Stages = Annotated[
-    str | None,
-    _option(
-        "--stages", help="Draws after which decided inputs stop, as 1000,10000,100000.", panel=_HOW, metavar="A,B,…"
-    ),
-]
+Sigma = Annotated[_Number, _how("--sigma", "Standard deviation of the noise, for inputs in [0, 1].")]
+Draws = Annotated[_Whole, _how("--n", "Draws per input (default: 100000).")]
+SelectionDraws = Annotated[_Whole, _how("--n0", "Draws that select the class (default: 100).")]
+Seed = Annotated[_Whole, _how("--seed", "Seed of the noise (default: 0).")]
+Stages = Annotated[_Text, _how("--stages", "Draws after which decided inputs stop, as 1000,10000,100000.", "A,B,…")]
 Outputs = Annotated[
-    str | None, _option("--outputs", help="What the model gives: logits or probabilities [logits].", panel=_HOW)
+    _Text, _how("--outputs", "What the model gives, logits or probabilities (default: logits).", "NAME")
 ]
-Device = Annotated[str | None, _option("--device", help="cpu, cuda, … [a GPU if there is one].", panel=_HOW)]
-Precision = Annotated[str | None, _option("--precision", help="float32, bfloat16 or float16 [float32].", panel=_HOW)]
-BatchSize = Annotated[int | None, _option("--batch-size", help="Draws per forward pass on a GPU [4000].", panel=_HOW)]
-Fuse = Annotated[
-    bool | None, _option("--fuse", help="Fold batch-norm into convolutions: fastest on a GPU.", panel=_HOW)
-]
-Compile = Annotated[bool | None, _option("--compile", help="Run the model through torch.compile.", panel=_HOW)]
+Device = Annotated[_Text, _how("--device", "cpu, cuda, … (default: a GPU if there is one).", "NAME")]
+Precision = Annotated[_Text, _how("--precision", "float32, bfloat16 or float16 (default: float32).", "NAME")]
+BatchSize = Annotated[_Whole, _how("--batch-size", "Draws per forward pass on a GPU (default: 4000).")]
+Fuse = Annotated[_Flag, _how("--fuse", "Fold batch-norm into convolutions: fastest on a GPU.")]
+Compile = Annotated[_Flag, _how("--compile", "Run the model through torch.compile.")]
 
-Radii = Annotated[str | None, _option("--radii", help="Radii, as 0,0.1,0.25 [0 to 2 σ].", panel=_ASK, metavar="A,B,…")]
-Alpha = Annotated[float | None, _option("--alpha", help="Error probability per input [0.001].", panel=_ASK)]
-Delta = Annotated[float | None, _option("--delta", help="Error probability for the whole set [0.001].", panel=_ASK)]
-MethodOption = Annotated[MethodName | None, _option("--method", help="Confidence certificate [cdf-cp].", panel=_ASK)]
-PopulationOption = Annotated[
-    PopulationName | None, _option("--population", help="Whom errors are about [certified].", panel=_ASK)
-]
-NBins = Annotated[int | None, _option("--n-bins", help="Bins of the calibration error [15].", panel=_ASK)]
-Approximations = Annotated[
-    str | None, _option("--approximate", help="Also the paper's admm, dece, brier (slow).", panel=_ASK, metavar="A,B,…")
-]
-Paper = Annotated[
-    bool, _option("--paper", help="The paper's certificate: cdf, and α for each of its parts.", panel=_ASK)
-]
+_METHODS = "standard, standard-bernstein, cdf, cdf-cp or cdf-cp-mean (default: cdf-cp)."
+_POPULATIONS = "Whom errors are about, certified or all (default: certified)."
+Radii = Annotated[_Text, _ask("--radii", "Radii, as 0,0.1,0.25 (default: 0 to 2 σ).", "A,B,…")]
+Alpha = Annotated[_Number, _ask("--alpha", "Error probability per input (default: 0.001).")]
+Delta = Annotated[_Number, _ask("--delta", "Error probability for the whole set (default: 0.001).")]
+MethodOption = Annotated[MethodName | None, _ask("--method", _METHODS, "NAME")]
+PopulationOption = Annotated[PopulationName | None, _ask("--population", _POPULATIONS, "NAME")]
+NBins = Annotated[_Whole, _ask("--n-bins", "Bins of the calibration error (default: 15).")]
+Approximations = Annotated[_Text, _ask("--approximate", "Also the paper's admm, dece, brier (slow).", "A,B,…")]
+Paper = Annotated[bool, _ask("--paper", "The paper's certificate: cdf, and α for each of its parts.")]
 
-Json = Annotated[
-    bool, _option("--json", help="Print metrics as JSON and nothing else on standard output.", panel=_SHOW)
-]
-NoFigures = Annotated[bool, _option("--no-figures", help="Leave out PNG and SVG figures.", panel=_SHOW)]
+Json = Annotated[bool, _show("--json", "Print metrics as JSON and nothing else on standard output.")]
+NoFigures = Annotated[bool, _show("--no-figures", "Leave out PNG and SVG figures.")]
 
 
 def numbers(name: str, text: str | None, kind: Callable[[str], T], described: str = "numbers") -> tuple[T, ...] | None:

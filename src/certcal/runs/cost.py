@@ -68,10 +68,12 @@ def measure_cost(
         _finish(place)
 
     forward()
-    rate = batch / _seconds(forward)
+    first = _seconds(forward)
     # Long enough that starting up does not count, but never longer than about ten seconds.
-    draws = max(draws, int(min(rate * 5, 400_000) / 2) // chunk * chunk)
+    draws = max(draws, int(min(batch / first * 5, 400_000) / 2) // chunk * chunk)
     evidence = 2 * (draws + 100) / _seconds(lambda: sample(draws), at_least=0.0)
+    # Other work on the machine comes and goes: forwards before and after the draws.
+    rate = batch / ((first + _seconds(forward)) / 2)
     return Cost(str(place), precision, rate, evidence, _worst_case_seconds())
 
 
