@@ -11,7 +11,8 @@ BLOCKS = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), fl
 
 
 @pytest.mark.parametrize("block", BLOCKS, ids=["from a model", "from bounds"])
-def test_block_runs_and_its_numbers_are_true(block):
+def test_block_runs_and_its_numbers_are_true(block, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     names = {}
     exec(block, names)
     for expression, number in re.findall(r"^(\S.*?)\s+# (\d+\.\d+)", block, flags=re.MULTILINE):

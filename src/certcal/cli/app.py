@@ -54,7 +54,8 @@ def main(arguments: list[str] | None = None) -> None:
             raise
         code = _explain(error)
     except KeyboardInterrupt:
-        complain("Stopped. What was drawn is kept; the same command goes on from there.")
+        sampling = bool({"certify", "demo"} & set(given))
+        complain("Stopped." + " What was drawn is kept; the same command goes on from there." * sampling)
         code = 130
     sys.exit(code or 0)
 

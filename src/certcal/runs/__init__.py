@@ -1,7 +1,7 @@
 """Run folders: settings in, evidence drawn once, results written beside it."""
 
 from certcal.runs.certify import certify_run
-from certcal.runs.evaluate import evaluate_run
+from certcal.runs.evaluate import evaluate_run, write_results
 from certcal.runs.folder import RunFolder
 from certcal.runs.settings import (
     CertifySettings,
@@ -22,4 +22,5 @@ __all__ = [
     "certify_run",
     "evaluate_run",
     "load_settings",
+    "write_results",
 ]

@@ -3,11 +3,13 @@
 import io
 import time
 from dataclasses import replace
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from certcal.errors import InputError
 from certcal.report import (
     Report,
     caveats,
@@ -41,17 +43,39 @@ def evaluate_run(run: RunFolder, asked: EvaluateSettings, *, figures: bool = Tru
     with run.writing():
         run.create()
         run.save_settings(settings)
+    write_results(report, run.path, figures=figures, seconds=time.perf_counter() - start)
+    return report
+
+
+def write_results(
+    report: Report, folder: str | PathLike[str], *, figures: bool = True, seconds: float | None = None
+) -> Path:
+    """Where the page is, after everything that follows from a report has been written to a folder.
+
+    Certificates, metrics.json, tables, figures and report.html; the evidence too, unless it is there. For an evaluation
+    made in Python, this gives what `certcal evaluate` leaves behind.
+
+    Paper: —; run folders are ours.
+    """
+    start = time.perf_counter()
+    run = RunFolder(Path(folder))
+    run.create()
+    with run.writing():
+        if not run.evidence.exists():
+            from certcal.smoothing import save_evidence
+
+            save_evidence(report.evidence, run.evidence)
         write_certificates(run, report)
         run.write("tables/radii.csv", to_csv(report))
         run.write("tables/radii.md", to_markdown(report))
         run.write("tables/radii.tex", to_latex(report))
         if figures:
             write_figures(run, report)
-        metrics = describe(run, report) | {"provenance": provenance(seconds=time.perf_counter() - start)}
-        run.write_json("metrics.json", metrics)
-        write_page(run, report, metrics["provenance"])
+        circumstances = provenance(seconds=(seconds or 0.0) + time.perf_counter() - start)
+        run.write_json("metrics.json", describe(run, report) | {"provenance": circumstances})
+        page = write_page(run, report, circumstances)
         run.log(f"evaluate: {len(report)} radii, {report.inputs} inputs, method {report.method}")
-    return report
+    return page
 
 
 def rewrite_report(run: RunFolder, *, figures: bool = True) -> Path:
@@ -74,6 +98,10 @@ def evaluate_evidence(run: RunFolder, asked: EvaluateSettings) -> Report:
     from certcal.smoothing import load_evidence
 
     evidence = load_evidence(run.evidence)
+    sampled = run.sources().get("model", {}).get("fingerprint", evidence.header.model)
+    if sampled != evidence.header.model:
+        got = f"evidence of model {evidence.header.model[:12]}…"
+        raise InputError.expected("run", f"hold evidence of the model it was made with, {sampled[:12]}…", got)
     options = vars(asked) | {"radii": radii_of(asked, evidence.header.sigma)}
     return evaluate(evidence, **options)
 

@@ -1,0 +1,118 @@
+"""Run folders: what is written is what was computed, the same every time, and never half."""
+
+import json
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from certcal import InputError, evaluate, save_evidence
+from certcal.certificates import read_certification_log
+from certcal.runs import (
+    CertifySettings,
+    DataSettings,
+    EvaluateSettings,
+    ModelSettings,
+    RunFolder,
+    RunSettings,
+    evaluate_run,
+    write_results,
+)
+from certcal.runs.evaluate import rewrite_report
+from smoothing_oracles import random_evidence
+
+SETTINGS = RunSettings(
+    model=ModelSettings(name="lenet"), data=DataSettings(name="mnist"), certify=CertifySettings(sigma=0.25)
+)
+ASKED = EvaluateSettings(radii=(0.0, 0.1, 5.0), alpha=0.01)
+
+
+@pytest.fixture
+def run(tmp_path, rng):
+    run = RunFolder(tmp_path / "run")
+    run.create()
+    save_evidence(random_evidence(rng, inputs=50, draws=1000), run.evidence)
+    run.save_settings(SETTINGS)
+    return run
+
+
+def contents(run):
+    return {
+        str(path.relative_to(run.path)): path.read_bytes()
+        for path in sorted(run.path.rglob("*"))
+        if path.is_file() and path.name != "log.txt"
+    }
+
+
+def test_files_hold_the_report(run):
+    report = evaluate_run(run, ASKED)
+    metrics = json.loads((run.path / "metrics.json").read_text())
+    assert metrics["rows"][1]["certified_ece"] == report.rows[1].certified_ece
+    assert metrics["rows"][2]["certified_ece"] is None
+    assert metrics["failures_allowed"] == report.failures
+    assert metrics["per_bin"][2] is None
+    assert sum(metrics["per_bin"][1]["worst"]["count"]) == report.rows[1].inputs
+    assert {"date", "seconds", "versions", "commit"} <= set(metrics["provenance"])
+    table = pq.read_table(run.path / "certificates.parquet")
+    assert table.num_rows == 3 * 50
+    middle = table.slice(50, 50).to_pydict()
+    assert np.array_equal(middle["lower"], report.bounds[1].lower)
+    assert middle["certified"] == report.bounds[1].certified.tolist()
+    log = read_certification_log(run.path / "certificates.tsv")
+    radius = report.bounds[0].certified_radius
+    assert np.array_equal(np.isnan(log.radius), np.isnan(radius))
+    assert (log.radius <= radius)[~np.isnan(radius)].all()
+    assert run.settings().evaluate == ASKED
+    assert "evaluate: 3 radii, 50 inputs" in (run.path / "log.txt").read_text()
+
+
+def test_the_same_evidence_gives_the_same_files(run):
+    evaluate_run(run, ASKED)
+    first = contents(run)
+    assert rewrite_report(run) == run.path / "report.html"
+    evaluate_run(run, ASKED)
+    second = contents(run)
+    assert first.keys() == second.keys()
+    same = {name for name in first if first[name] == second[name]}
+    assert set(first) - same <= {"metrics.json", "report.html"}  # which tell the time
+    old, new = (json.loads(files["metrics.json"]) for files in (first, second))
+    assert {key: old[key] for key in old if key != "provenance"} == {
+        key: new[key] for key in new if key != "provenance"
+    }
+
+
+def test_an_evaluation_made_in_python_leaves_the_same_folder(run, tmp_path, rng):
+    evaluate_run(run, ASKED)
+    report = evaluate(random_evidence(np.random.default_rng(0), inputs=50, draws=1000), radii=[0.1], alpha=0.01)
+    page = write_results(report, tmp_path / "python", figures=False)
+    assert page == tmp_path / "python" / "report.html"
+    wanted = {"evidence.parquet", "certificates.parquet", "metrics.json", "report.html"}
+    assert wanted <= {path.name for path in (tmp_path / "python").iterdir()}
+
+
+def test_evidence_of_another_model_is_refused(run):
+    run.write_json("provenance.json", {"model": {"fingerprint": "something else"}})
+    with pytest.raises(InputError, match="hold evidence of the model it was made with, something el"):
+        evaluate_run(run, ASKED)
+    assert not (run.path / "metrics.json").exists()
+
+
+def test_a_bare_name_lies_below_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert RunFolder.named("mine").path.parts == ("runs", "mine")
+    assert RunFolder.named("a/b").path.parts == ("a", "b")
+    (tmp_path / "here").mkdir()
+    assert RunFolder.named("here").path.parts == ("here",)
+
+
+def test_folders_that_are_no_runs_are_named(tmp_path):
+    run = RunFolder(tmp_path / "x")
+    with pytest.raises(InputError, match=r"be a run folder, but got .*which does not exist"):
+        RunFolder.existing(run.path)
+    run.create()
+    run.save_settings(SETTINGS)
+    with pytest.raises(InputError, match=r"hold evidence.parquet \(make it with `certcal certify`\)"):
+        RunFolder.existing(run.path)
+    run.shards.mkdir()
+    with pytest.raises(InputError, match="go on with `certcal certify`"):
+        RunFolder.existing(run.path)
