@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 WORKERS ?= auto
 
-.PHONY: help demo test check bench clean
+.PHONY: help demo test check docs bench clean
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
 
@@ -26,6 +26,14 @@ check: .venv/ready  ## format, lint, types, layering, tests
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(MAKE) test
+
+.venv/docs: .venv/ready
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
+	@touch $@
+
+docs: .venv/docs  ## build the documentation site; open site/index.html
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+	@echo 'Documentation: site/index.html'
 
 bench: .venv/ready  ## measure speed as ratios on this machine and record them in bench/results
 	$(BIN)/python -m bench
