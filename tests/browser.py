@@ -4,9 +4,11 @@ import os
 import shutil
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 
+PROBES = Path(__file__).with_name("page_probes.js").read_text(encoding="utf-8").partition("\n")[2].strip()
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 # No sandbox, because tests may run as root in a container; the rest keeps it from phoning home.
 FLAGS = [
@@ -48,6 +50,11 @@ class Watched:
         self.page.on("console", lambda message: self.complaints.append(f"console: {message.text}"))
         self.page.on("pageerror", lambda error: self.complaints.append(f"error: {error}"))
         self.page.on("request", lambda request: self.complaints.append(f"request: {request.url[:99]}"))
+
+
+def probe(page, name, argument=None):
+    """What that function of page_probes.js finds in the page."""
+    return page.evaluate(f"([name, argument]) => {PROBES}[name](argument)", [name, argument])
 
 
 @contextmanager

@@ -6,7 +6,7 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 
 import pytest
 
-from browser import launch, open_page
+from browser import launch, open_page, probe
 from certcal import InputError
 from certcal.report.html import render_page
 from page_samples import page_sample
@@ -115,19 +115,6 @@ def test_data_travels_unchanged(browser, samples):
         assert json.loads(page.text_content("#data")) == data
 
 
-PLOT_FACTS = """names => Object.fromEntries(names.map(name => {
-  const svg = document.querySelector(`#plot-${name} svg`), box = svg.getBoundingClientRect();
-  const marks = svg.querySelector(".marks"), area = svg.querySelector(".area")?.getBBox();
-  return [name, {
-    size: [box.width, box.height], text: svg.outerHTML, label: svg.getAttribute("aria-label"),
-    marks: [...(marks?.children ?? [])].map(m => m.tagName + "." + m.getAttribute("class")),
-    inside: !area || [...marks.children].every(m => { const b = m.getBBox(), t = m.transform.baseVal[0]?.matrix ?? {e: 0, f: 0};
-      return b.x + t.e > area.x - 8 && b.x + b.width + t.e < area.x + area.width + 8
-        && b.y + t.f > area.y - 8 && b.y + b.height + t.f < area.y + area.height + 8; }),
-  }];
-}))"""
-
-
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_words_are_those_of_the_data_and_every_plot_is_drawn_within_its_axes(browser, samples, variant):
     data, path = samples[variant]
@@ -135,7 +122,7 @@ def test_words_are_those_of_the_data_and_every_plot_is_drawn_within_its_axes(bro
     with open_page(browser, path) as page:
         check_words(page, data, scripts=True)
         assert page.locator(".plot").count() == (8 if several else 5)
-        check_plots(page.evaluate(PLOT_FACTS, PLOTS if several else PLOTS[3:]), data)
+        check_plots(probe(page, "plots", PLOTS if several else PLOTS[3:]), data)
 
 
 def check_plots(plots, data):
@@ -159,24 +146,12 @@ def check_plots(plots, data):
     assert drawn["moves"].count("path") == len(view["moves"]["clean"])
 
 
-READ_OFF = """name => {
-  const svg = document.querySelector(`#plot-${name} svg`), at = (t, k) => Number(t.getAttribute(k));
-  const labels = [...svg.querySelectorAll("g text")].filter(t => t.getAttribute("text-anchor") === "end" && /^[0-9.]+( %)?$/.test(t.textContent));
-  const [low, high] = [labels[0], labels[1]].map(t => [at(t, "y") - 4, parseFloat(t.textContent) / (t.textContent.includes("%") ? 100 : 1)]);
-  const value = y => low[1] + (y - low[0]) / (high[0] - low[0]) * (high[1] - low[1]);
-  return [...svg.querySelectorAll(".marks .point, .marks rect:not(.tint)")].map(m => {
-    const move = m.transform.baseVal[0]?.matrix.f, y = move ?? (at(m, "cy") || at(m, "y"));
-    return [m.getAttribute("class"), value(y), value(y + at(m, "height"))];
-  });
-}"""
-
-
 def test_marks_stand_where_the_axis_says(browser, samples):
     """The scale is read off two labelled ticks, as a reader would."""
     data, path = samples["plain"]
     view = data["views"][data["default_view"]]
     with open_page(browser, path) as page:
-        read = {name: page.evaluate(READ_OFF, name) for name in ("ece", "accuracy", "worst", "boxes", "moves")}
+        read = {name: probe(page, "readOff", name) for name in ("ece", "accuracy", "worst", "boxes", "moves")}
     rows = [row for row in data["rows"] if row["certified_ece"] is not None]
     keys = ("joint_ece", "certified_ece", "approximate_admm", "ece")
     assert [y for _, y, _ in read["ece"]] == pytest.approx([row[key] for key in keys for row in rows], abs=1e-6)
@@ -187,7 +162,7 @@ def test_marks_stand_where_the_axis_says(browser, samples):
     boxes = view["boxes"]
     assert [y for _, y, _ in read["boxes"]] == pytest.approx(boxes["upper"], abs=1e-6)
     drawn = [low for _, _, low in read["boxes"]]
-    assert drawn == pytest.approx([low for low in boxes["lower"]], abs=0.008)  # a hair of height stays visible
+    assert drawn == pytest.approx(boxes["lower"], abs=0.008)  # a hair of height stays visible
     assert ["incorrect" in look for look, _, _ in read["boxes"]] == [not right for right in boxes["correct"]]
     assert sorted(y for _, y, _ in read["moves"]) == pytest.approx(sorted(view["moves"]["worst"]), abs=1e-6)
 

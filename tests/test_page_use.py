@@ -2,7 +2,7 @@
 
 import pytest
 
-from browser import launch, open_page
+from browser import launch, open_page, probe
 from certcal.report.html import render_page
 from page_samples import page_sample
 
@@ -140,21 +140,6 @@ def test_a_touch_shows_values_and_hints_stay_on_the_screen(browser, data, path):
         check_shown(page, data, 12)
 
 
-CONTRAST = """() => {
-  const context = Object.assign(document.createElement("canvas"), {width: 1, height: 1}).getContext("2d", {willReadFrequently: true});
-  const rgb = colour => { context.clearRect(0, 0, 1, 1); context.fillStyle = colour; context.fillRect(0, 0, 1, 1);
-    return [...context.getImageData(0, 0, 1, 1).data]; };
-  const bright = c => c.slice(0, 3).map(v => v / 255).map(v => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
-    .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
-  const behind = node => { for (; node; node = node.parentElement) { const c = rgb(getComputedStyle(node).backgroundColor); if (c[3] === 255) return c; } };
-  const own = node => [...node.childNodes].some(n => n.nodeType === 3 && n.data.trim());
-  return [...document.body.querySelectorAll("*:not(script):not(noscript)")].filter(n => own(n) && n.getClientRects().length).map(node => {
-    const style = getComputedStyle(node), front = bright(rgb(node instanceof SVGElement ? style.fill : style.color)), back = bright(behind(node));
-    return [(Math.max(front, back) + 0.05) / (Math.min(front, back) + 0.05), node.outerHTML.slice(0, 90)];
-  });
-}"""
-
-
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("by_button", [False, True])
 def test_both_colour_schemes_are_readable(browser, path, scheme, by_button):
@@ -165,7 +150,7 @@ def test_both_colour_schemes_are_readable(browser, path, scheme, by_button):
             page.locator("#theme").click()
         assert page.inner_text("#theme") == other.title()
         page.mouse.move(*spot(page, "ece", 0.97))
-        found = page.evaluate(CONTRAST)
+        found = probe(page, "contrast")
         paper = page.evaluate("getComputedStyle(document.body).backgroundColor")
     assert (paper == "rgb(255, 255, 255)") == (scheme == "light")
     assert len(found) > 400
@@ -179,12 +164,7 @@ def test_a_phone_shows_all_without_scrolling_sideways(browser, tmp_path, scheme,
     path.write_text(render_page(page_sample(**{"radii": (0.0, 0.1, 0.2)} | options)), encoding="utf-8")
     with open_page(browser, path, width=390, scheme=scheme) as page:
         assert page.evaluate("document.documentElement.scrollWidth") <= 390
-        wide = page.eval_on_selector_all(
-            "main *:not(svg *)",
-            """nodes => nodes.filter(n => !n.closest('.scroll')
-            && n.getClientRects().length && n.getBoundingClientRect().right > 390.5).map(n => n.outerHTML.slice(0, 80))""",
-        )
-        assert wide == []
+        assert probe(page, "tooWide") == []
         # The table scrolls in its own room, and its first column stays.
         room = page.locator(".scroll").first
         assert room.evaluate("node => node.scrollWidth > node.clientWidth")
@@ -200,7 +180,7 @@ def test_paper_shows_everything_in_light_colours(browser, data, path):
         page.emulate_media(media="print", color_scheme="dark")
         page.evaluate("dispatchEvent(new Event('beforeprint'))")
         assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
-        assert min(found := page.evaluate(CONTRAST))[0] >= 4.5, min(found)
+        assert min(found := probe(page, "contrast"))[0] >= 4.5, min(found)
         for hidden in ("#chooser", "#theme", "#tip", "summary"):
             assert page.locator(hidden).is_hidden(), hidden
         for seen in (

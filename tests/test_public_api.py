@@ -86,7 +86,7 @@ def fresh(code):
 
 
 def test_import_is_light():
-    heavy = ("torch", "matplotlib", "ray", "torchmetrics", "sklearn", "pandas", "scipy.stats")
+    heavy = ("torch", "jinja2", "matplotlib", "ray", "torchmetrics", "sklearn", "pandas", "scipy.stats")
     assert fresh(f"import certcal, sys; print(*[m for m in {heavy} if m in sys.modules])") == []
 
 

@@ -1,4 +1,4 @@
-"""Results for people: evaluation over radii, tables, figures, and the guarantee in words."""
+"""Results for people: evaluation over radii, tables, figures, words, and a page that holds it all."""
 
 from certcal.report.content import page_data
 from certcal.report.evaluation import Population, Report, Row, evaluate
@@ -10,6 +10,7 @@ from certcal.report.figures import (
     plot_reliability,
     plot_widths,
 )
+from certcal.report.html import render_page
 from certcal.report.tables import to_csv, to_latex, to_markdown
 from certcal.report.views import (
     CertifiedBoxes,
@@ -50,6 +51,7 @@ __all__ = [
     "prepare_moves",
     "prepare_reliability",
     "prepare_widths",
+    "render_page",
     "to_csv",
     "to_latex",
     "to_markdown",
