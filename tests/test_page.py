@@ -11,8 +11,8 @@ from certcal import InputError
 from certcal.report.html import render_page
 from page_samples import page_sample
 
-LONG = "a-model-name-without-any-place-to-break-it-resnet110-smoothadv-epsilon-0.5-seed-0 " * 2
-EVIL = "</script><img src=x onerror='document.title=1'><b>{{7*7}}</b>"
+LONG = "A_name_without_any_place_to_break_it_" * 4
+EVIL = "</script ></title><img src=x onerror='document.title=1'><b>{{7*7}}</b> & <!--<script>"
 VARIANTS = {
     "plain": {"approximate": True},
     "all": {"population": "all", "radii": (0.0, 0.1, 0.3)},
@@ -72,6 +72,15 @@ def test_page_is_one_small_file_that_names_no_other():
 def test_numbers_that_are_not_numbers_are_refused():
     with pytest.raises(InputError, match="Expected `data` to hold only text, finite numbers and None, but got"):
         render_page(page_sample(inputs=20, radii=(0.0,), average_certified_radius=0.1, extra=float("nan")))
+
+
+@pytest.mark.parametrize("required", ["0", "1"])
+def test_without_a_browser_tests_say_so_or_fail_where_it_is_required(monkeypatch, required):
+    monkeypatch.setenv("CERTCAL_REQUIRE_BROWSER", required)
+    monkeypatch.setattr("shutil.which", lambda name: None)
+    outcome = pytest.fail.Exception if required == "1" else pytest.skip.Exception
+    with pytest.raises(outcome, match=r"no browser found among chromium, .*`apt-get install chromium`"), launch():
+        pass
 
 
 # What the page shows

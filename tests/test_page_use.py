@@ -6,7 +6,7 @@ from browser import launch, open_page, probe
 from certcal.report.html import render_page
 from page_samples import page_sample
 
-LONG = "a-model-name-without-any-place-to-break-it-resnet110-smoothadv-epsilon-0.5-seed-0 " * 2
+LONG = "A_name_without_any_place_to_break_it_" * 4
 NAMES = {"title": LONG, "facts": [["model", LONG], [LONG, "short"]], "classes": 1000}
 
 

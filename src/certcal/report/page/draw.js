@@ -86,7 +86,7 @@ function gridY(area, y) {
 
 function gridX(area, x, labelled = true) {
   if (!x.text) return;
-  const step = x.step ?? roundStep(x.from, x.to, Math.max(2, Math.min(x.count ?? 8, (area.right - area.left) / 60)));
+  const step = x.step ?? roundStep(x.from, x.to, Math.max(2, Math.min(x.count ?? 8, (area.right - area.left) / 80)));
   for (const value of ticks(x.from, x.to, step)) {
     const at = area.x(value);
     draw(area.grid, "line", { class: "axis", x1: at, x2: at, y1: area.bottom, y2: area.bottom + 4 });
