@@ -13,6 +13,7 @@ from scipy.special import ndtr, ndtri
 
 import certcal
 from certcal.report import plot_certified_boxes, plot_reliability, prepare_certified_boxes
+from certcal.report.tables import Rounding, number, percent
 from certcal.worstcase import WorstCaseProblem
 
 matplotlib.use("Agg")
@@ -33,6 +34,11 @@ def bounds_at(confidence, radius):
     return ndtr(ndtri(confidence) - radius / SIGMA), ndtr(ndtri(confidence) + radius / SIGMA)
 
 
+def shown_up(solution, digits):
+    """A certified error for people: rounded up, never down."""
+    return percent(solution.value, Rounding.UP, digits)
+
+
 def print_table(confidence, correct) -> None:
     print(
         f"{len(confidence)} inputs, accuracy {correct.mean():.1%}, noise σ = {SIGMA}; every input may move by R in ℓ2\n"
@@ -46,7 +52,7 @@ def print_table(confidence, correct) -> None:
         worst = certcal.certified_calibration_error(lower, upper, correct)
         milliseconds = 1000 * (time.perf_counter() - start)
         score = certcal.certified_brier_score(lower, upper, correct)
-        errors = f"{clean:9.1%}   {worst.value:13.1%}   {brier:11.3f}   {score.value:15.3f}"
+        errors = f"{clean:9.1%}   {shown_up(worst, 1):>13}   {brier:11.3f}   {number(score.value, Rounding.UP, 3):>15}"
         print(f"  {radius:4.2f}   {errors}   {milliseconds:.1f} ms")
 
 
@@ -55,7 +61,7 @@ def compare(confidence, correct) -> None:
     lower, upper = bounds_at(confidence, SHOWN)
     print(f"\nThe worst case at R = {SHOWN}, exactly and as others approximate it from below:")
     exact = certcal.certified_calibration_error(lower, upper, correct)
-    print(f"  exact (certcal)             {exact:.1%}")
+    print(f"  exact (certcal)             {shown_up(exact, 1)}")
     for label, settings in (
         (
             "ADMM, one run of its grid",
@@ -80,7 +86,7 @@ def draw(confidence, correct, path: Path) -> None:
     plot_reliability(certcal.reliability_curve(confidence, correct), ax=middle)
     middle.set_title(f"clean: ECE {certcal.expected_calibration_error(confidence, correct):.1%}")
     plot_reliability(certcal.reliability_curve(worst.confidence, correct), ax=right, colour="#d1495b", interval=False)
-    right.set_title(f"worst case: ECE {worst.value:.1%}")
+    right.set_title(f"worst case: ECE {shown_up(worst, 1)}")
     path.parent.mkdir(exist_ok=True)
     figure.savefig(path, dpi=130)
 

@@ -1,10 +1,15 @@
 """The HTML report in use: choosing a radius, reading values off, dark mode, a phone, paper."""
 
+import json
+
 import pytest
 
 from browser import launch, open_page, probe
+from certcal import evaluate
 from certcal.report.html import render_page
+from certcal.runs import write_results
 from page_samples import page_sample
+from smoothing_oracles import random_evidence
 
 LONG = "A_name_without_any_place_to_break_it_" * 4
 NAMES = {"title": LONG, "facts": [["model", LONG], [LONG, "short"]], "classes": 1000}
@@ -69,19 +74,19 @@ def test_a_radius_is_chosen_by_row_buttons_keys_curve_and_address(browser, data,
         check_shown(page, data, 3)
         page.locator("#larger").click()
         check_shown(page, data, 4)
-        page.locator("#radius").press("End")
-        check_shown(page, data, 12)
-        assert page.locator("#larger").is_disabled()
-        page.mouse.click(*spot(page, "brier", 0.12))
+        page.locator("#radius").press("Home")
         check_shown(page, data, 0)
         assert page.locator("#smaller").is_disabled()
+        page.mouse.click(*spot(page, "brier", 0.97))
+        check_shown(page, data, 12)
+        assert page.locator("#larger").is_disabled()
         page.locator("#plot-accuracy svg").focus()
-        for key in ("ArrowRight", "ArrowRight", "ArrowRight", "ArrowLeft", "Enter"):
+        for key in ("Home", "ArrowRight", "ArrowRight", "ArrowRight", "ArrowLeft", "Enter"):
             page.keyboard.press(key)
         check_shown(page, data, 2)
         assert page.evaluate("document.activeElement.parentNode.id") == "plot-accuracy"
         page.evaluate("location.hash = '#R=0.25'")
-        page.wait_for_function("document.getElementById('chosen').textContent === '0.250'")
+        page.wait_for_function("document.getElementById('chosen').textContent === '0.25'")
         check_shown(page, data, 9)
 
 
@@ -103,8 +108,8 @@ def test_values_are_read_off_by_pointer_and_keys(browser, data, path):
     with open_page(browser, path) as page:
         page.mouse.move(*spot(page, "ece", 0.97))
         title, pairs = hint(page)
-        assert title == "R = 0.500"
-        assert pairs == {name: labels[name] for name in ("jointly certified ECE", "certified ECE", "ADMM", "clean ECE")}
+        assert title == "R = 0.5"
+        assert pairs == {name: labels[name] for name in ("joint ECE", "certified ECE", "ACCE (Brier)", "ECE")}
         assert page.locator("#plot-ece .cursor .cross").count() == 1
         assert page.locator("#plot-ece .cursor .halo").count() == 4
         page.mouse.move(5, 5)
@@ -198,3 +203,26 @@ def test_paper_shows_everything_in_light_colours(browser, data, path):
         assert page.locator(".plot svg").count() == 8
         assert page.evaluate("document.documentElement.scrollWidth") <= 718
         assert page.eval_on_selector_all(".scroll", "rooms => rooms.every(r => r.scrollWidth <= r.clientWidth + 1)")
+
+
+def test_the_page_of_a_run_shows_its_metrics(browser, tmp_path, rng):
+    report = evaluate(random_evidence(rng, inputs=80, draws=1000), radii=[0.0, 0.1, 0.2], alpha=0.01)
+    path = write_results(report, tmp_path / "run", figures=False)
+    metrics = json.loads((tmp_path / "run" / "metrics.json").read_text())
+    with open_page(browser, path) as page:
+        head, *body = page.eval_on_selector_all(
+            "#table tr", "rows => rows.map(row => [...row.cells].map(cell => cell.textContent.trim()))"
+        )
+        assert page.text_content("#headline") == metrics["guarantee"]
+    shown = {label: column for label, *column in zip(head, *body, strict=True)}
+    for label, key, step in (
+        ("R", "radius", 1e-9),
+        ("certified", "certified", 1e-9),
+        ("certified accuracy", "certified_accuracy", 1e-4),
+        ("ECE", "ece", 1e-4),
+        ("certified ECE", "certified_ece", 1e-4),
+        ("joint ECE", "joint_ece", 1e-4),
+        ("certified Brier", "certified_brier", 1e-4),
+    ):
+        numbers = [float(text.removesuffix(" %")) / (100 if "%" in text else 1) for text in shown[label]]
+        assert numbers == pytest.approx([row[key] for row in metrics["rows"]], abs=step)
