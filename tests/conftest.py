@@ -1,11 +1,15 @@
 """Shared by all tests: a seeded generator, the device to test on, a drawing backend without a screen."""
 
 from contextlib import nullcontext
+from dataclasses import replace
 
 import matplotlib
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
+
+from certcal.certificates import confidence_bounds_at
+from smoothing_oracles import random_evidence
 
 matplotlib.use("Agg")
 settings.register_profile("certcal", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
@@ -30,3 +34,11 @@ def rng():
 def no_rehearsal(monkeypatch):
     """Without timing the model first, so that forward passes can be counted."""
     monkeypatch.setattr("certcal.smoothing.collect.fastest_threads", lambda call: nullcontext())
+
+
+@pytest.fixture
+def bounds(rng):
+    """Certificates of 300 inputs at three radii; wrong as often as their confidence says."""
+    evidence = random_evidence(rng, inputs=300, draws=2000)
+    evidence = replace(evidence, label=(rng.random(300) < evidence.confidence).astype(np.int64))
+    return confidence_bounds_at(evidence, radii=[0.0, 0.1, 0.3], alpha=0.01)

@@ -3,6 +3,8 @@
 import numpy as np
 from hypothesis import strategies as st
 
+from certcal.recalibration import BetaMap, IdentityMap, IsotonicMap, TemperatureMap
+
 
 def smoothed_like(inputs, seed=0):
     """Bounds, correctness and clean confidences as a smoothed classifier gives them."""
@@ -57,3 +59,20 @@ def bounded_sets(draw, most_inputs=12, most_bins=8):
     lower = np.array([min(a, b) for a, b, _, _ in pairs])
     upper = np.array([min(a, b) if point else max(a, b) for a, b, point, _ in pairs])
     return lower, upper, np.array([right for *_, right in pairs]), edges
+
+
+@st.composite
+def maps(draw):
+    """Recalibration maps of every kind, with knots and values that like to coincide and to reach 0 and 1."""
+    kind = draw(st.sampled_from(["isotonic", "beta", "temperature", "identity"]))
+    if kind == "isotonic":
+        x = sorted(draw(st.lists(st.one_of(st.floats(0, 1), st.just(0.5)), min_size=1, max_size=8, unique=True)))
+        y = sorted(
+            draw(
+                st.lists(st.one_of(st.floats(0, 1), st.sampled_from([0.0, 0.8, 1.0])), min_size=len(x), max_size=len(x))
+            )
+        )
+        return IsotonicMap(x, y)
+    if kind == "beta":
+        return BetaMap(draw(st.floats(0, 60)), draw(st.floats(0, 60)), draw(st.floats(-60, 60)))
+    return TemperatureMap(draw(st.floats(0.02, 50))) if kind == "temperature" else IdentityMap()

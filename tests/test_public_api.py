@@ -45,6 +45,10 @@ SIGNATURES = {
     "load_evidence": "(path)",
     "log_score": "(probs, labels)",
     "population_bound": "(lower, upper, correct, *, alpha, delta, n_bins=15, edges=None, uncertified=0)",
+    "recalibrate": (
+        "(lower, upper, correct, *, confidence=None, clean_weight=0.0, method=<MapKind.ISOTONIC: 'isotonic'>, "
+        "objective=<Objective.BRIER: 'brier'>, n_bins=15, edges=None, on_failure=<OnFailure.RAISE: 'raise'>)"
+    ),
     "reliability_curve": "(confidence, correct, *, n_bins=15, edges=None, alpha=0.05)",
     "save_evidence": "(evidence, path)",
     "top_label_brier_score": "(confidence, correct)",
@@ -59,7 +63,9 @@ def test_names_are_listed_and_sorted():
     assert all(hasattr(certcal, name) for name in certcal.__all__)
 
 
-@pytest.mark.parametrize("room", ["certificates", "data", "metrics", "report", "runs", "smoothing", "worstcase"])
+@pytest.mark.parametrize(
+    "room", ["certificates", "data", "metrics", "recalibration", "report", "runs", "smoothing", "worstcase"]
+)
 def test_rooms_list_their_names(room):
     module = importlib.import_module(f"certcal.{room}")
     assert len(set(module.__all__)) == len(module.__all__)  # ruff keeps them sorted

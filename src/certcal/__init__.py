@@ -23,6 +23,7 @@ from certcal.metrics import (
     top_label_log_score,
 )
 from certcal.proportions import clopper_pearson
+from certcal.recalibration import recalibrate
 from certcal.report import evaluate
 from certcal.smoothing import Evidence
 from certcal.worstcase import (
@@ -74,6 +75,7 @@ __all__ = [
     "load_evidence",
     "log_score",
     "population_bound",
+    "recalibrate",
     "reliability_curve",
     "save_evidence",
     "top_label_brier_score",

@@ -1,7 +1,7 @@
 """C2: between which values the smoothed confidence stays while the input moves by up to R."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Any
@@ -61,6 +61,11 @@ class ConfidenceIntervals:
 
     def __len__(self) -> int:
         return len(self.lower)
+
+    def select(self, keep: BoolArray | Counts) -> "ConfidenceIntervals":
+        """The certificates of some of the inputs, chosen by a mask or by positions."""
+        names = ("lower", "upper", "confidence", "predicted", "correct", "certified", "certified_radius")
+        return replace(self, **{name: getattr(self, name)[keep] for name in names})
 
 
 def confidence_bounds(

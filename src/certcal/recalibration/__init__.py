@@ -1,0 +1,54 @@
+"""Certified recalibration: maps of the confidence that make the certified score small, fitted in seconds."""
+
+from typing import TYPE_CHECKING, Any
+
+from certcal.recalibration.data import MIN_INPUTS, NothingToFitError
+from certcal.recalibration.fitting import MapKind, OnFailure, recalibrate, recalibrate_bounds
+from certcal.recalibration.heldout import HeldOut, HeldOutRow, held_out_scores, split_inputs
+from certcal.recalibration.maps import BetaMap, IdentityMap, IsotonicMap, RecalibrationMap, TemperatureMap
+from certcal.recalibration.parametric import Objective
+from certcal.recalibration.scores import Scores, score_bounds
+from certcal.recalibration.sharpness import Sharpness, sharpness
+from certcal.recalibration.storage import load_map, save_map
+from certcal.recalibration.tradeoff import TradeOff, trade_off
+
+if TYPE_CHECKING:
+    from certcal.recalibration.deployment import RecalibratedModel, RecalibratedPredictions
+
+__all__ = [
+    "MIN_INPUTS",
+    "BetaMap",
+    "HeldOut",
+    "HeldOutRow",
+    "IdentityMap",
+    "IsotonicMap",
+    "MapKind",
+    "NothingToFitError",
+    "Objective",
+    "OnFailure",
+    "RecalibratedModel",
+    "RecalibratedPredictions",
+    "RecalibrationMap",
+    "Scores",
+    "Sharpness",
+    "TemperatureMap",
+    "TradeOff",
+    "held_out_scores",
+    "load_map",
+    "recalibrate",
+    "recalibrate_bounds",
+    "save_map",
+    "score_bounds",
+    "sharpness",
+    "split_inputs",
+    "trade_off",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """What needs torch is loaded when first used."""
+    if name not in ("RecalibratedModel", "RecalibratedPredictions"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from certcal.recalibration import deployment
+
+    return getattr(deployment, name)

@@ -1,0 +1,125 @@
+"""What a map is fitted to: certified bounds at one or several radii, clean confidences, and their weights."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from certcal.certificates import ConfidenceIntervals
+from certcal.errors import InputError
+from certcal.inputs import as_probabilities, check_number, check_same_length, one_or_more
+from certcal.types import ArrayLike, BoolArray, FloatArray
+from certcal.worstcase import WorstCaseProblem
+from certcal.worstcase.brier import brier_confidences
+
+# Fewer inputs than this say next to nothing about a whole map.
+MIN_INPUTS = 20
+
+
+class NothingToFitError(InputError):
+    """The inputs cannot teach a map: too few, or all right or all wrong."""
+
+    @classmethod
+    def because(cls, argument: str, requirement: str, got: object) -> "NothingToFitError":
+        """The usual sentence, and what can be done."""
+        offer = "No map can be learned from that; on_failure='identity' keeps the confidences as they are."
+        return cls(f"{InputError.expected(argument, requirement, got)} {offer}")
+
+
+@dataclass(frozen=True, eq=False)
+class FittingData:
+    """Certified bounds per radius with weights that sum to 1 − λ, and clean confidences with weight λ."""
+
+    problems: tuple[WorstCaseProblem, ...]  # one per radius, of the inputs certified there
+    weights: FloatArray  # (radii,)
+    confidence: FloatArray  # (m,) clean; empty if λ = 0
+    correct: BoolArray  # (m,)
+    clean_weight: float  # λ
+
+    def worst_points(self) -> tuple[FloatArray, BoolArray, FloatArray]:
+        """Where each input hurts a proper score most under any map, whether it is right there, and its weight.
+
+        A non-decreasing map keeps the order of confidences, so a correct input is worst at g(l) and an incorrect one at
+        g(u): the certified score of g is its plain score on these points (Thm. 3.3).
+        """
+        x = np.concatenate([*(brier_confidences(problem) for problem in self.problems), self.confidence])
+        right = np.concatenate([*(problem.correct for problem in self.problems), self.correct])
+        shares = [
+            np.full(problem.size, w / problem.size) for problem, w in zip(self.problems, self.weights, strict=True)
+        ]
+        clean = np.full(len(self.confidence), self.clean_weight / max(len(self.confidence), 1))
+        weight = np.concatenate([*shares, clean])
+        used = weight > 0
+        return x[used], right[used], weight[used]
+
+
+def data_from_arrays(
+    lower: ArrayLike,
+    upper: ArrayLike,
+    correct: ArrayLike,
+    confidence: ArrayLike | None,
+    clean_weight: float,
+    *,
+    n_bins: int,
+    edges: ArrayLike | None,
+) -> FittingData:
+    """One set of bounds, and the clean confidences of the same inputs."""
+    problem = WorstCaseProblem.checked(lower, upper, correct, n_bins=n_bins, edges=edges)
+    share = check_share(clean_weight)
+    if confidence is None and share > 0:
+        raise InputError.expected("confidence", f"be given for clean_weight = {share:g}", "None")
+    clean = np.empty(0) if confidence is None else as_probabilities("confidence", confidence)
+    if confidence is not None:
+        check_same_length("confidence", clean, "lower", problem.lower)
+    _check_teaches("lower", "inputs", "correct", problem.correct)
+    right = problem.correct if confidence is not None else np.empty(0, dtype=bool)
+    return FittingData((problem,), np.array([1.0 - share]), clean, right, share)
+
+
+def data_from_bounds(
+    bounds: ConfidenceIntervals | Sequence[ConfidenceIntervals],
+    weights: ArrayLike | None,
+    clean_weight: float,
+    *,
+    n_bins: int,
+    edges: ArrayLike | None,
+) -> FittingData:
+    """Certificates of the same inputs at several radii: those certified at each, and all of them clean."""
+    several = (bounds,) if isinstance(bounds, ConfidenceIntervals) else one_or_more("bounds", bounds)
+    share = check_share(clean_weight)
+    radius_weights = _check_weights(weights, len(several)) * (1.0 - share)
+    problems = []
+    for own in several:
+        check_same_length("bounds", own.lower, "bounds[0]", several[0].lower)
+        kept = own.certified
+        where = f"inputs certified at R = {own.radius:g}"
+        _check_teaches("bounds", where, "correct", own.correct[kept])
+        parts = own.lower[kept], own.upper[kept], own.correct[kept]
+        problems.append(WorstCaseProblem.checked(*parts, n_bins=n_bins, edges=edges))
+    return FittingData(tuple(problems), radius_weights, several[0].confidence, several[0].correct, share)
+
+
+def check_share(clean_weight: float) -> float:
+    """λ, the weight of the clean score."""
+    return check_number("clean_weight", clean_weight, "lie in [0, 1]", lambda share: 0 <= share <= 1)
+
+
+def _check_teaches(argument: str, what: str, other: str, correct: BoolArray) -> None:
+    if len(correct) < MIN_INPUTS:
+        raise NothingToFitError.because(argument, f"hold at least {MIN_INPUTS} {what}", len(correct))
+    if correct.all() or not correct.any():
+        got = f"{len(correct)} {'right' if correct.all() else 'wrong'} ones"
+        raise NothingToFitError.because(other, f"hold right and wrong predictions among the {what}", got)
+
+
+def _check_weights(weights: ArrayLike | None, count: int) -> FloatArray:
+    if weights is None:
+        return np.full(count, 1.0 / count)
+    numbers = [
+        check_number("weights", w, "hold numbers ≥ 0", lambda w: w >= 0) for w in one_or_more("weights", weights)
+    ]
+    if len(numbers) != count:
+        raise InputError.expected("weights", f"have one entry per radius ({count})", len(numbers))
+    if sum(numbers) == 0:
+        raise InputError.expected("weights", "have a positive sum", 0)
+    return np.array(numbers) / sum(numbers)

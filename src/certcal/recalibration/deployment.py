@@ -1,0 +1,86 @@
+"""A smoothed model with recalibrated confidences, for deployment."""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from certcal.errors import InputError
+from certcal.inputs import check_choice, check_integer, check_number
+from certcal.recalibration.maps import RecalibrationMap
+
+
+class RecalibratedPredictions(NamedTuple):
+    """What a recalibrated model says of a batch."""
+
+    predicted: Tensor  # (n,) classes: those of the smoothed model without a map
+    confidence: Tensor  # (n,) float64, mapped confidences in them
+
+
+class RecalibratedModel(nn.Module):
+    """The smoothed model, its predictions unchanged and the confidence in them recalibrated.
+
+    The prediction is the class with the most votes among noisy copies of an input, its confidence the map of that
+    class's mean probability over the copies. What is certified is the map of the *true* mean, g(E f(x + noise)); a
+    forward pass estimates it from `draws` copies. Applying g to each copy's probability and then averaging would be
+    another model, about which the certificates say nothing; so would `sigma` other than that of the evidence.
+
+    Only the predicted class has a confidence: a map may take it below those of other classes, so a vector of class
+    probabilities with that entry replaced could have another arg max.
+
+    Args:
+        model: gives logits (or probabilities) of shape (batch, classes) for inputs in [0, 1].
+        recalibration: from `recalibrate` or `load_map`.
+        sigma: the noise that the evidence was drawn with; 0 runs the model once without noise, where no certificate
+            holds.
+        draws: noisy copies per input.
+        outputs: "logits" or "probabilities", as for `collect_evidence`.
+        batch_size: noisy copies per forward pass.
+        seed: of the noise; the passes of one object go on drawing from it.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        recalibration: RecalibrationMap,
+        *,
+        sigma: float,
+        draws: int = 1000,
+        outputs: str = "logits",
+        batch_size: int = 1000,
+        seed: int = 0,
+    ) -> None:
+        super().__init__()
+        if not isinstance(model, nn.Module):
+            raise InputError.expected("model", "be a torch.nn.Module", type(model).__name__)
+        if not isinstance(recalibration, RecalibrationMap):
+            raise InputError.expected("recalibration", "be a map from `recalibrate`", type(recalibration).__name__)
+        self.model, self.recalibration = model.eval(), recalibration
+        self.sigma = check_number("sigma", sigma, "be a number ≥ 0", lambda value: value >= 0)
+        self.draws = check_integer("draws", draws, minimum=1) if self.sigma else 1
+        self.outputs = check_choice("outputs", outputs, ("logits", "probabilities"))
+        self.batch_size = check_integer("batch_size", batch_size, minimum=1)
+        self._noise = torch.Generator().manual_seed(check_integer("seed", seed, minimum=0, maximum=2**63 - 1))
+
+    @torch.inference_mode()
+    def forward(self, inputs: Tensor) -> RecalibratedPredictions:
+        """Predictions and recalibrated confidences of a batch, shape (n,) each."""
+        votes = total = torch.zeros((), dtype=torch.float64, device=inputs.device)
+        at_once = max(1, self.batch_size // max(len(inputs), 1))
+        for start in range(0, self.draws, at_once):
+            probs = self._probabilities(inputs, min(at_once, self.draws - start))
+            votes = votes + nn.functional.one_hot(probs.argmax(dim=2), probs.shape[2]).sum(dim=0)
+            total = total + probs.sum(dim=0)
+        predicted = votes.argmax(dim=1)
+        mean = (total.gather(1, predicted[:, None])[:, 0] / self.draws).clamp(0.0, 1.0)  # sums may round past 1
+        return RecalibratedPredictions(predicted, torch.from_numpy(self.recalibration.transform(mean)).to(mean))
+
+    def _probabilities(self, inputs: Tensor, copies: int) -> Tensor:
+        """Class probabilities of noisy copies, shape (copies, n, classes), float64."""
+        noisy = inputs.expand(copies, *inputs.shape)
+        if self.sigma:
+            # Drawn where the generator lives, so that the noise is the same on every device.
+            noise = torch.randn(noisy.shape, generator=self._noise, dtype=torch.float32)
+            noisy = noisy + self.sigma * noise.to(inputs)
+        out: Tensor = self.model(noisy.flatten(0, 1)).double().unflatten(0, (copies, len(inputs)))
+        return out if self.outputs == "probabilities" else out.softmax(dim=2)

@@ -1,0 +1,144 @@
+"""`recalibrate`: from certified bounds to the map that makes the certified score least."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from enum import StrEnum
+from typing import Any
+
+import numpy as np
+
+from certcal.certificates import ConfidenceIntervals
+from certcal.errors import InputError
+from certcal.inputs import check_choice
+from certcal.recalibration.data import FittingData, NothingToFitError, data_from_arrays, data_from_bounds
+from certcal.recalibration.isotonic import isotonic_fit
+from certcal.recalibration.maps import IdentityMap, IsotonicMap, RecalibrationMap
+from certcal.recalibration.parametric import Objective, fit_beta, fit_temperature, loss_of
+from certcal.types import ArrayLike
+
+
+class MapKind(StrEnum):
+    """Which maps to choose from."""
+
+    ISOTONIC = "isotonic"  # all non-decreasing maps
+    TEMPERATURE = "temperature"  # one number
+    BETA = "beta"  # three numbers
+
+
+class OnFailure(StrEnum):
+    """What to do with inputs that cannot teach a map."""
+
+    RAISE = "raise"
+    IDENTITY = "identity"  # the map that changes nothing, with the reason in `about`
+
+
+def recalibrate(
+    lower: ArrayLike,
+    upper: ArrayLike,
+    correct: ArrayLike,
+    *,
+    confidence: ArrayLike | None = None,
+    clean_weight: float = 0.0,
+    method: str = MapKind.ISOTONIC,
+    objective: str = Objective.BRIER,
+    n_bins: int = 15,
+    edges: ArrayLike | None = None,
+    on_failure: str = OnFailure.RAISE,
+) -> RecalibrationMap:
+    """The non-decreasing map of the confidence with the least certified score on these inputs.
+
+    Such a map leaves predictions alone and turns bounds [l, u] into [g(l), g(u)]. So its certified Brier score is its
+    plain Brier score on the points (l, 1) of correct and (u, 0) of incorrect inputs, and isotonic regression on them is
+    the exact minimiser; with `clean_weight` λ it minimises (1 − λ) · certified + λ · clean. Report scores on other
+    inputs than these: `held_out_scores` does both.
+
+    Paper: —; docs/recalibration.md, from Thm. 3.3.
+
+    Args:
+        lower, upper, correct: certified bounds of each confidence and whether the prediction is right, shape (n,).
+        confidence: clean confidences, shape (n,); needed if clean_weight > 0.
+        clean_weight: λ in [0, 1].
+        method: "isotonic", "temperature" or "beta".
+        objective: "brier", "log" or "calibration" (the exact certified calibration error; not for isotonic maps). The
+            isotonic map is the same for the Brier and the log score.
+        n_bins, edges: bins of the calibration error.
+        on_failure: "raise", or "identity" to get the map that changes nothing, with the reason in its `about`.
+
+    Raises: InputError if an argument is wrong, or there are fewer than 20 inputs, or all are right or all wrong.
+
+    >>> from certcal import certified_brier_score
+    >>> lower, upper = [0.1, 0.5, 0.6] * 10, [0.5, 0.9, 1.0] * 10
+    >>> g = recalibrate(lower, upper, [0, 1, 1] * 10)
+    >>> certified = [g.bounds(lower, upper), (lower, upper)]
+    >>> [round(certified_brier_score(*bounds, [0, 1, 1] * 10).value, 4) for bounds in certified]
+    [0.1667, 0.22]
+    """
+    return _fit(
+        lambda: data_from_arrays(lower, upper, correct, confidence, clean_weight, n_bins=n_bins, edges=edges),
+        method,
+        objective,
+        on_failure,
+        {"clean_weight": clean_weight},
+    )
+
+
+def recalibrate_bounds(
+    bounds: ConfidenceIntervals | Sequence[ConfidenceIntervals],
+    *,
+    weights: ArrayLike | None = None,
+    clean_weight: float = 0.0,
+    method: str = MapKind.ISOTONIC,
+    objective: str = Objective.BRIER,
+    n_bins: int = 15,
+    edges: ArrayLike | None = None,
+    on_failure: str = OnFailure.RAISE,
+) -> RecalibrationMap:
+    """The map with the least certified score over several radii at once, from the certificates of the same inputs.
+
+    Minimises (1 − λ) Σ_r w_r · certified at r + λ · clean. At each radius the inputs certified there count, clean all
+    inputs do.
+
+    Paper: —; docs/recalibration.md.
+
+    Args:
+        bounds: from `confidence_bounds_at`, or of one radius.
+        weights: w_r ≥ 0 per radius, equal by default; they are divided by their sum.
+        clean_weight, method, objective, n_bins, edges, on_failure: as for `recalibrate`.
+    """
+    several = [bounds] if isinstance(bounds, ConfidenceIntervals) else list(bounds)
+    return _fit(
+        lambda: data_from_bounds(several, weights, clean_weight, n_bins=n_bins, edges=edges),
+        method,
+        objective,
+        on_failure,
+        {"clean_weight": clean_weight, "radii": [own.radius for own in several]},
+    )
+
+
+def _fit(
+    gather: Callable[[], FittingData], method: str, objective: str, on_failure: str, about: dict[str, Any]
+) -> RecalibrationMap:
+    kind = MapKind(check_choice("method", method, tuple(MapKind)))
+    goal = Objective(check_choice("objective", objective, tuple(Objective)))
+    check_choice("on_failure", on_failure, tuple(OnFailure))
+    if kind is MapKind.ISOTONIC and goal is Objective.CALIBRATION:
+        raise InputError.expected("objective", "be 'brier' or 'log' for isotonic maps", f"{objective!r}")
+    try:
+        data = gather()
+    except NothingToFitError as error:
+        if on_failure == OnFailure.RAISE:
+            raise
+        return IdentityMap(about={"reason": str(error)})
+    fitted = _best_map(data, kind, goal)
+    told = {"objective": str(goal), "inputs": [problem.size for problem in data.problems]} | about
+    return replace(fitted, about=told)  # type: ignore[type-var]
+
+
+def _best_map(data: FittingData, kind: MapKind, goal: Objective) -> RecalibrationMap:
+    if kind is MapKind.ISOTONIC:
+        x, right, weight = data.worst_points()
+        return IsotonicMap(*isotonic_fit(x, right.astype(np.float64), weight))
+    loss = loss_of(data, goal)
+    if kind is MapKind.TEMPERATURE:
+        return fit_temperature(loss)
+    return fit_beta(loss, loss_of(data, Objective.BRIER) if goal is Objective.CALIBRATION else loss)

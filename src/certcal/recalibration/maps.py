@@ -1,0 +1,166 @@
+"""Maps of the confidence that never fall as it rises: what recalibration fits, saves and applies.
+
+A map g leaves predictions alone and turns bounds [l, u] of a confidence into bounds [g(l), g(u)] of the mapped one. It
+acts on the *smoothed* confidence: g of the mean over the noise, not the mean of g.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy import special
+
+from certcal.certificates import ConfidenceIntervals
+from certcal.errors import InputError
+from certcal.inputs import as_bounds, as_probabilities, check_number, check_same_length
+from certcal.types import ArrayLike, FloatArray
+
+DOWN, NEAREST, UP = -1, 0, 1  # which way results are rounded
+# Parametric maps take logarithms: confidences closer to 0 or 1 than this are mapped like it.
+CLAMP = 2.0**-20
+
+
+class RecalibrationMap(ABC):
+    """A non-decreasing map from [0, 1] to [0, 1]. Make one with `recalibrate` or `load_map`."""
+
+    kind: ClassVar[str]
+    about: Mapping[str, Any]  # how it was fitted: plain data, kept when saved
+
+    def transform(self, confidence: ArrayLike) -> FloatArray:
+        """The recalibrated confidences, shape (n,)."""
+        return self._rounded(as_probabilities("confidence", confidence, allow_empty=True), NEAREST)
+
+    def bounds(self, lower: ArrayLike, upper: ArrayLike) -> tuple[FloatArray, FloatArray]:
+        """Bounds of the recalibrated confidences, rounded outward: any confidence in [l, u] is mapped into them."""
+        low, high = as_bounds(lower, upper, allow_empty=True)
+        return self._rounded(low, DOWN), self._rounded(high, UP)
+
+    def intervals(self, bounds: ConfidenceIntervals) -> ConfidenceIntervals:
+        """The certificates of the recalibrated confidences, at the same radius, level and for the same predictions."""
+        lower, upper = self.bounds(bounds.lower, bounds.upper)
+        confidence = np.clip(self.transform(bounds.confidence), lower, upper)
+        return replace(bounds, lower=lower, upper=upper, confidence=confidence)
+
+    @abstractmethod
+    def parameters(self) -> dict[str, Any]:
+        """What the map is made of, as plain data: the arguments that make it again."""
+
+    @abstractmethod
+    def _rounded(self, confidence: FloatArray, direction: int) -> FloatArray:
+        """The map, with results moved in `direction` past their rounding error."""
+
+
+@dataclass(frozen=True)
+class IdentityMap(RecalibrationMap):
+    """Leaves confidences as they are; where no map can be fitted, `about["reason"]` says why."""
+
+    about: Mapping[str, Any] = field(default_factory=dict, compare=False)
+    kind: ClassVar[str] = "identity"
+
+    def parameters(self) -> dict[str, Any]:
+        """Nothing."""
+        return {}
+
+    def _rounded(self, confidence: FloatArray, direction: int) -> FloatArray:
+        return confidence.copy()
+
+
+@dataclass(frozen=True, eq=False)
+class IsotonicMap(RecalibrationMap):
+    """Straight lines between knots, constant before the first and after the last. Knots rise, values never fall.
+
+    >>> IsotonicMap(x=[0.2, 0.6], y=[0.1, 0.5]).transform([0.0, 0.4, 0.9]).tolist()
+    [0.1, 0.30000000000000004, 0.5]
+    """
+
+    x: FloatArray  # (k,) knots, strictly increasing in [0, 1]
+    y: FloatArray  # (k,) their values, non-decreasing in [0, 1]
+    about: Mapping[str, Any] = field(default_factory=dict)
+    kind: ClassVar[str] = "isotonic"
+
+    def __post_init__(self) -> None:
+        x, y = as_probabilities("x", self.x), as_probabilities("y", self.y)
+        check_same_length("y", y, "x", x)
+        if not ((np.diff(x) > 0).all() and (np.diff(y) >= 0).all()):
+            raise InputError.expected("x and y", "rise from knot to knot", "knots or values that fall")
+        object.__setattr__(self, "x", x)
+        object.__setattr__(self, "y", y)
+
+    def parameters(self) -> dict[str, Any]:
+        """Knots and values."""
+        return {"x": self.x.tolist(), "y": self.y.tolist()}
+
+    def _rounded(self, confidence: FloatArray, direction: int) -> FloatArray:
+        # Every step is monotone in floating point, and clipping to the segment's ends makes the whole so. On a flat
+        # segment the result is its value exactly, whichever way it is rounded: an ulp could cross the edge of a bin.
+        left = np.searchsorted(self.x, confidence, side="right") - 1
+        right = np.clip(left + 1, 0, len(self.x) - 1)
+        left = np.maximum(left, 0)
+        x, y, rise = self.x[left], self.y[left], self.y[right] - self.y[left]
+        run = np.where(right > left, self.x[right] - x, 1.0)
+        share = np.clip((confidence - x) / run, 0.0, 1.0)
+        # Four roundings of numbers below 1.
+        return np.clip(y + rise * share + direction * 2.0**-50, y, self.y[right])
+
+
+@dataclass(frozen=True)
+class BetaMap(RecalibrationMap):
+    """σ(a log z − b log(1 − z) + c) with a, b ≥ 0 and σ the logistic function; z is kept 2⁻²⁰ away from 0 and 1.
+
+    Kull, Silva Filho and Flach (2017). With a = b = 1 / T and c = 0 it is temperature scaling of the binary log-odds.
+
+    >>> BetaMap(a=0.5, b=0.5, c=0.0).transform([0.5, 0.9]).round(6).tolist()
+    [0.5, 0.75]
+    """
+
+    a: float
+    b: float
+    c: float
+    about: Mapping[str, Any] = field(default_factory=dict, compare=False)
+    kind: ClassVar[str] = "beta"
+
+    def __post_init__(self) -> None:
+        for name in ("a", "b"):
+            check_number(name, getattr(self, name), "lie in [0, 1e4]", lambda value: 0 <= value <= 1e4)
+        check_number("c", self.c, "lie in [-1e4, 1e4]", lambda value: -1e4 <= value <= 1e4)
+
+    def parameters(self) -> dict[str, Any]:
+        """The three numbers."""
+        return {"a": self.a, "b": self.b, "c": self.c}
+
+    def _rounded(self, confidence: FloatArray, direction: int) -> FloatArray:
+        z = np.clip(confidence, CLAMP, 1.0 - CLAMP)
+        value: FloatArray = special.expit(self.a * np.log(z) - self.b * np.log1p(-z) + self.c)
+        # The exponent errs by a few units of rounding of its three terms. Each is at most |exponent| plus terms of at
+        # most a, b and |c|, and σ' |exponent| < 1, so twice the error is far below this.
+        margin = 2.0**-47 * (1.0 + self.a + self.b + abs(self.c))
+        return np.clip(value + direction * margin, 0.0, 1.0)
+
+
+@dataclass(frozen=True)
+class TemperatureMap(RecalibrationMap):
+    """σ(log(z / (1 − z)) / T): the binary log-odds of the confidence divided by a temperature T > 0.
+
+    T > 1 moves confidences towards 1/2. It acts on the confidence of the predicted class, not on logits.
+
+    >>> TemperatureMap(temperature=2.0).transform([0.5, 0.9]).round(6).tolist()
+    [0.5, 0.75]
+    """
+
+    temperature: float
+    about: Mapping[str, Any] = field(default_factory=dict, compare=False)
+    kind: ClassVar[str] = "temperature"
+
+    def __post_init__(self) -> None:
+        requirement = "lie in [1e-4, 1e4]"
+        check_number("temperature", self.temperature, requirement, lambda value: 1e-4 <= value <= 1e4)
+
+    def parameters(self) -> dict[str, Any]:
+        """The temperature."""
+        return {"temperature": self.temperature}
+
+    def _rounded(self, confidence: FloatArray, direction: int) -> FloatArray:
+        inverse = 1.0 / self.temperature
+        return BetaMap(inverse, inverse, 0.0)._rounded(confidence, direction)

@@ -1,0 +1,50 @@
+"""Sharpness: what a map leaves of the confidence's power to tell right from wrong. A constant map leaves nothing."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from certcal.metrics.binning import choose_bins, sum_by_bin
+from certcal.metrics.calibration import as_predictions
+from certcal.types import ArrayLike, BoolArray, FloatArray
+
+
+@dataclass(frozen=True)
+class Sharpness:
+    """How well confidences separate right from wrong predictions, whatever their calibration."""
+
+    auroc: float  # P(a right prediction is more confident than a wrong one), ties half; NaN if all right or all wrong
+    refinement: float  # mean over bins of accuracy (1 − accuracy): 0 if bins are pure; accuracy (1 − accuracy) at worst
+    levels: int  # distinct confidences
+
+
+def sharpness(
+    confidence: ArrayLike, correct: ArrayLike, *, n_bins: int = 15, edges: ArrayLike | None = None
+) -> Sharpness:
+    """AUROC, refinement and the number of distinct confidences.
+
+    Refinement is the part of the Brier score that no recalibration of the bins can remove. A monotone map changes the
+    AUROC only by making confidences equal: a constant map has AUROC 1/2 and one level.
+
+    Paper: —; DeGroot and Fienberg (1983) for refinement.
+
+    >>> sharpness([0.9, 0.8, 0.7, 0.6], [1, 1, 0, 0], n_bins=2)
+    Sharpness(auroc=1.0, refinement=0.25, levels=4)
+    """
+    z, c = as_predictions(confidence, correct)
+    bins = choose_bins(n_bins, edges)
+    index = bins.assign(z)
+    count, right = sum_by_bin(index, np.ones(len(z)), len(bins)), sum_by_bin(index, c, len(bins))
+    share = right / np.maximum(count, 1)
+    refinement = float((count * share * (1 - share)).sum() / len(z))
+    return Sharpness(_auroc(z, c), refinement, len(np.unique(z)))
+
+
+def _auroc(confidence: FloatArray, correct: BoolArray) -> float:
+    right, wrong = int(correct.sum()), int((~correct).sum())
+    if right == 0 or wrong == 0:
+        return float("nan")
+    _, place, count = np.unique(confidence, return_inverse=True, return_counts=True)
+    middle_rank = np.cumsum(count) - (count - 1) / 2  # ranks from 1; equal confidences share their mean rank
+    # Mann and Whitney (1947): the rank sum of the right ones, less what it is at least.
+    return float((middle_rank[place][correct].sum() - right * (right + 1) / 2) / (right * wrong))

@@ -1,0 +1,89 @@
+"""A deployed model: predictions unchanged, the smoothed confidence mapped, and the certificate about it true."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from certcal import InputError, collect_evidence, confidence_bounds
+from certcal.recalibration import BetaMap, IdentityMap, IsotonicMap, RecalibratedModel
+from smoothing_models import small_data, small_model
+
+INVERTING = IsotonicMap([0.0, 1.0], [0.0, 0.1])  # takes the predicted class's confidence below those of others
+
+
+@pytest.mark.parametrize("sigma", [0.0, 0.3])
+def test_predictions_never_change_and_confidences_are_mapped(sigma):
+    images, _ = small_data(20)
+    options = {"sigma": sigma, "draws": 200, "seed": 3}
+    plain, mapped = (RecalibratedModel(small_model(), g, **options)(images) for g in (IdentityMap(), INVERTING))
+    assert torch.equal(plain.predicted, mapped.predicted)
+    np.testing.assert_array_equal(mapped.confidence, INVERTING.transform(plain.confidence))
+    if sigma == 0:
+        probs = small_model()(images).double().softmax(dim=1)
+        assert torch.equal(plain.predicted, probs.argmax(dim=1))
+        torch.testing.assert_close(plain.confidence, probs.max(dim=1).values)
+
+
+def test_the_map_is_of_the_mean_not_the_mean_of_the_map():
+    """A model that is sure or unsure by the sign of the noise: mean 0.75, and g(0.75) is not the mean of g."""
+
+    class Sign(nn.Module):
+        def forward(self, x):
+            sure = torch.where(x[:, :1] > 0, 1.0, 0.5)
+            return torch.cat([sure, 1 - sure], dim=1)
+
+    g = IsotonicMap([0.0, 0.6, 0.7, 1.0], [0.0, 0.0, 1.0, 1.0])
+    model = RecalibratedModel(Sign(), g, sigma=1.0, draws=4000, outputs="probabilities", seed=1)
+    assert model(torch.zeros(2, 3)).confidence.tolist() == [1.0, 1.0]  # the mean of g would be 1/2
+
+
+def test_agrees_with_the_evidence_and_lies_within_its_certificates():
+    """The estimate at the input itself is within the mapped bounds at R = 0, up to its own sampling error."""
+    images, labels = small_data(12)
+    g = BetaMap(0.5, 0.7, -0.1)
+    evidence = collect_evidence(small_model(), (images, labels), sigma=0.2, n=4000, n0=100, progress=False)
+    bounds = g.intervals(confidence_bounds(evidence, radius=0.0, alpha=0.001))
+    said = RecalibratedModel(small_model(), g, sigma=0.2, draws=4000, batch_size=5000)(images)
+    same = said.predicted.numpy() == bounds.predicted
+    assert same.mean() > 0.7
+    confidence = said.confidence.numpy()[same]
+    assert (confidence >= bounds.lower[same] - 0.01).all()
+    assert (confidence <= bounds.upper[same] + 0.01).all()
+    np.testing.assert_allclose(confidence, bounds.confidence[same], atol=0.01)
+
+
+def test_batches_do_not_change_what_is_drawn():
+    images, _ = small_data(6)
+    once, often = (
+        RecalibratedModel(small_model(), IdentityMap(), sigma=0.2, draws=50, batch_size=size, seed=5)(images)
+        for size in (10_000, 6)
+    )
+    torch.testing.assert_close(once.confidence, often.confidence)
+
+
+def test_modes_are_evaluation_and_gradients_are_off():
+    model = RecalibratedModel(nn.Sequential(nn.Flatten(), nn.Dropout(0.5), nn.Linear(64, 3)), IdentityMap(), sigma=0.0)
+    images, _ = small_data(4)
+    assert torch.equal(model(images).confidence, model(images).confidence)
+    assert not model(images).confidence.requires_grad
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "message"),
+    [
+        ((lambda x: x, IdentityMap()), {}, "Expected `model` to be a torch.nn.Module, but got function."),
+        ((nn.Flatten(), 3), {}, "Expected `recalibration` to be a map from `recalibrate`, but got int."),
+        ((nn.Flatten(), IdentityMap()), {"sigma": -1}, "Expected `sigma` to be a number ≥ 0, but got -1."),
+        ((nn.Flatten(), IdentityMap()), {"draws": 0}, "Expected `draws` to be an integer ≥ 1, but got 0."),
+        (
+            (nn.Flatten(), IdentityMap()),
+            {"outputs": "odds"},
+            "Expected `outputs` to be one of 'logits', 'probabilities', but got 'odds'.",
+        ),
+    ],
+)
+def test_bad_input(arguments, options, message):
+    with pytest.raises(InputError) as caught:
+        RecalibratedModel(*arguments, **({"sigma": 0.1} | options))
+    assert str(caught.value) == message
