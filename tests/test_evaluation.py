@@ -11,6 +11,7 @@ from certcal import (
     evaluate,
     expected_calibration_error,
 )
+from certcal.recalibration import IsotonicMap
 from certcal.worstcase import (
     allowed_failures,
     jointly_certified_brier_score,
@@ -63,6 +64,18 @@ def test_report_is_plain_data(evidence):
     assert (len(report), report.method, report.inputs) == (5, "cdf", 120)
     assert set(report.as_dicts()[0]) >= {"radius", "certified_ece", "ece"}
     assert 0 < report.average_certified_radius < 1
+
+
+def test_recalibrated_certificates_give_the_rows(evidence):
+    halve = IsotonicMap([0.0, 1.0], [0.0, 0.5])
+    plain, mapped = (evaluate(evidence, radii=RADII, alpha=0.01, recalibration=g) for g in (None, halve))
+    for before, after, bounds in zip(plain.rows[:3], mapped.rows, mapped.bounds, strict=False):
+        kept = bounds.certified
+        parts = bounds.lower[kept], bounds.upper[kept], bounds.correct[kept]
+        assert bounds.upper.max() <= 0.5
+        assert after.certified_ece == certified_calibration_error(*parts).value
+        assert (after.certified, after.certified_accuracy) == (before.certified, before.certified_accuracy)
+        assert after.mean_width == pytest.approx(before.mean_width / 2)
 
 
 def test_bad_input(evidence):

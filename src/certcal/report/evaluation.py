@@ -18,6 +18,7 @@ from certcal.errors import InputError
 from certcal.inputs import check_choice, check_level
 from certcal.metrics import adaptive_calibration_error, expected_calibration_error, top_label_brier_score
 from certcal.metrics.binning import Bins, choose_bins
+from certcal.recalibration import IdentityMap, RecalibrationMap
 from certcal.smoothing import Evidence
 from certcal.types import ArrayLike
 from certcal.worstcase import (
@@ -114,6 +115,7 @@ def evaluate(
     n_bins: int = 15,
     edges: ArrayLike | None = None,
     approximations: Iterable[str] = (),
+    recalibration: RecalibrationMap | None = None,
 ) -> Report:
     """Certified accuracy, calibration error and Brier score at each radius, beside the clean ones.
 
@@ -134,11 +136,14 @@ def evaluate(
         n_bins, edges: bins of the calibration errors.
         approximations: which of "admm", "dece" and "brier" to run beside the exact value; slow, and they certify
             nothing.
+        recalibration: a map of the confidences, fitted on other inputs than these: see `recalibrate`.
     """
+    mapped = (recalibration or IdentityMap()).intervals
     chosen = Population(check_choice("population", population, tuple(Population)))
     asked = _check_approximations(approximations, chosen)
     bins = choose_bins(n_bins, edges)
-    bounds = tuple(confidence_bounds_at(evidence, radii=radii, alpha=alpha, method=method, joint=joint))
+    found = confidence_bounds_at(evidence, radii=radii, alpha=alpha, method=method, joint=joint)
+    bounds = tuple(mapped(own) for own in found)
     failures = _failures(len(evidence), alpha if joint else 2 * alpha, delta)
     pairs = [_row(own, chosen, bins, failures, asked) for own in bounds]
     return Report(
