@@ -32,6 +32,7 @@ SIGNATURES = {
         "runner_up=<RunnerUp.COMPLEMENT: 'complement'>)"
     ),
     "differentiable_calibration_error": "(confidence, correct, *, n_bins=15, edges=None, temperature=0.01)",
+    "differentiable_certified_calibration_error": ("(lower, upper, correct, *, n_bins=15, edges=None, uncertified=0)"),
     "equal_count_edges": "(confidence, *, n_bins=15)",
     "evaluate": (
         "(evidence, *, radii, alpha, delta=0.001, method=<Method.CDF_CP: 'cdf-cp'>, joint=True, "

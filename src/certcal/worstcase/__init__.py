@@ -3,6 +3,7 @@
 from certcal.worstcase.approximate import approximate_certified_calibration_error
 from certcal.worstcase.brier import certified_brier_score, certified_log_score
 from certcal.worstcase.exact import certified_calibration_error, solve_exact
+from certcal.worstcase.gradient import differentiable_certified_calibration_error
 from certcal.worstcase.guarantee import (
     PopulationBound,
     allowed_failures,
@@ -28,6 +29,7 @@ __all__ = [
     "certified_brier_score",
     "certified_calibration_error",
     "certified_log_score",
+    "differentiable_certified_calibration_error",
     "jointly_certified_brier_score",
     "jointly_certified_calibration_error",
     "population_bound",
