@@ -18,13 +18,11 @@ from certcal import (
     certified_calibration_error,
     jointly_certified_brier_score,
     jointly_certified_calibration_error,
-    population_bound,
 )
 from certcal.certificates import confidence_bounds_at
 from oracles import (
     bin_of,
     plain_ece,
-    worst_case_by_enumeration,
     worst_case_with_failures,
     worst_case_with_failures_by_signs,
 )
@@ -241,7 +239,7 @@ class TestBrier:
 def test_lying_certificates_stay_inside_the_bound_at_the_stated_rate(rng):
     """A share α of the certificates lies, and says what makes the set look best; the truth is then the worst there is.
 
-    3000 repetitions. Allowing one failure fewer must break the rate, so the test is sharp.
+    3000 repetitions. Allowing two failures fewer must break the rate, so the test is sharp.
     """
     inputs, alpha, delta, repetitions = 40, 0.05, 0.1, 3000
     failures = allowed_failures(inputs, alpha=alpha, delta=delta)
@@ -249,21 +247,19 @@ def test_lying_certificates_stay_inside_the_bound_at_the_stated_rate(rng):
     centre = rng.beta(4, 1.5, inputs)
     lower, upper = np.clip(centre - 0.1, 0, 1), np.clip(centre + 0.05, 0, 1)
     correct = rng.random(inputs) < centre
-    broken, too_few = 0, 0
-    for _ in range(repetitions):
+    broken = too_few = 0
+    for repetition in range(repetitions):
         lies = rng.random(inputs) < alpha
         told = np.where(lies, correct, lower), np.where(lies, correct, upper), correct  # a lie: no error at all
         truth = certified_calibration_error(
             lower[~lies], upper[~lies], correct[~lies], uncertified=int(lies.sum()), n_bins=5
         ).value
-        bounds = [
-            jointly_certified_calibration_error(*told, failures=k, n_bins=5).value for k in (failures, failures - 2)
-        ]
-        broken += truth > bounds[0]
-        too_few += truth > bounds[1]
+        broken += truth > jointly_certified_calibration_error(*told, failures=failures, n_bins=5).value
+        if repetition < 500:
+            too_few += truth > jointly_certified_calibration_error(*told, failures=failures - 2, n_bins=5).value
     assert stats.binomtest(broken, repetitions, delta, alternative="greater").pvalue > 1e-3
     assert broken > 0
-    assert too_few > delta * repetitions
+    assert too_few > delta * 500
 
 
 def test_failures_are_counted_over_all_inputs_because_the_draws_that_fail_are_those_that_certify(rng):
@@ -315,44 +311,6 @@ def test_real_certificates_keep_the_claim_at_all_radii_at_once(rng):
     assert broken <= 0.1 * repetitions + 3 * np.sqrt(0.09 * repetitions)
 
 
-class TestPopulation:
-    def test_parts(self):
-        lower, upper, correct, _ = smoothed_like(200)
-        bound = population_bound(lower, upper, correct, alpha=0.01, delta=0.05, uncertified=4)
-        assert bound.certified == certified_calibration_error(lower, upper, correct, uncertified=4).value
-        assert bound.sampling == pytest.approx(np.sqrt(2 * np.log(20) / 204))
-        assert bound.value == float(bound) == pytest.approx(bound.certified + 0.02 + bound.sampling)
-        assert population_bound(lower[:3], upper[:3], correct[:3], alpha=0.01, delta=0.05).value == 1.0
-
-    @pytest.mark.parametrize("delta", [0.3, 0.05])
-    def test_holds_at_the_stated_rate_where_sampling_error_is_largest(self, rng, delta):
-        """Right half of the time at confidence 0: a population error of 1/2 and the widest spread of its estimate."""
-        inputs, repetitions, alpha = 50, 2000, 0.02
-        broken = unguarded = 0
-        for _ in range(repetitions):
-            correct = rng.random(inputs) < 0.5
-            lies = rng.random(inputs) < alpha
-            point = np.where(lies, 1.0 * ~correct, 0.0)  # a lie: the most wrong it can be in the other direction
-            bound = population_bound(point, point, correct, alpha=alpha, delta=delta, n_bins=1)
-            broken += bound.value < 0.5
-            unguarded += bound.certified + bound.failing < 0.5
-        assert stats.binomtest(broken, repetitions, delta, alternative="greater").pvalue > 1e-3
-        assert unguarded > max(delta, 0.2) * repetitions
-
-    def test_covers_the_worst_case_of_a_population_of_intervals(self, rng):
-        """A finite population of 60 equally likely inputs, whose worst case is known; samples of 40 with lies."""
-        lower, upper, correct, _ = mixed(60)
-        edges = np.arange(5) / 4
-        truth = worst_case_by_enumeration(lower, upper, correct, edges)
-        broken = 0
-        for _ in range(1000):
-            pick = rng.integers(0, 60, 40)
-            lies = rng.random(40) < 0.05
-            told = [np.where(lies, correct[pick], side[pick]) for side in (lower, upper)]
-            broken += population_bound(*told, correct[pick], alpha=0.05, delta=0.2, edges=edges).value < truth
-        assert broken <= 0.2 * 1000
-
-
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -372,10 +330,6 @@ class TestPopulation:
         (
             lambda: allowed_failures(5, alpha=0.0, delta=0.1),
             "Expected `alpha` to lie in the open interval (0, 1), but got 0.0.",
-        ),
-        (
-            lambda: population_bound([0.1], [0.5], [1], alpha=0.1, delta=1),
-            "Expected `delta` to lie in the open interval (0, 1), but got 1.",
         ),
     ],
 )

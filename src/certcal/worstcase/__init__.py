@@ -5,12 +5,11 @@ from certcal.worstcase.brier import certified_brier_score, certified_log_score
 from certcal.worstcase.exact import certified_calibration_error, solve_exact
 from certcal.worstcase.gradient import differentiable_certified_calibration_error
 from certcal.worstcase.guarantee import (
-    PopulationBound,
     allowed_failures,
     jointly_certified_brier_score,
     jointly_certified_calibration_error,
-    population_bound,
 )
+from certcal.worstcase.population import PopulationBound, population_bound
 from certcal.worstcase.problem import WorstCaseProblem
 from certcal.worstcase.settings import AdmmSettings, DeceSettings
 from certcal.worstcase.solution import FreeInput, Kind, Solution, Status

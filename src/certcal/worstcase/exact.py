@@ -99,9 +99,9 @@ def run_worth(tables: ReachTables, edges: FloatArray) -> FloatArray:
 
     A correct input belongs to the run that holds its first bin, an incorrect one to the run that holds its last bin.
     """
-    wrong_count, right_count = (_corner_sums(table) for table in tables.count)
-    wrong_lower, right_lower = (_corner_sums(table) for table in tables.lower)
-    wrong_upper, right_upper = (_corner_sums(table) for table in tables.upper)
+    wrong_count, right_count = (corner_sums(table) for table in tables.count)
+    wrong_lower, right_lower = (corner_sums(table) for table in tables.lower)
+    wrong_upper, right_upper = (corner_sums(table) for table in tables.upper)
     start, stop = np.ogrid[: len(edges) - 1, 1 : len(edges)]  # the run covers bins start … stop − 1
 
     def first_inside(corner: Any) -> Any:  # first bin in the run
@@ -180,7 +180,7 @@ def free_input(bins: Bins, signs: IntArray, count: int) -> FreeInput | None:
     return FreeInput(count, float(bins.tops[last]), correct=False, bin=last)
 
 
-def _corner_sums(table: FloatArray) -> FloatArray:
+def corner_sums(table: FloatArray) -> FloatArray:
     """P[x, y] = Σ over first bin < x and last bin < y, shape (b + 1, b + 1)."""
     corner = np.zeros((table.shape[0] + 1, table.shape[1] + 1))
     corner[1:, 1:] = table.cumsum(axis=0).cumsum(axis=1)

@@ -1,8 +1,5 @@
 """One claim for the whole set: all but K certificates hold, and what the K can do. Proofs: docs/guarantee.md."""
 
-import math
-from dataclasses import dataclass
-
 import numpy as np
 from scipy import special
 
@@ -120,57 +117,3 @@ def jointly_certified_brier_score(
             "attained": mean,
         },
     )
-
-
-@dataclass(frozen=True)
-class PopulationBound:
-    """An upper confidence bound for the calibration error of a whole population under attack, and its parts."""
-
-    value: float  # the sum of the three parts, at most 1
-    certified: float  # certified calibration error of the sample
-    failing: float  # 2 alpha, for certificates that fail
-    sampling: float  # √(2 ln(1 / delta) / N), for the sample not being the population
-    inputs: int
-    alpha: float
-    delta: float
-
-    def __float__(self) -> float:
-        return self.value
-
-
-def population_bound(
-    lower: ArrayLike,
-    upper: ArrayLike,
-    correct: ArrayLike,
-    *,
-    alpha: float,
-    delta: float,
-    n_bins: int = 15,
-    edges: ArrayLike | None = None,
-    uncertified: int = 0,
-) -> PopulationBound:
-    """An upper bound for the binned calibration error of the population under attack, with probability 1 − delta.
-
-    Over the draw of the inputs and of the noise: certified calibration error + 2 alpha + √(2 ln(1 / delta) / N).
-
-    Assumed: the inputs are independent draws from the population; model, radius, edges and recalibration were fixed
-    without them; inputs without certificate are counted as `uncertified`, none is left out; each certificate fails with
-    probability at most alpha. The adversary may use the input and its label, not the other inputs.
-
-    Not covered: calibration error without bins, or with bins chosen from these inputs; the certified inputs alone;
-    other distributions than the one sampled; several radii at once, for which divide delta.
-
-    Paper: —; docs/guarantee.md.   Errs: high.
-
-    >>> lower, upper, correct = [0.9] * 990, [1.0] * 990, [True] * 960 + [False] * 30
-    >>> bound = population_bound(lower, upper, correct, alpha=0.001, delta=0.05, uncertified=10)
-    >>> round(bound.certified, 4), round(bound.sampling, 4), round(bound.value, 4)
-    (0.136, 0.0774, 0.2154)
-    """
-    problem = WorstCaseProblem.checked(lower, upper, correct, n_bins=n_bins, edges=edges, uncertified=uncertified)
-    certified = solve_exact(problem).value
-    failing = 2.0 * check_level("alpha", alpha)
-    sampling = math.sqrt(2.0 * math.log(1.0 / check_level("delta", delta)) / problem.size)
-    # A handful of roundings, each below 2^-53 of its result.
-    value = min((certified + failing + sampling) * (1 + 2.0**-48), 1.0)
-    return PopulationBound(value, certified, failing, sampling, problem.size, float(alpha), float(delta))

@@ -1,0 +1,163 @@
+"""From the inputs at hand to the population they were drawn from. Proof: docs/guarantee.md.
+
+For fixed signs s the scores v_n(s) of independent inputs are independent, so a confidence bound for their mean bounds
+what the population can earn against s. The population's own worst signs are one of finitely many s and do not depend on
+the sample; so the largest bound over all s is valid, and no union over them is paid for.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from certcal.inputs import check_level
+from certcal.metrics.binning import Bins, sum_by_bin
+from certcal.types import ArrayLike, FloatArray, IntArray
+from certcal.worstcase.exact import MINUS, PLUS, best_signs, corner_sums, free_input, rounding_bound, solve_exact
+from certcal.worstcase.problem import WorstCaseProblem
+from certcal.worstcase.reach import goals, send, tabulate
+from certcal.worstcase.solution import Solution
+
+# With fewer inputs Hoeffding's inequality is used, with more the empirical Bernstein inequality. The choice may depend
+# on nothing but the number of inputs.
+BERNSTEIN_FROM = 100
+
+_Score = Callable[[FloatArray], FloatArray]
+
+
+@dataclass(frozen=True)
+class PopulationBound:
+    """An upper confidence bound for the calibration error of a whole population under attack, and its parts."""
+
+    value: float  # the sum of the three parts, at most 1
+    certified: float  # certified calibration error of the sample
+    failing: float  # 2 alpha, for certificates that fail
+    sampling: float  # for the sample not being the population
+    inputs: int
+    alpha: float
+    delta: float
+
+    def __float__(self) -> float:
+        return self.value
+
+
+def population_bound(
+    lower: ArrayLike,
+    upper: ArrayLike,
+    correct: ArrayLike,
+    *,
+    alpha: float,
+    delta: float,
+    n_bins: int = 15,
+    edges: ArrayLike | None = None,
+    uncertified: int = 0,
+) -> PopulationBound:
+    """An upper bound for the binned calibration error of the population under attack, with probability 1 − delta.
+
+    Over the draw of the inputs and of the noise: the certified calibration error of these inputs, 2 alpha for
+    certificates that fail, and a margin for sampling that shrinks with the variance of what inputs contribute.
+
+    Assumed: the inputs are independent draws from the population; model, radius, edges and recalibration were fixed
+    without them; inputs without certificate are counted as `uncertified`, none is left out; each certificate fails with
+    probability at most alpha. The adversary may use the input and its label, not the other inputs.
+
+    Not covered: calibration error without bins, or with bins chosen from these inputs; the certified inputs alone;
+    other distributions than the one sampled; several radii at once, for which divide delta.
+
+    Paper: —; docs/guarantee.md, with Maurer and Pontil (2009), Theorem 4.   Errs: high.
+
+    >>> lower, upper, correct = [0.9] * 990, [1.0] * 990, [True] * 960 + [False] * 30
+    >>> bound = population_bound(lower, upper, correct, alpha=0.001, delta=0.05, uncertified=10)
+    >>> round(bound.certified, 4), round(bound.sampling, 4), round(bound.value, 4)
+    (0.136, 0.0324, 0.1704)
+    """
+    problem = WorstCaseProblem.checked(lower, upper, correct, n_bins=n_bins, edges=edges, uncertified=uncertified)
+    failing = 2.0 * check_level("alpha", alpha)
+    check_level("delta", delta)
+    sample = solve_exact(problem)
+    if problem.size < BERNSTEIN_FROM:
+        sampling = math.sqrt(2.0 * math.log(1.0 / delta) / problem.size)
+    else:
+        level = math.log(2.0 / delta)
+        spread = _largest_with_spread(problem, sample, math.sqrt(2.0 * level / problem.size))
+        sampling = max(spread - sample.value, 0.0) + 14.0 * level / (3.0 * (problem.size - 1))
+    # A handful of roundings, each below 2^-53 of its result.
+    value = min((sample.value + failing + sampling) * (1 + 2.0**-48), 1.0)
+    return PopulationBound(value, sample.value, failing, sampling, problem.size, float(alpha), float(delta))
+
+
+def _largest_with_spread(problem: WorstCaseProblem, sample: Solution, factor: float) -> float:
+    """An upper bound of max over s of mean v(s) + factor · (standard deviation of v(s)).
+
+    For any τ > 0 and μ the deviation is at most τ / 2 + Σ (v − μ)² / (2 τ (N − 1)). For fixed τ and μ that is a sum
+    over inputs again, which the dynamic program over runs maximises. Any τ and μ give a bound; those of the best signs
+    found so far are tried in turn.
+    """
+    assert sample.signs is not None
+    signs, size = sample.signs, problem.size
+    _, cell_of = tabulate(problem)
+    best = math.inf
+    for _ in range(4):
+        centre, deviation = _mean_and_deviation(problem, cell_of, signs)
+        tau = max(deviation, 1.0 / math.sqrt(size))  # keeps the curvature below 2
+        curvature = factor * size / (2.0 * tau * (size - 1))
+
+        def score(v: FloatArray, centre: float = centre, curvature: float = curvature) -> FloatArray:
+            return v + curvature * np.square(v - centre)
+
+        signs, total = _best_signs_by(problem, cell_of, score)
+        rounding = (4.0 + 16.0 * curvature) * rounding_bound(len(cell_of), len(cell_of), problem.bins)
+        best = min(best, total / size + factor * tau / 2.0 + rounding)
+    return best
+
+
+def _mean_and_deviation(problem: WorstCaseProblem, cell_of: IntArray, signs: IntArray) -> tuple[float, float]:
+    """Mean and standard deviation of what the inputs earn against these signs."""
+    confidence, bins = send(problem, cell_of, goals(problem.bins, signs))
+    own = signs[bins] * (problem.correct - confidence)
+    free = free_input(problem.bins, signs, problem.uncertified)
+    count, earned = (0, 0.0) if free is None else (free.count, abs(free.correct - free.confidence))
+    mean = (float(own.sum()) + count * earned) / problem.size
+    squares = float(np.square(own - mean).sum()) + count * (earned - mean) ** 2
+    return mean, math.sqrt(squares / (problem.size - 1))
+
+
+def _best_signs_by(problem: WorstCaseProblem, cell_of: IntArray, score: _Score) -> tuple[IntArray, float]:
+    """The signs with the largest Σ score(v_n(s)), and at least that sum."""
+    worth = _run_worth_by(problem, cell_of, score)
+    edges, count = problem.bins.edges, problem.uncertified
+    options = np.stack([worth, worth]) if count else worth[None]
+    if count:
+        # As in `with_free_inputs`: φ is the larger of two. It is never below 1/2, so a smaller one is not it.
+        def free(values: FloatArray) -> FloatArray:
+            return np.where(values >= 0.5, count * score(values), -np.inf)
+
+        options[0, PLUS, 0, :] += free(np.ones(1))
+        options[0, MINUS, 0, :] += free(1.0 - edges[1:])
+        options[1, PLUS, :, -1] += free(edges[:-1])
+        options[1, MINUS, :, -1] += free(np.ones(1))
+    return max((best_signs(option) for option in options), key=lambda found: found[1])
+
+
+def _run_worth_by(problem: WorstCaseProblem, cell_of: IntArray, score: _Score) -> FloatArray:
+    """Σ of score(v_n) over the inputs charged to a run a … b, shape (2, b, b): Lemma 3 of docs/exact.md."""
+    bins: Bins = problem.bins
+    size, cell, edges = len(bins), cell_of.astype(np.intp), bins.edges
+    wrong, right = slice(0, size * size), slice(size * size, None)
+
+    def summed(values: FloatArray, which: slice) -> FloatArray:  # by first and last bin
+        table = sum_by_bin(cell, values, 2 * size * size)[which]
+        return corner_sums(table.reshape(size, size))
+
+    start, stop = np.ogrid[:size, 1 : size + 1]
+    own_plus, own_minus = summed(score(1.0 - problem.lower), right), summed(score(problem.upper), wrong)
+    stuck_plus, stuck_minus = summed(score(-problem.lower), wrong), summed(score(problem.upper - 1.0), right)
+    wrong_count, right_count = (summed(np.ones(len(cell)), which) for which in (wrong, right))
+    comes = wrong_count[start, stop] - wrong_count[start, start]  # last bin in the run, first bin before it
+    leaves = right_count[stop, -1] - right_count[start, -1] - (right_count[stop, stop] - right_count[start, stop])
+    stuck_wrong = stuck_plus[-1, stop] - stuck_plus[-1, start] - (stuck_plus[start, stop] - stuck_plus[start, start])
+    plus = own_plus[stop, -1] - own_plus[start, -1] + comes * score(edges[:-1])[:, None] + stuck_wrong
+    stuck_right = stuck_minus[stop, stop] - stuck_minus[start, stop]
+    minus = own_minus[-1, stop] - own_minus[-1, start] + leaves * score(1.0 - edges[1:])[None, :] + stuck_right
+    return np.stack([plus, minus])
