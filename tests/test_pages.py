@@ -1,6 +1,7 @@
 """The Python of README and docs runs as pasted and gives what they say, and their links lead somewhere."""
 
 import re
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 import torch
 
 import certcal
+from smoothing_oracles import random_evidence
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -35,7 +37,10 @@ def given():
     clean = rng.uniform(0.4, 0.9, 40)
     names = {"certcal": certcal, "model": model, "data": (torch.rand(4, 1, 8, 8), torch.tensor([0, 1, 2, 0]))}
     bounds = {"lower": clean - 0.1, "upper": clean + 0.1, "correct": rng.random(40) < clean}
-    return names | bounds | {"clean": clean, "clean_confidence": clean}
+    more = {"clean": clean, "clean_confidence": clean, "uncertified": 3, "network": model, "images": names["data"][0]}
+    evidence = random_evidence(rng, inputs=200, draws=2000)
+    some_wrong = replace(evidence, label=np.where(rng.random(200) < 0.8, evidence.selected, 1 - evidence.selected))
+    return names | bounds | more | {"evidence": some_wrong}
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if list(blocks(page))], ids=lambda page: page.name)

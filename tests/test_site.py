@@ -34,6 +34,8 @@ def test_site_asks_the_network_for_nothing():
 def test_every_room_has_its_page():
     for source in sorted((ROOT / "src" / "certcal").glob("*/__init__.py")):
         room = source.parent.name
+        if room == "cli":  # whose page is docs/command_line.md
+            continue
         page = DOCS / "api" / f"{room}.md"
         assert page.is_file(), f"docs/api/{room}.md should hold `::: certcal.{room}`, and mkdocs.yml list it"
         assert f"\n::: certcal.{room}" in page.read_text()

@@ -25,8 +25,8 @@ def allowed_failures(inputs: int, *, alpha: float, delta: float) -> int:
 
     Args:
         inputs: how many inputs there is evidence of.
-        alpha: the error probability per input of all its certificates together. Bounds made with `joint=False` fail
-            with probability up to 2 alpha: give that.
+        alpha: the error probability per input of all its certificates together, which for bounds made with
+            `joint=False` is twice theirs.
         delta: the error probability of the claim about the whole set.
 
     >>> allowed_failures(500, alpha=0.001, delta=0.01)
