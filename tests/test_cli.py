@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import textwrap
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -59,7 +60,7 @@ def desk(tmp_path_factory):
 
 def test_help_names_every_verb_with_an_example(desk):
     out, _ = certcal("--help", cwd=desk)
-    for verb in ("demo", "data", "certify", "evaluate", "report", "bench"):
+    for verb in ("demo", "data", "certify", "evaluate", "recalibrate", "report", "bench"):
         assert verb in out
         page, _ = certcal(verb, "--help", cwd=desk)
         assert f"certcal {verb}" in page
@@ -122,6 +123,21 @@ def test_report_is_written_again(desk):
     assert out.strip().endswith("report.html")
 
 
+def test_recalibrate_reports_on_held_out_inputs(desk):
+    rng = np.random.default_rng(3)
+    evidence = random_evidence(rng, inputs=200, draws=2000)
+    right = rng.random(200) < evidence.confidence
+    run = RunFolder(desk / "runs" / "imperfect")
+    run.create()
+    save_evidence(replace(evidence, label=np.where(right, evidence.selected, 1 - evidence.selected)), run.evidence)
+    run.save_settings(RunFolder(desk / "runs" / "made").settings())
+    out, _ = certcal("recalibrate", "imperfect", "--repeats", 3, "--no-figures", "--json", cwd=desk)
+    told = json.loads(out)
+    assert told["after"]["certified_brier"] < told["before"]["certified_brier"]
+    out, _ = certcal("recalibrate", "imperfect", "--repeats", 3, "--no-figures", cwd=desk)
+    assert "runs/imperfect/recalibration/map.json" in out
+
+
 def test_data_is_listed_and_described(desk):
     assert "fashion-mnist" in certcal("data", cwd=desk)[0]
     out, _ = certcal("data", "digits", "--json", cwd=desk)
@@ -173,6 +189,12 @@ BAD = {
     "nowhere to write": (certifying(run="nets.py/new"), "to be a folder that can be written, but got nets.py/new"),
     "no such device": (certifying("--device", "gpu"), "`device`"),
     "half a normalisation": (certifying("--mean", "0.5"), "Expected `mean and std` to be given together"),
+    "no such objective": (["recalibrate", "made", "--objective", "x"], "Expected `objective` to be one of"),
+    "too much clean weight": (
+        ["recalibrate", "made", "--clean-weight", "2"],
+        "Expected `clean_weight` to lie in [0, 1]",
+    ),
+    "nothing held out": (["recalibrate", "made", "--holdout", "0"], "Expected `holdout`"),
     "no such data set": (["data", "cifar"], "did you mean 'cifar10'"),
     "bench of nothing": (["bench", "--shape", "3,32"], "Expected `shape` to be channels, height and the same width"),
 }

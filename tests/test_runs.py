@@ -1,21 +1,32 @@
 """Run folders: what is written is what was computed, the same every time, and never half."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from certcal import InputError, evaluate, save_evidence
+from certcal import (
+    InputError,
+    certified_calibration_error,
+    confidence_bounds,
+    evaluate,
+    load_evidence,
+    save_evidence,
+)
 from certcal.certificates import read_certification_log
+from certcal.recalibration import load_map, recalibrate_bounds
 from certcal.runs import (
     CertifySettings,
     DataSettings,
     EvaluateSettings,
     ModelSettings,
+    RecalibrateSettings,
     RunFolder,
     RunSettings,
     evaluate_run,
+    recalibrate_run,
     write_results,
 )
 from certcal.runs.evaluate import rewrite_report
@@ -116,3 +127,65 @@ def test_folders_that_are_no_runs_are_named(tmp_path):
     run.shards.mkdir()
     with pytest.raises(InputError, match="go on with `certcal certify`"):
         RunFolder.existing(run.path)
+
+
+@pytest.fixture
+def imperfect(tmp_path):
+    """A run with right and wrong predictions among the certified ones."""
+    rng = np.random.default_rng(0)
+    evidence = random_evidence(rng, inputs=300, draws=3000)
+    right = rng.random(300) < evidence.confidence
+    run = RunFolder(tmp_path / "imperfect")
+    run.create()
+    save_evidence(replace(evidence, label=np.where(right, evidence.selected, 1 - evidence.selected)), run.evidence)
+    run.save_settings(replace(SETTINGS, evaluate=EvaluateSettings(radii=(0.0, 0.1, 0.2, 5.0), alpha=0.01)))
+    return run
+
+
+def test_a_run_is_recalibrated_on_inputs_the_map_was_not_fitted_on(imperfect):
+    asked = RecalibrateSettings(repeats=5, clean_weight=0.3)
+    result = recalibrate_run(imperfect, asked, figures=False)
+    assert result.radius == 0.2  # nobody is certified at 5
+    fit, test = result.held_out.fit[0], result.held_out.test[0]
+    assert not set(fit) & set(test)
+    everyone = load_evidence(imperfect.evidence)
+    kept = load_evidence(imperfect.path / "recalibration" / "evidence.parquet")
+    assert np.array_equal(np.sort(everyone.index[test]), np.sort(kept.index))
+    bounds = confidence_bounds(everyone, radius=0.2, alpha=0.01)
+    again = recalibrate_bounds(bounds.select(fit), clean_weight=0.3)
+    stored = load_map(imperfect.path / "recalibration" / "map.json")
+    grid = np.linspace(0, 1, 50)
+    assert np.array_equal(stored.transform(grid), again.transform(grid))
+
+    row = result.report.rows[2]
+    part = stored.intervals(bounds.select(test))
+    own = part.lower[part.certified], part.upper[part.certified], part.correct[part.certified]
+    assert row.certified_ece == certified_calibration_error(*own).value
+    old = bounds.select(test)
+    before = old.lower[old.certified], old.upper[old.certified], old.correct[old.certified]
+    assert row.as_dict()["before_certified_ece"] == certified_calibration_error(*before).value
+    assert row.certified_ece < row.as_dict()["before_certified_ece"] / 2
+    assert (part.predicted == old.predicted).all()
+
+    told = json.loads((imperfect.path / "recalibration" / "held_out.json").read_text())
+    assert told["splits"] == 5
+    assert told["after"]["certified_ece"] == result.summary()[1].certified_ece
+    assert told["trade_off"]["clean_weight"][0] == 0.0
+    metrics = json.loads((imperfect.path / "recalibration" / "metrics.json").read_text())
+    assert "recalibrated smoothed model" in metrics["guarantee"]
+    assert "before_auroc" in metrics["rows"][0]
+    assert "fitted on other inputs" in " ".join(metrics["caveats"])
+
+
+def test_other_splits_replace_what_was_there(imperfect):
+    first = recalibrate_run(imperfect, RecalibrateSettings(repeats=1), figures=False)
+    second = recalibrate_run(imperfect, RecalibrateSettings(repeats=1, seed=1), figures=False)
+    kept = load_evidence(imperfect.path / "recalibration" / "evidence.parquet")
+    assert set(kept.index) == set(load_evidence(imperfect.evidence).index[second.held_out.test[0]])
+    assert set(first.held_out.test[0]) != set(second.held_out.test[0])
+
+
+def test_nothing_to_learn_is_said_and_nothing_written(run):
+    with pytest.raises(InputError, match=r"hold right and wrong predictions .* The confidences stay as they are"):
+        recalibrate_run(run, RecalibrateSettings(repeats=1))
+    assert not (run.path / "recalibration").exists()

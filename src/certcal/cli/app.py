@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from certcal.cli import bench, certify, data, demo, evaluate, report
+from certcal.cli import bench, certify, data, demo, evaluate, recalibrate, report
 from certcal.cli.screen import complain
 from certcal.errors import CertcalError, InputError
 
@@ -38,7 +38,7 @@ def _common(
     """What every verb understands. `main` takes --debug out of the arguments, wherever it stands."""
 
 
-for _room in (demo, data, certify, evaluate, report, bench):
+for _room in (demo, data, certify, evaluate, recalibrate, report, bench):
     _room.add_to(app)
 
 

@@ -8,6 +8,7 @@ from certcal.report.figures import (
     plot_errors,
     plot_moves,
     plot_reliability,
+    plot_trade_off,
     plot_widths,
 )
 from certcal.report.html import render_page
@@ -44,6 +45,7 @@ __all__ = [
     "plot_errors",
     "plot_moves",
     "plot_reliability",
+    "plot_trade_off",
     "plot_widths",
     "prepare_boxes",
     "prepare_certified_boxes",

@@ -1,7 +1,7 @@
 """One row per radius: what a smoothed model's evidence certifies, for the certified inputs or for all of them."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
@@ -18,7 +18,7 @@ from certcal.errors import InputError
 from certcal.inputs import check_choice, check_level
 from certcal.metrics import adaptive_calibration_error, expected_calibration_error, top_label_brier_score
 from certcal.metrics.binning import Bins, choose_bins
-from certcal.recalibration import IdentityMap, RecalibrationMap
+from certcal.recalibration import IdentityMap, RecalibrationMap, score_bounds
 from certcal.smoothing import Evidence
 from certcal.types import ArrayLike
 from certcal.worstcase import (
@@ -63,11 +63,14 @@ class Row:
     joint_brier: float = np.nan
     mean_width: float = np.nan  # of the confidence intervals
     approximations: Mapping[str, float] = field(default_factory=dict)  # of the certified ECE, from below
+    recalibrated: Mapping[str, float] = field(default_factory=dict)  # scores before the map, sharpness before and after
 
     def as_dict(self) -> dict[str, float]:
         """The row as a flat dictionary; approximations appear as `approximate_admm` and so on."""
         values = asdict(self)
-        return values | {f"approximate_{name}": value for name, value in values.pop("approximations").items()}
+        named = {f"approximate_{name}": value for name, value in values.pop("approximations").items()}
+        recalibrated: dict[str, float] = values.pop("recalibrated")
+        return values | named | recalibrated
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,6 +89,7 @@ class Report:
     joint: bool
     population: Population
     bins: Bins
+    recalibration: RecalibrationMap | None = None  # the map that confidences and bounds have gone through
 
     def __iter__(self) -> Iterator[Row]:
         return iter(self.rows)
@@ -146,6 +150,11 @@ def evaluate(
     bounds = tuple(mapped(own) for own in found)
     failures = _failures(len(evidence), alpha if joint else 2 * alpha, delta)
     pairs = [_row(own, chosen, bins, failures, asked) for own in bounds]
+    if recalibration is not None:
+        pairs = [
+            (replace(row, recalibrated=_before_and_after(old, new, bins)), worst)
+            for (row, worst), old, new in zip(pairs, found, bounds, strict=True)
+        ]
     return Report(
         rows=tuple(row for row, _ in pairs),
         worst=tuple(worst for _, worst in pairs),
@@ -159,6 +168,7 @@ def evaluate(
         joint=joint,
         population=chosen,
         bins=bins,
+        recalibration=recalibration,
     )
 
 
@@ -218,6 +228,14 @@ def _row(
         ),
         worst,
     )
+
+
+def _before_and_after(old: ConfidenceIntervals, new: ConfidenceIntervals, bins: Bins) -> dict[str, float]:
+    """What the map changed at one radius: scores of the certified inputs, and sharpness on all inputs."""
+    before, after = (score_bounds(own, edges=bins.edges) for own in (old, new))
+    names = ("certified_ece", "certified_brier", "ece", "brier", "auroc", "levels")
+    sharp = {name: float(getattr(after, name)) for name in ("auroc", "refinement", "levels")}
+    return {f"before_{name}": float(getattr(before, name)) for name in names} | sharp
 
 
 def _with_free(score: float, kept: Any, free: int) -> float:

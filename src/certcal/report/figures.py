@@ -7,6 +7,7 @@ import numpy as np
 
 from certcal.inputs import check_choice
 from certcal.metrics.reliability import ReliabilityCurve
+from certcal.recalibration import TradeOff
 from certcal.report.evaluation import Row
 from certcal.report.views import CertifiedBoxes, Moves, Widths
 
@@ -134,6 +135,19 @@ def plot_moves(moves: Moves, *, ax: "Axes | None" = None) -> "Axes":
         )
         axes.scatter(moves.clean[chosen], moves.worst[chosen], s=9, color=colour, label=label)
     axes.set(xlabel="estimated confidence", ylabel="confidence at the worst case", xlim=(0, 1.01), ylim=(0, 1.01))
+    _legend_below(axes)
+    return axes
+
+
+def plot_trade_off(curve: TradeOff, *, ax: "Axes | None" = None) -> "Axes":
+    """Clean against certified Brier score of held-out inputs as clean points gain weight, and without a map."""
+    axes = ax or _new_axes()
+    axes.plot(curve.certified_brier, curve.brier_all, color=CORRECT, marker="o", markersize=4, label="recalibrated")
+    for share, x, y in zip(curve.clean_weight, curve.certified_brier, curve.brier_all, strict=True):
+        axes.annotate(f"λ = {share:g}", (x, y), xytext=(5, 4), textcoords="offset points", fontsize=8)
+    before = curve.identity
+    axes.plot(before.certified_brier, before.brier_all, "D", color=INCORRECT, label="without a map")
+    axes.set(xlabel=f"certified Brier score at R = {curve.radius:g}", ylabel="Brier score without an attack")
     _legend_below(axes)
     return axes
 

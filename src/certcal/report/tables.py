@@ -91,10 +91,21 @@ _APPROXIMATE = {
 }
 
 
+_RECALIBRATED = (
+    Column("before_certified_ece", "certified ECE before", "of the certified inputs, without the map", _UP, **_PERCENT),
+    Column("before_certified_brier", "certified Brier before", "of the certified inputs, without the map", _UP, 4),
+    Column("before_brier", "Brier before", "without an attack, without the map", digits=4),
+    Column("before_auroc", "AUROC before", "how well confidences tell right from wrong, without the map", digits=3),
+    Column("auroc", "AUROC", "the same with the map; 0.5 for a map that is constant", digits=3),
+    Column("levels", "levels", "distinct confidences with the map"),
+)
+
+
 def columns(report: Report) -> tuple[Column, ...]:
     """The columns that a report's rows fill."""
     asked = [name for name in APPROXIMATIONS if any(name in row.approximations for row in report.rows)]
-    return _COLUMNS + tuple(Column(f"approximate_{name}", *_APPROXIMATE[name], _DOWN, 2, True) for name in asked)
+    approximate = tuple(Column(f"approximate_{name}", *_APPROXIMATE[name], _DOWN, 2, True) for name in asked)
+    return _COLUMNS + approximate + (_RECALIBRATED if report.recalibration is not None else ())
 
 
 def cells(report: Report) -> list[list[str]]:

@@ -18,12 +18,13 @@ def guarantee(report: Report, position: int) -> str:
     moved = (
         "without an attack" if row.radius == 0 else f"under any ℓ2 perturbation of each input by up to {row.radius:g}"
     )
+    model = "smoothed model" if report.recalibration is None else "recalibrated smoothed model"
     on = f"on the {row.inputs:,} of {report.inputs:,} inputs that are certified at {radius}"
     if report.population is Population.ALL:
         on = f"on all {report.inputs:,} inputs"
     return (
         f"With probability at least {_complement(report.delta)} over the noise "
-        f"draws, {moved}, the smoothed model's expected calibration error {on} is at most "
+        f"draws, {moved}, the {model}'s expected calibration error {on} is at most "
         f"{percent(row.joint_ece, Rounding.UP)} and its Brier score at most "
         f"{number(row.joint_brier, Rounding.UP)}; its prediction stays right on at least "
         f"{percent(row.joint_accuracy, Rounding.DOWN)} of all {report.inputs:,} inputs."
@@ -61,6 +62,11 @@ def caveats(report: Report) -> list[str]:
         about.append(
             "At each radius, inputs that are not certified there are left out of errors and scores, as in the paper; "
             "they do count against accuracy. Population “all” counts them, at their worst."
+        )
+    if report.recalibration is not None:
+        about.append(
+            f"Confidences have gone through a {report.recalibration.kind} map that never falls, fitted on other inputs "
+            "than these; predictions are those without it. The map is of the smoothed confidence."
         )
     if not report.joint:
         about.append(

@@ -3,6 +3,7 @@
 from certcal.runs.certify import certify_run
 from certcal.runs.evaluate import evaluate_run, write_results
 from certcal.runs.folder import RunFolder
+from certcal.runs.recalibrate import RecalibrateSettings, Recalibration, recalibrate_run
 from certcal.runs.settings import (
     CertifySettings,
     DataSettings,
@@ -17,10 +18,13 @@ __all__ = [
     "DataSettings",
     "EvaluateSettings",
     "ModelSettings",
+    "RecalibrateSettings",
+    "Recalibration",
     "RunFolder",
     "RunSettings",
     "certify_run",
     "evaluate_run",
     "load_settings",
+    "recalibrate_run",
     "write_results",
 ]

@@ -26,21 +26,26 @@ if TYPE_CHECKING:
 
 
 def write_figures(run: RunFolder, report: Report) -> None:
-    """The figures as PNG and SVG, the same bytes for the same evidence."""
+    """The figures of an evaluation."""
+    for name, draw in _drawings(report):
+        save_figure(run, name, draw)
+
+
+def save_figure(run: RunFolder, name: str, draw: Callable[["Axes"], "Axes"]) -> None:
+    """One figure as PNG and SVG, the same bytes for the same data."""
     import matplotlib
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     style: dict[Any, Any] = {"svg.hashsalt": "certcal", "axes.spines.top": False, "axes.spines.right": False}
     with matplotlib.rc_context(style):
-        for name, draw in _drawings(report):
-            figure = Figure(figsize=(5, 4.5), layout="constrained")
-            FigureCanvasAgg(figure)
-            draw(figure.add_subplot())
-            for kind, metadata in (("png", {}), ("svg", {"Date": None})):
-                buffer = io.BytesIO()
-                figure.savefig(buffer, format=kind, dpi=150, metadata=metadata)
-                run.write(f"figures/{name}.{kind}", buffer.getvalue())
+        figure = Figure(figsize=(5, 4.5), layout="constrained")
+        FigureCanvasAgg(figure)
+        draw(figure.add_subplot())
+        for kind, metadata in (("png", {}), ("svg", {"Date": None})):
+            buffer = io.BytesIO()
+            figure.savefig(buffer, format=kind, dpi=150, metadata=metadata)
+            run.write(f"figures/{name}.{kind}", buffer.getvalue())
 
 
 def _drawings(report: Report) -> Iterator[tuple[str, Callable[["Axes"], "Axes"]]]:

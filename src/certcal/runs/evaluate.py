@@ -30,6 +30,7 @@ from certcal.runs.facts import facts, title
 from certcal.runs.folder import RunFolder
 from certcal.runs.provenance import provenance
 from certcal.runs.settings import EvaluateSettings
+from certcal.smoothing import Evidence
 
 
 def evaluate_run(run: RunFolder, asked: EvaluateSettings, *, figures: bool = True) -> Report:
@@ -43,35 +44,37 @@ def evaluate_run(run: RunFolder, asked: EvaluateSettings, *, figures: bool = Tru
     with run.writing():
         run.create()
         run.save_settings(settings)
-    write_results(report, run.path, figures=figures, seconds=time.perf_counter() - start)
+    _write_all(run, report, figures=figures, seconds=time.perf_counter() - start)
     return report
 
 
-def write_results(
-    report: Report, folder: str | PathLike[str], *, figures: bool = True, seconds: float | None = None
-) -> Path:
-    """Where the page is, after everything that follows from a report has been written to a folder.
+def write_results(report: Report, folder: str | PathLike[str], *, figures: bool = True) -> Path:
+    """Where the page is, after a report's evidence and everything that follows from it were written to a folder.
 
-    Certificates, metrics.json, tables, figures and report.html; the evidence too, unless it is there. For an evaluation
-    made in Python, this gives what `certcal evaluate` leaves behind.
+    For an evaluation made in Python, this gives what `certcal evaluate` leaves behind: certificates, metrics.json,
+    tables, figures and report.html.
 
     Paper: —; run folders are ours.
     """
-    start = time.perf_counter()
+    from certcal.smoothing import save_evidence
+
     run = RunFolder(Path(folder))
     run.create()
     with run.writing():
-        if not run.evidence.exists():
-            from certcal.smoothing import save_evidence
+        save_evidence(report.evidence, run.evidence)
+    return _write_all(run, report, figures=figures, seconds=0.0)
 
-            save_evidence(report.evidence, run.evidence)
+
+def _write_all(run: RunFolder, report: Report, *, figures: bool, seconds: float) -> Path:
+    start = time.perf_counter()
+    with run.writing():
         write_certificates(run, report)
         run.write("tables/radii.csv", to_csv(report))
         run.write("tables/radii.md", to_markdown(report))
         run.write("tables/radii.tex", to_latex(report))
         if figures:
             write_figures(run, report)
-        circumstances = provenance(seconds=(seconds or 0.0) + time.perf_counter() - start)
+        circumstances = provenance(seconds=seconds + time.perf_counter() - start)
         run.write_json("metrics.json", describe(run, report) | {"provenance": circumstances})
         page = write_page(run, report, circumstances)
         run.log(f"evaluate: {len(report)} radii, {report.inputs} inputs, method {report.method}")
@@ -95,6 +98,12 @@ def rewrite_report(run: RunFolder, *, figures: bool = True) -> Path:
 
 def evaluate_evidence(run: RunFolder, asked: EvaluateSettings) -> Report:
     """The evaluation alone; writes nothing."""
+    evidence = load_run_evidence(run)
+    return evaluate(evidence, **(vars(asked) | {"radii": radii_of(asked, evidence.header.sigma)}))
+
+
+def load_run_evidence(run: RunFolder) -> Evidence:
+    """The evidence of a run, if it is of the model that the run was made with."""
     from certcal.smoothing import load_evidence
 
     evidence = load_evidence(run.evidence)
@@ -102,8 +111,7 @@ def evaluate_evidence(run: RunFolder, asked: EvaluateSettings) -> Report:
     if sampled != evidence.header.model:
         got = f"evidence of model {evidence.header.model[:12]}…"
         raise InputError.expected("run", f"hold evidence of the model it was made with, {sampled[:12]}…", got)
-    options = vars(asked) | {"radii": radii_of(asked, evidence.header.sigma)}
-    return evaluate(evidence, **options)
+    return evidence
 
 
 def describe(run: RunFolder, report: Report) -> dict[str, Any]:

@@ -10,7 +10,8 @@ def title(run: RunFolder, report: Report) -> str:
     """Data, model and noise in one line."""
     sources = run.sources()
     names = [sources.get("data", {}).get("name") or run.path.name, sources.get("model", {}).get("name")]
-    return " · ".join([str(name) for name in names if name] + [f"σ = {report.evidence.header.sigma:g}"])
+    words = [str(name) for name in names if name] + [f"σ = {report.evidence.header.sigma:g}"]
+    return " · ".join(words + ["recalibrated"] * (report.recalibration is not None))
 
 
 def facts(run: RunFolder, report: Report, circumstances: dict[str, Any]) -> list[tuple[str, str]]:
@@ -31,6 +32,7 @@ def facts(run: RunFolder, report: Report, circumstances: dict[str, Any]) -> list
         ("failed certificates allowed for", f"{report.failures} of {report.inputs:,}"),
         ("confidence certificate", str(report.method)),
         ("population", str(report.population)),
+        ("recalibration", _map(report)),
         ("bins", f"{len(report.bins)}"),
         ("average certified radius", f"{report.average_certified_radius:.4f}"),
         ("sampled", _circumstances(sampling)),
@@ -38,6 +40,13 @@ def facts(run: RunFolder, report: Report, circumstances: dict[str, Any]) -> list
         ("commit of the working folder", circumstances.get("commit")),
     ]
     return [(name, str(value)) for name, value in lines if value]
+
+
+def _map(report: Report) -> str:
+    if report.recalibration is None:
+        return ""
+    about = ", ".join(f"{key} {value}" for key, value in report.recalibration.about.items())
+    return _joined(f"{report.recalibration.kind} map, fitted on other inputs", about)
 
 
 def _circumstances(record: dict[str, Any]) -> str:

@@ -8,11 +8,13 @@ const CURVES = {
     { key: "joint_ece", look: "incorrect", dash: "6 4", shape: "diamond", hollow: true },
     { key: "certified_ece", look: "incorrect", shape: "circle", band: "ece" },
     ...approximations.map((key, i) => ({ key, look: "neutral", dash: "3 3", shape: OTHERS[i % 3], hollow: true })),
+    { key: "before_certified_ece", look: "neutral", dash: "3 3", shape: "square", hollow: true },
     { key: "ece", look: "correct", shape: "circle" },
   ],
   brier: [
     { key: "joint_brier", look: "incorrect", dash: "6 4", shape: "diamond", hollow: true },
     { key: "certified_brier", look: "incorrect", shape: "circle", band: "brier" },
+    { key: "before_certified_brier", look: "neutral", dash: "3 3", shape: "square", hollow: true },
     { key: "brier", look: "correct", shape: "circle" },
   ],
   accuracy: [

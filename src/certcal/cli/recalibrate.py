@@ -1,0 +1,86 @@
+"""`certcal recalibrate`: a map of the confidences that makes the certified errors small, tested on held-out inputs."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from certcal.cli import options as o
+from certcal.cli.screen import print_json
+
+if TYPE_CHECKING:
+    from certcal.runs import Recalibration
+
+HELP = """Fit a map of the confidences to a run's certificates and report what it does to inputs it was not fitted on.
+
+Predictions stay as they are. Writes map.json, scores over random splits and the report of the held-out inputs into
+the run's folder recalibration.
+
+[dim]Example:[/dim] certcal recalibrate mine --radius 0.25 --clean-weight 0.2
+"""
+
+
+def add_to(app: typer.Typer) -> None:
+    """Give the verb to the command."""
+    app.command("recalibrate", help=HELP)(recalibrate)
+
+
+def recalibrate(
+    run: o.RunName,
+    radius: Annotated[float | None, o.fitting("--radius", "Radius to fit at (default: the largest learnable).")] = None,
+    method: Annotated[str | None, o.fitting("--method", "isotonic, temperature or beta (default: isotonic).")] = None,
+    objective: Annotated[
+        str | None,
+        o.fitting("--objective", "Certified score to make small: brier, log or calibration (default: brier)."),
+    ] = None,
+    clean_weight: Annotated[
+        float | None, o.fitting("--clean-weight", "Weight of the score without an attack, 0 to 1 (default: 0).")
+    ] = None,
+    holdout: Annotated[float | None, o.fitting("--holdout", "Share of inputs held out (default: 0.5).")] = None,
+    repeats: Annotated[int | None, o.fitting("--repeats", "Random splits to average over (default: 20).")] = None,
+    seed: Annotated[int | None, o.fitting("--seed", "Seed of the splits (default: 0).")] = None,
+    no_figures: o.NoFigures = False,
+    json: o.Json = False,
+) -> None:
+    """Recalibrate a run that has evidence."""
+    from certcal.runs import RecalibrateSettings, RunFolder, recalibrate_run
+    from certcal.runs.recalibrate import FOLDER, describe
+
+    folder = RunFolder.existing(run)
+    asked = RecalibrateSettings(
+        **o.given(
+            radius=radius, method=method, objective=objective, clean_weight=clean_weight,
+            holdout=holdout, repeats=repeats, seed=seed,
+        )
+    )  # fmt: skip
+    result = recalibrate_run(folder, asked, figures=not no_figures)
+    if json:
+        print_json(describe(result, asked))
+    else:
+        _show(result, str(folder.path / FOLDER))
+
+
+def _show(result: "Recalibration", where: str) -> None:
+    before, after = result.summary()
+    console = Console(highlight=False)
+    splits, held = len(result.held_out.fit), len(result.held_out.test[0])
+    title = f"{result.map.kind} map for R = {result.radius:g}, mean over {splits} splits, {held:,} inputs held out"
+    table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, header_style="dim")
+    for heading in ("", "before", "after"):
+        table.add_column(heading, justify="right" if heading else "left")
+    for name, label in (
+        ("certified_ece", "certified ECE, mean"),
+        ("certified_brier", "certified Brier score, mean"),
+        ("ece", "ECE without an attack"),
+        ("brier_all", "Brier score without an attack, all inputs"),
+        ("auroc", "AUROC: telling right from wrong"),
+        ("levels", "distinct confidences"),
+    ):
+        table.add_row(label, *(f"{getattr(scores, name):.4g}" for scores in (before, after)))
+    console.print(table)
+    if after.levels < 2:
+        hint = "The map is constant: it no longer tells right from wrong. Try --clean-weight 0.5 or a smaller --radius."
+        console.print(f"\n{hint}", style="yellow")
+    console.print(f"\nMap:    [bold]{where}/map.json[/bold]", soft_wrap=True)
+    console.print(f"Report: [bold]{where}/report.html[/bold] (held-out inputs of the first split)", soft_wrap=True)
