@@ -2,10 +2,14 @@
 
 import json
 import os
+import shutil
+import signal
 import subprocess
 import sys
 import textwrap
+import time
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,6 +18,7 @@ from certcal import confidence_bounds, load_evidence, save_evidence
 from certcal.runs import CertifySettings, DataSettings, ModelSettings, RunFolder, RunSettings
 from smoothing_oracles import random_evidence
 
+SCRIPT = Path(sys.executable).with_name("certcal")  # what people type
 FACTORY = """
     import torch
 
@@ -30,11 +35,10 @@ FACTORY = """
 """
 
 
-def certcal(*words, cwd, code=0):
+def certcal(*words, cwd, code=0, **env):
     """Run the command; its standard output and error."""
     environment = os.environ | {"COLUMNS": "100", "NO_COLOR": "1", "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "-m", "certcal", *map(str, words)]
-    done = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True)
+    done = subprocess.run([SCRIPT, *map(str, words)], cwd=cwd, env=environment | env, capture_output=True, text=True)
     assert done.returncode == code, done.stderr + done.stdout
     assert "Traceback" not in done.stderr
     return done.stdout, done.stderr
@@ -178,13 +182,18 @@ BAD = {
     "unknown option": (evaluating("--radius", "1"), "No such option"),
     "unknown verb": (["certfy"], "No such command 'certfy'"),
     "missing config": (evaluating("--config", "no.toml"), "Expected `config` to be a TOML file that can be read"),
-    "nothing to certify": (["certify", "new"], "Missing settings: model.name. Give them as options"),
+    "nothing to certify": (["certify", "new"], "Missing --model, --data, --sigma: give what is missing"),
     "no such data": (certifying(data="no.npz"), "that exists, but got 'no.npz'"),
-    "no such weights": (certifying("--weights", "no.pt"), "Expected `path` to be a checkpoint file, but got 'no.pt'"),
+    "no such weights": (
+        certifying("--weights", "no.pt"),
+        "Expected `weights` to be a checkpoint file, but got 'no.pt'",
+    ),
     "no such model": (certifying(model="lennet"), "did you mean 'lenet'"),
     "no such factory": (certifying(model="nets:nothing"), "nets:nothing"),
     "wrong shape": (certifying(model="nets:broken"), "Expected `model` to accept inputs of shape (1, 4, 4)"),
     "unknown class": (certifying("--classes", "2"), "Expected `data` to have labels from 0 to 1"),
+    "alpha of 2 to certify": (certifying("--alpha", "2"), f"Expected `alpha` {OPEN} 2"),
+    "nobody's home": (["evaluate", "~nobody-of-that-name/x"], "Expected `run` to be a path in a home folder"),
     "no noise": (certifying(sigma="0"), "Expected `sigma` to be a number > 0"),
     "nowhere to write": (certifying(run="nets.py/new"), "to be a folder that can be written, but got nets.py/new"),
     "no such device": (certifying("--device", "gpu"), "`device`"),
@@ -204,9 +213,11 @@ BAD = {
 def test_bad_input_exits_with_2_and_one_helpful_line(desk, case):
     words, message = BAD[case]
     out, error = certcal(*words, cwd=desk, code=2)
+    told = [line for line in error.strip().splitlines() if not line.startswith("no --weights")]
     assert message in error
     assert out == ""
-    assert len(error.strip().splitlines()) <= 2
+    assert len(told) <= 2
+    assert not (desk / "runs" / "new" / "config.toml").exists()
 
 
 def test_damaged_evidence_exits_with_a_line(desk, tmp_path):
@@ -221,7 +232,7 @@ def test_damaged_evidence_exits_with_a_line(desk, tmp_path):
 
 def test_debug_shows_where_an_error_comes_from(desk):
     environment = os.environ | {"COLUMNS": "100"}
-    command = [sys.executable, "-m", "certcal", "evaluate", "nowhere", "--debug"]
+    command = [SCRIPT, "evaluate", "nowhere", "--debug"]
     done = subprocess.run(command, cwd=desk, env=environment, capture_output=True, text=True)
     assert "Traceback" in done.stderr
 
@@ -236,3 +247,59 @@ def test_help_and_evaluate_do_not_load_torch(desk):
             "print('torch' in sys.modules, file=sys.stderr)")  # fmt: skip
     done = subprocess.run([sys.executable, "-c", code], cwd=desk, capture_output=True, text=True, check=True)
     assert done.stderr.split() == ["False"]
+
+
+def test_the_papers_certificate_is_left_again(desk):
+    ask = ("evaluate", "made", "--json", "--no-figures")
+    assert json.loads(certcal(*ask, "--paper", cwd=desk)[0])["joint"] is False
+    assert json.loads(certcal(*ask, cwd=desk)[0])["method"] == "cdf"
+    back = json.loads(certcal(*ask, "--no-paper", cwd=desk)[0])
+    assert (back["method"], back["joint"]) == ("cdf-cp", True)
+    certcal(*ask, "--paper", cwd=desk)
+    assert json.loads(certcal(*ask, "--method", "standard", cwd=desk)[0])["joint"] is True
+
+
+def test_names_are_text_and_not_markup(desk):
+    shutil.copytree(desk / "runs" / "made", desk / "runs" / "a[red]c")
+    out, _ = certcal("evaluate", "a[red]c", "--no-figures", cwd=desk)
+    assert "runs/a[red]c/report.html" in out
+    rng = np.random.default_rng(0)
+    names = np.array(["[/b]", "[red]x"])
+    np.savez(desk / "in[red]j.npz", inputs=rng.random((4, 1, 4, 4)), labels=[0, 1, 0, 1], classes=names)
+    out, _ = certcal("data", "in[red]j.npz", cwd=desk)
+    assert "in[red]j" in out
+    assert "[/b] 2, [red]x 2" in out
+
+
+@pytest.mark.parametrize("env", [{"PYTHONIOENCODING": "ascii"}, {"LC_ALL": "C", "PYTHONUTF8": "0"}], ids=str)
+def test_a_terminal_without_unicode(desk, env):
+    out, _ = certcal("evaluate", "made", "--json", "--no-figures", cwd=desk, **env)
+    assert "σ" in json.loads(out)["title"]
+    assert "certified" in certcal("evaluate", "made", "--no-figures", cwd=desk, **env)[0]
+    assert "certify" in certcal("certify", "--help", cwd=desk, **env)[0]
+
+
+def test_closed_output_is_no_accident(desk):
+    done = subprocess.run(["sh", "-c", f"{SCRIPT} data --json >&-"], cwd=desk, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    done = subprocess.run(["sh", "-c", f"{SCRIPT} data > /dev/full"], cwd=desk, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert done.stderr == "Writing failed: No space left on device.\n"
+
+
+def test_ctrl_c_says_how_to_go_on_and_the_folder_remembers(desk):
+    words = certifying("--n", "4000000", "--radii", "0", run="long", sigma="0.25")
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "COLUMNS": "100"}
+    process = subprocess.Popen([SCRIPT, *words], cwd=desk, env=environment, stderr=subprocess.PIPE, text=True)
+    while not list((desk / "runs" / "long").glob("shards/shard-*.parquet")):
+        time.sleep(0.2)
+    process.send_signal(signal.SIGINT)
+    _, error = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "Stopped. What was drawn is kept; the same command goes on from there." in error
+    assert "n = 4000000" in (desk / "runs" / "long" / "config.toml").read_text()
+
+
+def test_more_classes_than_the_data_has_names_for(desk):
+    out, _ = certcal(*certifying("--classes", "7", "--n", "250", "--no-figures", run="wide", sigma="0.25"), cwd=desk)
+    assert "wide/report.html" in out

@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+import torch
 
 from certcal import (
     InputError,
@@ -29,6 +30,7 @@ from certcal.runs import (
     recalibrate_run,
     write_results,
 )
+from certcal.runs.demo import demo_run
 from certcal.runs.evaluate import rewrite_report
 from smoothing_oracles import random_evidence
 
@@ -97,15 +99,30 @@ def test_an_evaluation_made_in_python_leaves_the_same_folder(run, tmp_path, rng)
     report = evaluate(random_evidence(np.random.default_rng(0), inputs=50, draws=1000), radii=[0.1], alpha=0.01)
     page = write_results(report, tmp_path / "python", figures=False)
     assert page == tmp_path / "python" / "report.html"
-    wanted = {"evidence.parquet", "certificates.parquet", "metrics.json", "report.html"}
+    wanted = {"config.toml", "evidence.parquet", "certificates.parquet", "metrics.json", "report.html"}
     assert wanted <= {path.name for path in (tmp_path / "python").iterdir()}
+    again = RunFolder.existing(tmp_path / "python")
+    assert evaluate_run(again, again.settings().evaluate, figures=False).rows == report.rows
+    other = evaluate(random_evidence(np.random.default_rng(1), inputs=20, draws=500), radii=[0.1], alpha=0.01)
+    write_results(other, tmp_path / "python", figures=False)  # replaces the evidence with the rest
+    assert len(load_evidence(again.evidence)) == 20
 
 
-def test_evidence_of_another_model_is_refused(run):
-    run.write_json("provenance.json", {"model": {"fingerprint": "something else"}})
-    with pytest.raises(InputError, match="hold evidence of the model it was made with, something el"):
+def test_other_evidence_than_recorded_is_refused(run):
+    run.write_json("provenance.json", {"evidence": {"sha256": run.evidence_digest()}})
+    evaluate_run(run, ASKED, figures=False)
+    before = (run.path / "metrics.json").read_bytes()
+    save_evidence(random_evidence(np.random.default_rng(9), inputs=50, draws=1000), run.evidence)
+    with pytest.raises(InputError, match=r"hold the evidence.parquet that its provenance.json was written with"):
         evaluate_run(run, ASKED)
-    assert not (run.path / "metrics.json").exists()
+    assert (run.path / "metrics.json").read_bytes() == before
+
+
+@pytest.mark.parametrize("text", ["[]", "{", '{"model": 3}'])
+def test_a_damaged_record_is_named(run, text):
+    (run.path / "provenance.json").write_text(text)
+    with pytest.raises(InputError, match=r"Expected `run` to hold a .*provenance.json"):
+        evaluate_run(run, ASKED)
 
 
 def test_a_bare_name_lies_below_runs(tmp_path, monkeypatch):
@@ -113,7 +130,11 @@ def test_a_bare_name_lies_below_runs(tmp_path, monkeypatch):
     assert RunFolder.named("mine").path.parts == ("runs", "mine")
     assert RunFolder.named("a/b").path.parts == ("a", "b")
     (tmp_path / "here").mkdir()
+    assert RunFolder.named("here").path.parts == ("runs", "here")  # somebody's folder, but no run
+    (tmp_path / "here" / "config.toml").touch()
     assert RunFolder.named("here").path.parts == ("here",)
+    with pytest.raises(InputError, match="Expected `run` to be a path in a home folder that exists"):
+        RunFolder.named("~nobody-of-that-name/x")
 
 
 def test_folders_that_are_no_runs_are_named(tmp_path):
@@ -189,3 +210,14 @@ def test_nothing_to_learn_is_said_and_nothing_written(run):
     with pytest.raises(InputError, match=r"hold right and wrong predictions .* The confidences stay as they are"):
         recalibrate_run(run, RecalibrateSettings(repeats=1))
     assert not (run.path / "recalibration").exists()
+
+
+def test_the_demo_is_the_same_whatever_the_number_of_threads(tmp_path):
+    told, results = [], []
+    for threads in (1, 2):
+        torch.set_num_threads(threads)
+        run = RunFolder(tmp_path / str(threads))
+        report = demo_run(run, inputs=12, draws=250, epochs=1, tell=told.append)
+        results.append((load_evidence(run.evidence).votes.tolist(), report.as_dicts()))
+    assert str(results[0]) == str(results[1])
+    assert len(told) == 8

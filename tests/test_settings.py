@@ -24,7 +24,7 @@ NUMBER = st.floats(allow_nan=False, allow_infinity=False)
     options=st.dictionaries(TEXT, st.booleans() | st.integers(-(2**60), 2**60) | NUMBER | TEXT, max_size=3),
     mean=st.none() | st.lists(NUMBER, max_size=3).map(tuple),
     sigma=NUMBER,
-    radii=st.none() | st.lists(NUMBER, max_size=4).map(tuple),
+    radii=st.none() | st.sets(st.floats(0, 1e9), min_size=1, max_size=4).map(sorted).map(tuple),
     joint=st.booleans(),
 )
 def test_settings_survive_a_file(tmp_path_factory, name, weights, options, mean, sigma, radii, joint):
@@ -62,7 +62,10 @@ def test_options_win_over_the_file(tmp_path):
             "Expected `evaluate.radii` to be a list, each entry a number, but got 0.5 in FILE.",
         ),
         ("[evaluate]\nradii = ['a']", "Expected `evaluate.radii` to be a number, but got 'a' in FILE."),
-        ("[model]\nweights = 'a'", "Missing settings: model.name. Give them as options or in a TOML file."),
+        (
+            "[model]\nweights = 'a'",
+            "Missing --model, --data, --sigma: give what is missing as an option or in a TOML file.",
+        ),
         ("x = [", "Expected `config` to be a TOML file, but got FILE: "),
     ],
 )
@@ -85,6 +88,28 @@ def test_an_evaluation_is_changed_by_file_then_options(tmp_path):
     path.write_text("[evaluate]\nalpha = 0.1\nn_bins = 7\n[model]\nname = 'ignored'\n")
     asked = change_evaluation(SETTINGS, path, {"n_bins": 9})
     assert asked == EvaluateSettings(alpha=0.1, n_bins=9)
-    path.write_text("[evalute]\nalpha = 0.1\n")
-    with pytest.raises(InputError, match="have sections model, data, certify, evaluate, but got evalute"):
+    path.write_text("[certify]\nsgima = 0.1\n")
+    with pytest.raises(InputError, match=r"Unknown setting certify.sgima in .* \(did you mean sigma\?\)"):
         change_evaluation(SETTINGS, path, {})
+    path.write_text("evaluate = 3\n")
+    with pytest.raises(InputError, match="Expected `evaluate` to be a table, but got 3"):
+        change_evaluation(SETTINGS, path, {})
+    path.write_text("[evalute]\nalpha = 0.1\n")
+    with pytest.raises(InputError, match=r"Unknown setting evalute in .* \(did you mean evaluate\?\)"):
+        change_evaluation(SETTINGS, path, {})
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"alpha": 2.0}, {"delta": 0.0}, {"radii": (-1.0,)}, {"radii": ()}, {"radii": (float("nan"),)}, {"n_bins": 0},
+     {"n_bins": 5000}, {"method": "x"}, {"population": "x"}, {"approximations": ("x",)},
+     {"approximations": ("admm",), "population": "all"}],
+    ids=str,
+)  # fmt: skip
+def test_what_evaluate_would_refuse_is_refused_as_a_setting(wrong):
+    with pytest.raises(InputError, match=f"Expected `{next(iter(wrong))}`"):
+        EvaluateSettings(**wrong)
+
+
+def test_radii_rise_each_once():
+    assert EvaluateSettings(radii=(0.3, 0.1, 0.3)).radii == (0.1, 0.3)

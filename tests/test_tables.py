@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from certcal import evaluate
 from certcal.report import caveats, explanation, guarantee, to_csv, to_latex, to_markdown
-from certcal.report.tables import Rounding, cells, columns, number, percent
+from certcal.report.tables import Rounding, cells, columns, exactly, number, percent
 from smoothing_oracles import random_evidence
 
 RADII = (0.0, 0.1, 0.3, 5.0)
@@ -84,7 +84,7 @@ def test_the_guarantee_states_the_joint_values_rounded_outward(report):
     assert row.joint_accuracy - 1e-4 <= float(accuracy) / 100 <= row.joint_accuracy + 1e-15
     assert text.startswith("With probability at least 99.9 % over the noise draws, under any ℓ2 perturbation")
     assert f"the {row.inputs} of 120 inputs that are certified at R = 0.1" in text
-    assert f"no more than {report.failures} fail" in explanation(report, 1)
+    assert f"at most {report.failures} fail" in explanation(report, 1)
 
 
 def test_nothing_is_claimed_where_nothing_is_certified(report):
@@ -100,3 +100,20 @@ def test_the_words_fit_population_and_level(evidence):
     paper = evaluate(evidence, radii=[0.1], alpha=0.01, method="cdf", joint=False)
     assert "α = 0.01 is given to each" in " ".join(caveats(paper))
     assert "fail with probability at most 0.02" in explanation(paper, 0)
+
+
+def test_a_radius_is_said_with_every_digit(evidence):
+    report = evaluate(evidence, radii=[0.12345678, 2 / 3], alpha=0.01)
+    assert "by up to 0.12345678, " in guarantee(report, 0)
+    assert "| 0.12345678 |" in to_markdown(report)
+    assert "0.6666666666666666" in guarantee(report, 1)
+    assert exactly(1234567) == "1234567"
+
+
+def test_levels_are_never_rounded_to_certainty(evidence):
+    assert "at least 1 − 1e-30 over" in guarantee(evaluate(evidence, radii=[0.1], alpha=0.01, delta=1e-30), 0)
+    loose = evaluate(evidence, radii=[0.1], alpha=0.7, method="cdf", joint=False)
+    assert "fail with probability at most 1.0" in explanation(loose, 0)
+    tiny = evaluate(evidence, radii=[0.1], alpha=1e-8, method="cdf", joint=False)
+    assert "fails with probability at most 2e-08" in " ".join(caveats(tiny))
+    assert "none fails, and these" in explanation(evaluate(evidence, radii=[0.1], alpha=1e-9, delta=0.5), 0)

@@ -100,3 +100,24 @@ def test_page_data_is_json_and_says_what_the_report_says(report):
 def test_a_position_beyond_the_rows_is_refused(report):
     with pytest.raises(InputError, match="Expected `position` to be that of one of 4 rows, but got 9"):
         prepare_boxes(report, 9)
+
+
+def test_the_page_shows_radii_rising_each_once(report):
+    radii = [0.3, 0.0, 0.3, 0.15]
+    shuffled = evaluate(report.evidence, radii=radii, alpha=0.01, population=report.population)
+    data = page_data(shuffled, title="a", created="now", facts=[])
+    assert [row["radius"] for row in data["rows"]] == [view["radius"] for view in data["views"]] == [0.0, 0.15, 0.3]
+    half = [row.radius for row in shuffled.rows if 2 * row.certified >= shuffled.inputs]
+    assert data["rows"][data["default_view"]]["radius"] == max(half)
+
+
+def test_many_radii_make_no_heavy_page(report):
+    many = evaluate(report.evidence, radii=np.linspace(0, 0.4, 100), alpha=0.01, population=report.population)
+    data = page_data(many, title="a", created="now", facts=[])
+    assert len(json.dumps(data)) < 800_000
+
+
+def test_classes_without_a_name_are_numbered(report):
+    data = page_data(report, title="a", created="now", facts=[], classes=["only one"])
+    names = {top[key] for view in data["views"] for top in view["top"] for key in ("label", "predicted")}
+    assert names <= {"only one", "1"}

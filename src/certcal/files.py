@@ -6,6 +6,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from certcal.errors import InputError
+
+
+def expanded(name: str, path: str | os.PathLike[str]) -> Path:
+    """The path of an argument, with ~ for the user's home folder."""
+    try:
+        return Path(path).expanduser()
+    except RuntimeError as error:  # ~nobody
+        raise InputError.expected(name, "be a path in a home folder that exists", repr(str(path))) from error
+
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:

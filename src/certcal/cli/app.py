@@ -1,5 +1,6 @@
 """The `certcal` command: its verbs, and how errors leave it."""
 
+import os
 import sys
 from typing import Annotated
 
@@ -8,6 +9,8 @@ import typer
 from certcal.cli import bench, certify, data, demo, evaluate, recalibrate, report
 from certcal.cli.screen import complain
 from certcal.errors import CertcalError, InputError
+
+STOPPED = 130  # the exit code of Ctrl-C
 
 app = typer.Typer(
     help="Certify how calibrated a classifier stays when an adversary perturbs its inputs.\n\n"
@@ -44,6 +47,7 @@ for _room in (demo, data, certify, evaluate, recalibrate, report, bench):
 
 def main(arguments: list[str] | None = None) -> None:
     """Run a command and exit: 0 if it did its work, 2 if what it was given is wrong, 1 if something else is."""
+    _prepare()
     given = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in given
     try:
@@ -54,28 +58,43 @@ def main(arguments: list[str] | None = None) -> None:
             raise
         code = _explain(error)
     except KeyboardInterrupt:
+        code = STOPPED
+    if code == STOPPED:
         sampling = bool({"certify", "demo"} & set(given))
         complain("Stopped." + " What was drawn is kept; the same command goes on from there." * sampling)
-        code = 130
     sys.exit(code or 0)
+
+
+def _prepare() -> None:
+    """What every verb relies on: somewhere to write, in whatever encoding, and factories in the working folder."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:  # closed by whoever called
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
+        elif hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
 
 
 def _explain(error: Exception) -> int:
     """Say in a line or two what went wrong; the exit code."""
     if isinstance(error, BrokenPipeError):
-        sys.stderr.close()  # whoever read our output has gone: nobody to tell
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # whoever read our output has gone
         return 1
+    if type(error).__name__ == "Abort":  # what older versions of typer make of Ctrl-C
+        return STOPPED
     wrong_usage = getattr(error, "format_message", None)  # what typer raises, whichever click it stands on
     if wrong_usage is not None:
         context = getattr(error, "ctx", None)
         verb = getattr(context, "command_path", "certcal")
-        complain(f"{wrong_usage()} Try: {verb} --help")
+        complain(f"{wrong_usage().removesuffix('.')}. Try: {verb} --help")
         return 2
     if isinstance(error, CertcalError):
         complain(str(error))
         return 2 if isinstance(error, InputError) else 1
-    if isinstance(error, OSError) and error.filename is not None:
-        complain(f"{error.filename}: {error.strerror}.")
+    if isinstance(error, OSError):
+        complain(f"{error.filename or 'Writing failed'}: {error.strerror or error}.")
         return 2 if isinstance(error, FileNotFoundError | PermissionError | IsADirectoryError) else 1
     complain(f"{type(error).__name__}: {error}\nThis should not happen. Add --debug to see where it comes from.")
     return 1

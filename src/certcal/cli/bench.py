@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from certcal.cli import options as o
 from certcal.cli.screen import print_json
@@ -49,7 +50,7 @@ def bench(
         print_json(vars(cost) | {"inputs": inputs, "n": n, "estimated_seconds": seconds})
         return
     table = Table(box=None, pad_edge=False, show_header=False)
-    table.add_row("model", f"{model} on {cost.device}, {cost.precision}")
+    table.add_row("model", Text(f"{model} on {cost.device}, {cost.precision}"))
     table.add_row("bare forward passes", f"{cost.forwards_per_second:,.0f} /s")
     table.add_row(
         "draws with evidence", f"{cost.draws_per_second:,.0f} /s, {cost.ratio:.2f} × the time of the forwards"

@@ -8,7 +8,8 @@ from certcal.cli.screen import tell
 
 HELP = """Draw the evidence of a smoothed model once, certify it and write the report.
 
-The same command goes on with an interrupted run; with a larger --n it adds draws.
+The same command goes on with an interrupted run; with a larger --n it adds draws. Adding draws because of what a report
+showed is a further look at the data: divide --alpha and --delta by the number of looks.
 
 [dim]Example:[/dim] certcal certify mine --model resnet110 --weights net.pt --data cifar10 --sigma 0.25
 
@@ -56,7 +57,7 @@ def certify(
     population: o.PopulationOption = None,
     n_bins: o.NBins = None,
     approximate: o.Approximations = None,
-    paper: o.Paper = False,
+    paper: o.Paper = None,
     no_figures: o.NoFigures = False,
     json: o.Json = False,
 ) -> None:
@@ -110,6 +111,8 @@ def certify(
             ),
         },
     )
-    certify_run(folder, settings)
-    tell(f"evidence: {folder.evidence}", quiet=json)
+    if settings.model.weights is None:
+        tell("no --weights: certifying the network as its factory returns it")
+    certify_run(folder, settings, progress=True)
+    tell(f"evidence: {folder.evidence}")
     finish(folder, settings.evaluate, figures=not no_figures, json=json)

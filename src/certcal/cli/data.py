@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from certcal.cli import options as o
 from certcal.cli.screen import print_json
@@ -85,17 +86,18 @@ def _show_list(found: list[dict[str, Any]]) -> None:
         table.add_row(one["name"], ", ".join(here) or "—", ", ".join(missing) or "—")
     console = Console(highlight=False)
     console.print(table)
-    console.print(f"\nLooked in {', '.join(found[0]['looked_in'])}.", style="dim", soft_wrap=True)
+    console.print(Text(f"\nLooked in {', '.join(found[0]['looked_in'])}.", style="dim"), soft_wrap=True)
     console.print("Get one with: certcal data NAME --download", style="dim")
 
 
 def _show(one: dict[str, Any]) -> None:
     console = Console(highlight=False)
     size = "×".join(map(str, one["shape"]))
-    console.print(f"[bold]{one['name']}[/bold]: {one['inputs']:,} images of {size}, {len(one['classes'])} classes")
-    console.print(f"from {one['source']}", style="dim", soft_wrap=True)
+    told = f": {one['inputs']:,} images of {size}, {len(one['classes'])} classes"
+    console.print(Text.assemble((one["name"], "bold"), told))
+    console.print(Text(f"from {one['source']}", style="dim"), soft_wrap=True)
     for key in ("mean", "std"):
         console.print(f"--{key} {','.join(f'{value:.4f}' for value in one[key])}")
     shown = list(one["classes"].items())
     text = ", ".join(f"{name} {count:,}" for name, count in shown[:20])
-    console.print(text + (f", and {len(shown) - 20} more" if len(shown) > 20 else ""), style="dim")
+    console.print(Text(text + (f", and {len(shown) - 20} more" if len(shown) > 20 else ""), style="dim"))

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from certcal.cli import options as o
-from certcal.cli.screen import print_json, show_report, tell
+from certcal.cli.screen import print_metrics, show_report, tell
 
 HELP = """Train a small model on digits under noise, certify it and write the report, in under two minutes.
 
@@ -25,12 +25,11 @@ def demo(
     """Run the demonstration."""
     from certcal.runs import RunFolder
     from certcal.runs.demo import demo_run
-    from certcal.runs.evaluate import describe
     from certcal.runs.facts import title
 
     folder = RunFolder.named(run)
-    report = demo_run(folder, tell=tell)
+    report = demo_run(folder, tell=tell, progress=True)
     if json:
-        print_json(describe(folder, report))
+        print_metrics(folder)
     else:
         show_report(report, title(folder, report), folder.path / "report.html")

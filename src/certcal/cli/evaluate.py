@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from certcal.cli import options as o
-from certcal.cli.screen import print_json, show_report
+from certcal.cli.screen import print_metrics, show_report
 
 if TYPE_CHECKING:
     from certcal.runs import EvaluateSettings, RunFolder
@@ -33,7 +33,7 @@ def evaluate(
     population: o.PopulationOption = None,
     n_bins: o.NBins = None,
     approximate: o.Approximations = None,
-    paper: o.Paper = False,
+    paper: o.Paper = None,
     no_figures: o.NoFigures = False,
     json: o.Json = False,
 ) -> None:
@@ -57,11 +57,11 @@ def evaluate(
 
 def finish(folder: "RunFolder", asked: "EvaluateSettings", *, figures: bool, json: bool) -> None:
     """Evaluate, write everything and show it."""
-    from certcal.runs.evaluate import describe, evaluate_run
+    from certcal.runs.evaluate import evaluate_run
     from certcal.runs.facts import title
 
     report = evaluate_run(folder, asked, figures=figures)
     if json:
-        print_json(describe(folder, report))
+        print_metrics(folder)
     else:
         show_report(report, title(folder, report), folder.path / "report.html")

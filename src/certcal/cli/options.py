@@ -57,7 +57,7 @@ Split = Annotated[_Text, _what("--split", "Split of the data (default: test).", 
 Root = Annotated[_Text, _what("--root", "Folder to look for data in.", "FOLDER")]
 Download = Annotated[_Flag, _what("--download", "Fetch the data if it is missing.")]
 Limit = Annotated[_Whole, _what("--limit", "Certify at most so many inputs.")]
-Every = Annotated[_Whole, _what("--every", "Certify every so-manieth input only.")]
+Every = Annotated[_Whole, _what("--every", "Certify every k-th input only.")]
 Resize = Annotated[_Whole, _what("--resize", "Image folders: scale the shorter side.")]
 Crop = Annotated[_Whole, _what("--crop", "Image folders: keep the central square.")]
 Channels = Annotated[_Whole, _what("--channels", "Image folders: 3 for RGB, 1 for grey (default: 3).")]
@@ -85,7 +85,7 @@ MethodOption = Annotated[MethodName | None, _ask("--method", _METHODS, "NAME")]
 PopulationOption = Annotated[PopulationName | None, _ask("--population", _POPULATIONS, "NAME")]
 NBins = Annotated[_Whole, _ask("--n-bins", "Bins of the calibration error (default: 15).")]
 Approximations = Annotated[_Text, _ask("--approximate", "Also the paper's admm, dece, brier (slow).", "A,B,…")]
-Paper = Annotated[bool, _ask("--paper", "The paper's certificate: cdf, and α for each of its parts.")]
+Paper = Annotated[_Flag, _ask("--paper/--no-paper", "The paper's certificate: cdf, and α for each of its parts.")]
 
 Json = Annotated[bool, _show("--json", "Print metrics as JSON and nothing else on standard output.")]
 NoFigures = Annotated[bool, _show("--no-figures", "Leave out PNG and SVG figures.")]
@@ -122,17 +122,20 @@ def evaluation_options(
     population: str | None,
     n_bins: int | None,
     approximate: str | None,
-    paper: bool,
+    paper: bool | None,
 ) -> dict[str, Any]:
-    """The options that change what is asked of the evidence, as fields of `EvaluateSettings`."""
+    """The options that change what is asked of the evidence, as fields of `EvaluateSettings`.
+
+    α is for both parts of a certificate together, except with --paper; naming a method leaves that behind too.
+    """
     if paper and method is not None:
         raise InputError.expected("method", "be left out with --paper, which chooses it", str(method))
     return given(
         radii=numbers("radii", radii, float),
         alpha=alpha,
         delta=delta,
-        method="cdf" if paper else method,
-        joint=False if paper else None,
+        method="cdf" if paper else "cdf-cp" if paper is False and method is None else method,
+        joint=False if paper else True if paper is False or method is not None else None,
         population=population,
         n_bins=n_bins,
         approximations=names(approximate),

@@ -3,11 +3,11 @@
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from certcal.cli import options as o
-from certcal.cli.screen import print_json
+from certcal.cli.screen import print_json, wide_console
 
 if TYPE_CHECKING:
     from certcal.runs import Recalibration
@@ -35,7 +35,7 @@ def recalibrate(
         o.fitting("--objective", "Certified score to make small: brier, log or calibration (default: brier)."),
     ] = None,
     clean_weight: Annotated[
-        float | None, o.fitting("--clean-weight", "Weight of the score without an attack, 0 to 1 (default: 0).")
+        float | None, o.fitting("--clean-weight", "Weight of the score without an attack, 0 to 1 (default: 0.5).")
     ] = None,
     holdout: Annotated[float | None, o.fitting("--holdout", "Share of inputs held out (default: 0.5).")] = None,
     repeats: Annotated[int | None, o.fitting("--repeats", "Random splits to average over (default: 20).")] = None,
@@ -63,7 +63,7 @@ def recalibrate(
 
 def _show(result: "Recalibration", where: str) -> None:
     before, after = result.summary()
-    console = Console(highlight=False)
+    console = wide_console()
     splits, held = len(result.held_out.fit), len(result.held_out.test[0])
     title = f"{result.map.kind} map for R = {result.radius:g}, mean over {splits} splits, {held:,} inputs held out"
     table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, header_style="dim")
@@ -80,7 +80,8 @@ def _show(result: "Recalibration", where: str) -> None:
         table.add_row(label, *(f"{getattr(scores, name):.4g}" for scores in (before, after)))
     console.print(table)
     if after.levels < 2:
-        hint = "The map is constant: it no longer tells right from wrong. Try --clean-weight 0.5 or a smaller --radius."
+        hint = "The map is constant: it no longer tells right from wrong. Try a larger --clean-weight or a smaller --radius."
         console.print(f"\n{hint}", style="yellow")
-    console.print(f"\nMap:    [bold]{where}/map.json[/bold]", soft_wrap=True)
-    console.print(f"Report: [bold]{where}/report.html[/bold] (held-out inputs of the first split)", soft_wrap=True)
+    console.print(Text.assemble("\nMap:    ", (f"{where}/map.json", "bold")), soft_wrap=True)
+    page = Text.assemble("Report: ", (f"{where}/report.html", "bold"), " (held-out inputs of the first split)")
+    console.print(page, soft_wrap=True)

@@ -1,7 +1,6 @@
 """What people see in the terminal."""
 
 import json
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +11,7 @@ from rich.text import Text
 
 if TYPE_CHECKING:
     from certcal.report import Report
+    from certcal.runs import RunFolder
 
 _SHOWN = ("radius", "certified", "certified_accuracy", "ece", "certified_ece", "joint_ece", "brier", "certified_brier")
 
@@ -21,16 +21,19 @@ def complain(text: str) -> None:
     Console(stderr=True, soft_wrap=True, highlight=False).print(Text(text, style="red"))
 
 
-def tell(text: str, *, quiet: bool = False) -> None:
+def tell(text: str) -> None:
     """A line on what is happening, on standard error."""
-    if not quiet:
-        Console(stderr=True, highlight=False, soft_wrap=True).print(Text(text, style="dim"))
+    Console(stderr=True, highlight=False, soft_wrap=True).print(Text(text, style="dim"))
 
 
 def print_json(content: Any) -> None:
     """A result for machines."""
-    json.dump(content, sys.stdout, indent=1, ensure_ascii=False, allow_nan=False)
-    print()
+    print(json.dumps(content, indent=1, allow_nan=False))
+
+
+def print_metrics(folder: "RunFolder") -> None:
+    """What metrics.json holds."""
+    print_json(json.loads((folder.path / "metrics.json").read_text(encoding="utf-8")))
 
 
 def show_report(report: "Report", heading: str, page: Path | None) -> None:
@@ -39,10 +42,12 @@ def show_report(report: "Report", heading: str, page: Path | None) -> None:
     from certcal.report.content import default_view
     from certcal.report.tables import cells, columns
 
-    console = Console(highlight=False)
+    console = wide_console()
     shown = default_view(report)
     wanted = [place for place, column in enumerate(columns(report)) if _is_shown(column.key)]
-    table = Table(title=heading, title_justify="left", title_style="bold", box=None, pad_edge=False, header_style="dim")
+    table = Table(
+        title=Text(heading), title_justify="left", title_style="bold", box=None, pad_edge=False, header_style="dim"
+    )
     for place in wanted:
         table.add_column(columns(report)[place].label, justify="right", vertical="bottom")
     for position, line in enumerate(cells(report)):
@@ -50,10 +55,21 @@ def show_report(report: "Report", heading: str, page: Path | None) -> None:
     console.print()
     console.print(table)
     console.print()
-    console.print(Panel(guarantee(report, shown), border_style="cyan", title="guarantee", title_align="left"))
+    why = "Shown is the largest radius at which at least half of the inputs are certified."
+    if 2 * report.rows[shown].certified < report.inputs:
+        why = "At none of these radii half of the inputs are certified; shown is the first."
+    sentence = Text(guarantee(report, shown))
+    console.print(Panel(sentence, border_style="cyan", title="guarantee", title_align="left"))
     console.print(Text(explanation(report, shown), style="dim"))
+    console.print(Text(f"{why} Every radius has its sentence in the report.", style="dim"))
     if page is not None:
-        console.print(f"\nReport: [bold]{page}[/bold]", soft_wrap=True)
+        console.print(Text.assemble("\nReport: ", (str(page), "bold")), soft_wrap=True)
+
+
+def wide_console() -> Console:
+    """Standard output, at least 80 columns wide: a narrower terminal breaks lines, but no number."""
+    console = Console(highlight=False)
+    return Console(highlight=False, width=80) if console.width < 80 else console
 
 
 def _is_shown(key: str) -> bool:

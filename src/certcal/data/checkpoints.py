@@ -13,7 +13,7 @@ from certcal.data.fingerprint import unwrapped
 from certcal.data.locate import PathLike
 from certcal.data.normalization import Normalize
 from certcal.errors import InputError
-from certcal.files import replacing
+from certcal.files import expanded, replacing
 
 Model = TypeVar("Model", bound=nn.Module)
 State = Mapping[str, Tensor]
@@ -30,7 +30,7 @@ def load_checkpoint(model: Model, path: PathLike) -> Model:
         InputError: if the file needs more than plain tensors (a pickle can run code, so it is not opened), or holds the
             weights of another architecture. The model is unchanged then.
     """
-    file, target = Path(path).expanduser(), unwrapped(model)
+    file, target = expanded("path", path), unwrapped(model)
     if not file.is_file():
         raise InputError.expected("path", "be a checkpoint file", f"{str(file)!r}, which does not exist")
     content = _read_safetensors(file) if file.suffix == ".safetensors" else _read_torch(file)
@@ -40,7 +40,7 @@ def load_checkpoint(model: Model, path: PathLike) -> Model:
 
 def save_checkpoint(model: nn.Module, path: PathLike) -> None:
     """Write the weights for `load_checkpoint`; an interrupted write leaves the previous file as it was."""
-    file = Path(path).expanduser()
+    file = expanded("path", path)
     weights = unwrapped(model).state_dict()
     # Copies, because safetensors refuses tensors that share memory.
     state = {name: value.detach().to("cpu", copy=True).contiguous() for name, value in weights.items()}
@@ -58,7 +58,7 @@ def _read_torch(file: Path) -> Any:
     except pickle.UnpicklingError as error:
         named = re.search(r"GLOBAL ([\w.]+\.\w+)", str(error))
         got = f"a pickle that needs {named[1]}" if named else "a pickle that needs more, or a damaged file"
-        wanted = "hold plain tensors only, because other pickles can run code"
+        wanted = "hold plain tensors only, as torch.save(model.state_dict(), …) writes; other pickles can run code"
         raise InputError.expected(str(file), wanted, got) from error
     except Exception as error:  # a damaged archive fails in torch's C++ reader with anything
         raise InputError.expected(str(file), "be a checkpoint written by torch.save", _line(error)) from error

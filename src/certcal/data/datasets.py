@@ -14,6 +14,7 @@ from certcal.data.folder import read_folder
 from certcal.data.images import ImageData
 from certcal.data.locate import PathLike, download_folder, fetch_files, find_files, missing_files
 from certcal.errors import InputError
+from certcal.files import expanded
 from certcal.inputs import check_choice, check_integer
 
 
@@ -67,7 +68,7 @@ def load_dataset(
     if limit is not None:
         check_integer("limit", limit, minimum=1)
     known = _known_name(name)
-    path = Path(name).expanduser()
+    path = expanded("name", name)
     if known is None and path.is_dir():
         data = _from_folder(path, split, resize=resize, crop=crop, channels=channels)
     elif (resize, crop, channels) != (None, None, 3):

@@ -7,6 +7,7 @@ from pathlib import Path
 from certcal.data.catalog import Layout, NamedDataset
 from certcal.data.downloads import fetch
 from certcal.errors import InputError
+from certcal.files import expanded
 
 PathLike = str | os.PathLike[str]
 
@@ -15,7 +16,7 @@ def data_folders(root: PathLike | None = None) -> list[Path]:
     """Where data is looked for, in this order: `root`, $CERTCAL_DATA, the user's cache. Downloads go into the first."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "certcal" / "data"
     named = [root, os.environ.get("CERTCAL_DATA")]
-    return [*(Path(folder).expanduser() for folder in named if folder), cache]
+    return [*(expanded("root", folder) for folder in named if folder), cache]
 
 
 def download_folder(dataset: NamedDataset, root: PathLike | None) -> Path:
@@ -57,7 +58,7 @@ def _places(dataset: NamedDataset, root: PathLike | None) -> Iterator[tuple[Path
         for layout in dataset.layouts:
             yield from ((base / folder, layout) for folder in layout.folders)
         # The MNIST family shares its file names, so loose files are taken only from where the user points at.
-        if root is not None and base == Path(root).expanduser():
+        if root is not None and base == expanded("root", root):
             yield from ((base, layout) for layout in dataset.layouts)
     for layout in dataset.layouts:
         yield from ((folder, layout) for folder in dataset.installed)

@@ -68,7 +68,9 @@ def _call(name: str, make: Callable[..., Any], shape: dict[str, int], settings: 
     try:
         signature.bind(**arguments)
     except TypeError as error:
-        raise InputError.expected(f"settings of {name}", f"fit {name}{signature}", str(error)) from error
+        raise InputError.expected(
+            f"settings of {name}", f"fit {name}{signature}", str(error).removeprefix("got ")
+        ) from error
     network = make(**arguments)
     if not isinstance(network, nn.Module):
         raise InputError.expected("name", f"lead to a torch.nn.Module by {name}", type(network).__name__)

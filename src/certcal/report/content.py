@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,13 +20,19 @@ from certcal.report.views import (
 from certcal.report.words import caveats, explanation, guarantee
 from certcal.types import FloatArray
 
+_FULL_VIEWS = 26  # radii up to which every view shows as many inputs as it can
 _DIGITS = 4  # of plotted values; the table and the sentences are exact
 
 
 def page_data(
     report: Report, *, title: str, created: str, facts: Sequence[tuple[str, str]], classes: Sequence[str] | None = None
 ) -> dict[str, Any]:
-    """Everything on the page: sentences, table, and for each radius what its plots are drawn from."""
+    """Everything on the page: sentences, table, and for each radius what its plots are drawn from.
+
+    Radii rise on the page, each once; with many of them, fewer inputs are shown at each, so that it stays small.
+    """
+    report = by_radius(report)
+    share = min(1.0, _FULL_VIEWS / len(report))
     default = default_view(report)
     return {
         "title": title,
@@ -44,8 +51,16 @@ def page_data(
         "average_certified_radius": report.average_certified_radius,
         "inputs": report.inputs,
         "default_view": default,
-        "views": [_view(report, position, classes) for position in range(len(report))],
+        "views": [_view(report, position, classes, share) for position in range(len(report))],
     }
+
+
+def by_radius(report: Report) -> Report:
+    """The same with rising radii, each once."""
+    first = {row.radius: position for position, row in reversed(list(enumerate(report.rows)))}
+    order = [first[radius] for radius in sorted(first)]
+    rows, worst, bounds = (tuple(part[n] for n in order) for part in (report.rows, report.worst, report.bounds))
+    return replace(report, rows=rows, worst=worst, bounds=bounds)  # type: ignore[arg-type]
 
 
 def default_view(report: Report) -> int:
@@ -59,9 +74,10 @@ def plain(row: dict[str, float]) -> dict[str, float | None]:
     return {key: None if math.isnan(value) else value for key, value in row.items()}
 
 
-def _view(report: Report, position: int, classes: Sequence[str] | None) -> dict[str, Any]:
+def _view(report: Report, position: int, classes: Sequence[str] | None, share: float) -> dict[str, Any]:
     curves, worst = prepare_reliability(report, position), report.worst[position]
-    boxes, moves = prepare_boxes(report, position), prepare_moves(report, position)
+    boxes = prepare_boxes(report, position, limit=math.ceil(120 * share))
+    moves = prepare_moves(report, position, limit=math.ceil(300 * share))
     widths = prepare_widths(report, position)
     index = report.evidence.index[report.bounds[position].certified]
     empty: list[float] = []
@@ -79,7 +95,7 @@ def _view(report: Report, position: int, classes: Sequence[str] | None) -> dict[
             "correct": widths.correct.tolist(),
             "incorrect": widths.incorrect.tolist(),
         },
-        "top": [_top(one, classes) for one in prepare_contributions(report, position)],
+        "top": [_top(one, classes) for one in prepare_contributions(report, position, limit=math.ceil(20 * share))],
     }
     if boxes is not None and boxes.worst is not None:
         scale = 10.0**_DIGITS
@@ -120,8 +136,12 @@ def _signs(signs: Any) -> list[int]:
 
 def _top(one: Any, classes: Sequence[str] | None) -> dict[str, Any]:
     values = {name: getattr(one, name) for name in one.__dataclass_fields__}
-    names = {key: str(values[key]) if classes is None else classes[values[key]] for key in ("label", "predicted")}
-    return values | names
+    return values | {key: _class_name(values[key], classes) for key in ("label", "predicted")}
+
+
+def _class_name(index: int, classes: Sequence[str] | None) -> str:
+    """A model may know more classes than the data has names for."""
+    return classes[index] if classes is not None and index < len(classes) else str(index)
 
 
 def _numbers(values: FloatArray) -> list[float | None]:

@@ -15,9 +15,9 @@ from certcal.certificates import (
     confidence_bounds_at,
 )
 from certcal.errors import InputError
-from certcal.inputs import check_choice, check_level
+from certcal.inputs import check_choice, check_flag, check_level, check_number, one_or_more
 from certcal.metrics import adaptive_calibration_error, expected_calibration_error, top_label_brier_score
-from certcal.metrics.binning import Bins, choose_bins
+from certcal.metrics.binning import Bins
 from certcal.recalibration import IdentityMap, RecalibrationMap, score_bounds
 from certcal.smoothing import Evidence
 from certcal.types import ArrayLike
@@ -30,6 +30,7 @@ from certcal.worstcase import (
     jointly_certified_brier_score,
     jointly_certified_calibration_error,
 )
+from certcal.worstcase.problem import choose_few_bins
 
 APPROXIMATIONS = ("admm", "dece", "brier")
 
@@ -142,11 +143,20 @@ def evaluate(
             nothing.
         recalibration: a map of the confidences, fitted on other inputs than these: see `recalibrate`.
     """
+    distances = one_or_more("radii", radii)
+    chosen, asked, bins = check_evaluation(
+        radii=distances,
+        alpha=alpha,
+        delta=delta,
+        method=method,
+        joint=joint,
+        population=population,
+        n_bins=n_bins,
+        edges=edges,
+        approximations=approximations,
+    )
     mapped = (recalibration or IdentityMap()).intervals
-    chosen = Population(check_choice("population", population, tuple(Population)))
-    asked = _check_approximations(approximations, chosen)
-    bins = choose_bins(n_bins, edges)
-    found = confidence_bounds_at(evidence, radii=radii, alpha=alpha, method=method, joint=joint)
+    found = confidence_bounds_at(evidence, radii=distances, alpha=alpha, method=method, joint=joint)
     bounds = tuple(mapped(own) for own in found)
     failures = _failures(len(evidence), alpha if joint else 2 * alpha, delta)
     pairs = [_row(own, chosen, bins, failures, asked) for own in bounds]
@@ -172,6 +182,29 @@ def evaluate(
     )
 
 
+def check_evaluation(
+    *,
+    radii: Iterable[float] | float,
+    alpha: float,
+    delta: float,
+    method: str,
+    joint: bool,
+    population: str,
+    n_bins: int,
+    edges: ArrayLike | None = None,
+    approximations: Iterable[str] = (),
+) -> tuple[Population, list[str], Bins]:
+    """Refuse what `evaluate` would refuse, before there is evidence; otherwise population, approximations and bins."""
+    for radius in one_or_more("radii", radii):
+        check_number("radii", radius, "be finite and ≥ 0", lambda number: number >= 0)
+    check_level("alpha", alpha)
+    check_level("delta", delta)
+    check_choice("method", method, tuple(Method))
+    check_flag("joint", joint)
+    chosen = Population(check_choice("population", population, tuple(Population)))
+    return chosen, _check_approximations(approximations, chosen), choose_few_bins(n_bins, edges)
+
+
 def _check_approximations(names: Iterable[str], population: Population) -> list[str]:
     asked = [names] if isinstance(names, str) else list(names)
     for name in asked:
@@ -184,8 +217,7 @@ def _check_approximations(names: Iterable[str], population: Population) -> list[
 
 def _failures(inputs: int, alpha: float, delta: float) -> int:
     """How many certificates may fail. Counted among all inputs: the draws that fail an input also choose the rows'."""
-    level = check_level("delta", delta)
-    return allowed_failures(inputs, alpha=alpha, delta=level) if alpha < 1 else inputs
+    return allowed_failures(inputs, alpha=alpha, delta=delta) if alpha < 1 else inputs
 
 
 def _row(

@@ -76,10 +76,10 @@ def plot_reliability(
 def plot_errors(rows: Sequence[Row], *, ax: "Axes | None" = None, score: str = "ece") -> "Axes":
     """The ECE, or with `score="brier"` the Brier score, against the radius: clean, certified, and jointly certified."""
     check_choice("score", score, ("ece", "brier"))
-    axes = ax or _new_axes()
+    axes, rows = ax or _new_axes(), sorted(rows, key=lambda row: row.radius)
     radius, name = [row.radius for row in rows], {"ece": "ECE", "brier": "Brier score"}[score]
     for key, label, colour, style in (
-        (f"joint_{score}", "whole set at once", INCORRECT, ":"),
+        (f"joint_{score}", "joint", INCORRECT, ":"),
         (f"certified_{score}", "certified", INCORRECT, "-"),
         (score, "clean", CORRECT, "-"),
     ):
@@ -98,12 +98,12 @@ def plot_errors(rows: Sequence[Row], *, ax: "Axes | None" = None, score: str = "
 
 def plot_certified_accuracy(rows: Sequence[Row], *, ax: "Axes | None" = None) -> "Axes":
     """Certified accuracy against the radius, per input and for the whole set at once."""
-    axes = ax or _new_axes()
+    axes, rows = ax or _new_axes(), sorted(rows, key=lambda row: row.radius)
     radius = [row.radius for row in rows]
     axes.plot(
         radius, [row.certified_accuracy for row in rows], color=CORRECT, marker="o", markersize=3.5, label="certified"
     )
-    axes.plot(radius, [row.joint_accuracy for row in rows], ":", color=CORRECT, label="whole set at once")
+    axes.plot(radius, [row.joint_accuracy for row in rows], ":", color=CORRECT, label="joint")
     axes.set(xlabel="radius R", ylabel="accuracy", ylim=(0, 1.01))
     _legend_below(axes)
     return axes

@@ -38,8 +38,14 @@ class Column:
         if value is None or math.isnan(value):
             return "—"
         if self.digits is None:
-            return format(value, ".6g")
+            return exactly(value)
         return (percent if self.percent else number)(value, self.rounding, self.digits)
+
+
+def exactly(value: float) -> str:
+    """Every digit of a radius or a count: what is said of R is proven at that R, not at a rounded one."""
+    short = format(value, ".6g")
+    return str(int(value)) if value == int(value) else short if float(short) == value else repr(float(value))
 
 
 def percent(value: float, rounding: Rounding, digits: int = 2) -> str:

@@ -3,7 +3,7 @@
 from decimal import Decimal
 
 from certcal.report.evaluation import Population, Report
-from certcal.report.tables import Rounding, number, percent
+from certcal.report.tables import Rounding, exactly, number, percent
 
 
 def guarantee(report: Report, position: int) -> str:
@@ -12,12 +12,11 @@ def guarantee(report: Report, position: int) -> str:
     Paper: —; the joint claim is ours, docs/guarantee.md.   Errs: every number is rounded to the cautious side.
     """
     row, worst = report.rows[position], report.worst[position]
-    radius = f"R = {row.radius:g}"
+    radius = f"R = {exactly(row.radius)}"
     if worst is None:
         return f"At {radius} no input is certified, so nothing is claimed there."
-    moved = (
-        "without an attack" if row.radius == 0 else f"under any ℓ2 perturbation of each input by up to {row.radius:g}"
-    )
+    within = f"under any ℓ2 perturbation of each input by up to {exactly(row.radius)}"
+    moved = "without an attack" if row.radius == 0 else within
     model = "smoothed model" if report.recalibration is None else "recalibrated smoothed model"
     on = f"on the {row.inputs:,} of {report.inputs:,} inputs that are certified at {radius}"
     if report.population is Population.ALL:
@@ -33,16 +32,15 @@ def guarantee(report: Report, position: int) -> str:
 
 def explanation(report: Report, position: int) -> str:
     """How the sentence comes about: failures allowed for, and the value without any."""
-    row = report.rows[position]
+    row, count = report.rows[position], report.failures
     if report.worst[position] is None:
         return ""
-    level = report.alpha if report.joint else 2 * report.alpha
+    share = "none fails" if count == 0 else "at most 1 fails" if count == 1 else f"at most {count} fail"
     return (
-        f"Each input's certificates fail with probability at most {level:g}; among {report.inputs:,} inputs, with "
-        f"probability {_complement(report.delta)} no more than {report.failures} fail, and these numbers allow for the "
-        f"worst {report.failures}. If none fails, the calibration error is at most "
-        f"{percent(row.certified_ece, Rounding.UP)}. Without an attack it is estimated at "
-        f"{percent(row.ece, Rounding.NEAREST)}."
+        f"Each input's certificates fail with probability at most {_level(report)}; among {report.inputs:,} inputs, "
+        f"with probability at least {_complement(report.delta)} {share}, and these numbers allow for the worst choice. "
+        f"If none fails, the calibration error is at most {percent(row.certified_ece, Rounding.UP)}. "
+        f"Without an attack it is estimated at {percent(row.ece, Rounding.NEAREST)}."
     )
 
 
@@ -58,6 +56,11 @@ def caveats(report: Report) -> list[str]:
         f"Calibration error means the binned one of the predicted class, with {len(report.bins)} bins; confidence is "
         "the smoothed probability of that class.",
     ]
+    about.append(
+        "The probabilities are for draws, α, δ, seed and kind of certificate that were fixed before results were seen. "
+        "All radii together are covered; drawing on after a look, or choosing among several reports, is not: divide α "
+        "and δ by the number of looks."
+    )
     if report.population is Population.CERTIFIED:
         about.append(
             "At each radius, inputs that are not certified there are left out of errors and scores, as in the paper; "
@@ -70,13 +73,19 @@ def caveats(report: Report) -> list[str]:
         )
     if not report.joint:
         about.append(
-            f"As in the paper, α = {report.alpha:g} is given to each of the two certificates of an input, so that both "
-            f"hold with probability {1 - 2 * report.alpha:g}; the joint values account for this."
+            f"As in the paper, α = {report.alpha!r} is given to each of the two certificates of an input, so that one "
+            f"of them fails with probability at most {_level(report)}; the joint values account for this."
         )
     return about
 
 
+def _level(report: Report) -> str:
+    """With which probability one of an input's certificates may fail."""
+    return repr(report.alpha if report.joint else min(2 * report.alpha, 1.0))
+
+
 def _complement(level: float) -> str:
     """1 − level in percent, every digit of it."""
-    share = 100 * (1 - Decimal(repr(level)))
-    return f"{share.normalize():f} %"
+    if level < 1e-9:
+        return f"1 − {level!r}"
+    return f"{(100 * (1 - Decimal(repr(level)))).normalize():f} %"

@@ -1,8 +1,9 @@
 """From settings to evidence in a run folder: load the data, build the model, draw. Running it again goes on."""
 
-import sys
 import time
-from pathlib import Path
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from certcal.errors import InputError
@@ -30,18 +31,49 @@ def certify_run(run: RunFolder, settings: RunSettings, *, progress: bool | None 
     model = load_model(settings.model, data)
     device = settings.certify.device or best_device()
     run.create()
-    with run.writing():
-        if not run.config.exists():  # kept before sampling, so that an interrupted run knows what it was
-            run.save_settings(settings)
+    with run.writing(), _kept_if_refused(run):
+        added = _added(run)
+        run.save_settings(settings)  # before sampling, so that an interrupted run knows what it was
         run.log(f"certify: {len(data)} inputs of {data.name}, {settings.certify.n} draws each on {device}")
         evidence = collect_evidence(
             model, data, **_sampling(settings), device=device, store=run.shards, progress=progress
         )
         save_evidence(evidence, run.evidence)
+        if settings.certify.stages is None:  # there may have been more draws than were asked for
+            settings = replace(settings, certify=replace(settings.certify, n=int(evidence.draws.max())))
         run.save_settings(settings)
-        run.write_json(SOURCES, _sources(settings, data, model, evidence, time.perf_counter() - start, device))
+        sources = _sources(settings, data, model, evidence, time.perf_counter() - start, device)
+        run.write_json(SOURCES, sources | _evidence_facts(run, evidence, added))
         run.log(f"certify: {evidence.draws.sum()} draws kept in {run.evidence.name}")
     return evidence
+
+
+@contextmanager
+def _kept_if_refused(run: RunFolder) -> Iterator[None]:
+    """Settings that the folder's evidence does not go with leave those it was made with in place."""
+    before = run.config.read_bytes() if run.config.exists() else None
+    try:
+        yield
+    except InputError:
+        if before is not None:
+            run.config.write_bytes(before)
+        elif not any(run.shards.glob("shard-*")):
+            run.config.unlink(missing_ok=True)
+        raise
+
+
+def _added(run: RunFolder) -> list[int]:
+    """The numbers of draws of which reports were made before."""
+    evidence, added = (run.sources().get(key, {}) for key in ("evidence", "added"))
+    reported = (run.path / "metrics.json").exists() and "draws" in evidence
+    return [*added.get("draws", []), *([evidence["draws"]] if reported else [])]
+
+
+def _evidence_facts(run: RunFolder, evidence: Evidence, added: list[int]) -> dict[str, Any]:
+    draws = int(evidence.draws.sum())
+    earlier = sorted({count for count in added if count != draws})
+    facts: dict[str, Any] = {"evidence": {"sha256": run.evidence_digest(), "draws": draws}}
+    return facts | ({"added": {"draws": earlier}} if earlier else {})
 
 
 def load_data(settings: DataSettings) -> "ImageData":
@@ -49,7 +81,8 @@ def load_data(settings: DataSettings) -> "ImageData":
     from certcal.data import load_dataset
 
     given = {key: value for key, value in vars(settings).items() if value is not None}
-    return load_dataset(given.pop("name"), **given)
+    with _saying({"name": "data"}):
+        return load_dataset(given.pop("name"), **given)
 
 
 def load_model(settings: ModelSettings, data: "ImageData") -> "nn.Module":
@@ -59,22 +92,33 @@ def load_model(settings: ModelSettings, data: "ImageData") -> "nn.Module":
     if (settings.mean is None) != (settings.std is None):
         raise InputError.expected("mean and std", "be given together", "mean alone" if settings.mean else "std alone")
     channels, size, _ = data.shape
-    if str(Path.cwd()) not in sys.path:  # a factory often lies in a file beside the data
-        sys.path.insert(0, str(Path.cwd()))
-    model = build_model(
-        settings.name,
-        classes=settings.classes or len(data.classes),
-        channels=channels,
-        size=size,
-        normalize=None if settings.mean is None or settings.std is None else (settings.mean, settings.std),
-        **settings.options,
-    )
-    return model if settings.weights is None else load_checkpoint(model, settings.weights)
+    with _saying({"name": "model", "path": "weights"}):
+        model = build_model(
+            settings.name,
+            classes=settings.classes or len(data.classes),
+            channels=channels,
+            size=size,
+            normalize=None if settings.mean is None or settings.std is None else (settings.mean, settings.std),
+            **settings.options,
+        )
+        return model if settings.weights is None else load_checkpoint(model, settings.weights)
+
+
+@contextmanager
+def _saying(names: dict[str, str]) -> Iterator[None]:
+    """Errors that call arguments by the names they have in the settings."""
+    try:
+        yield
+    except InputError as error:
+        text = str(error)
+        for old, new in names.items():
+            text = text.replace(f"Expected `{old}` to", f"Expected `{new}` to")
+        raise InputError(text) from error
 
 
 def radii_of(settings: EvaluateSettings, sigma: float) -> tuple[float, ...]:
     """The radii asked for, or 0 to 2 σ in steps of σ / 4."""
-    return settings.radii if settings.radii is not None else tuple(sigma * step / 4 for step in range(9))
+    return settings.radii if settings.radii is not None else tuple(round(sigma * step / 4, 12) for step in range(9))
 
 
 def _sampling(settings: RunSettings) -> dict[str, Any]:
@@ -82,7 +126,9 @@ def _sampling(settings: RunSettings) -> dict[str, Any]:
 
     options = {key: value for key, value in vars(settings.certify).items() if key not in ("device", "stages")}
     if settings.certify.stages is not None:
-        rule = StopWhenDecided(radii=radii_of(settings.evaluate, settings.certify.sigma), alpha=settings.evaluate.alpha)
+        asked = settings.evaluate
+        radii = radii_of(asked, settings.certify.sigma)
+        rule = StopWhenDecided(radii=radii, alpha=asked.alpha, method=asked.method, joint=asked.joint)
         options |= {"stages": settings.certify.stages, "stop": rule}
     return options
 
@@ -97,6 +143,8 @@ def best_device() -> str:
 def _sources(
     settings: RunSettings, data: "ImageData", model: "nn.Module", evidence: Evidence, seconds: float, device: str
 ) -> dict[str, Any]:
+    import torch
+
     channels, height, width = data.shape
     return {
         "model": {
@@ -111,5 +159,5 @@ def _sources(
             "shape": [channels, height, width],
             "classes": list(data.classes),
         },
-        "certify": provenance(seconds=seconds, device=device),
+        "certify": provenance(seconds=seconds, device=device) | {"threads": torch.get_num_threads()},
     }

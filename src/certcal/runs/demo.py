@@ -10,11 +10,19 @@ from certcal.runs.evaluate import evaluate_run
 from certcal.runs.folder import RunFolder
 from certcal.runs.settings import CertifySettings, DataSettings, EvaluateSettings, ModelSettings, RunSettings
 
-SIGMA, EPOCHS = 0.25, 40
+SIGMA = 0.25
 
 
-def demo_run(run: RunFolder, *, tell: Callable[[str], None] = print, progress: bool | None = None) -> Report:
-    """The report of a small smoothed network on 200 digits, in under two minutes on two cores; the same every time.
+def demo_run(
+    run: RunFolder,
+    *,
+    inputs: int = 200,
+    draws: int = 10_000,
+    epochs: int = 40,
+    tell: Callable[[str], None] = print,
+    progress: bool | None = None,
+) -> Report:
+    """The report of a small smoothed network on digits, in under two minutes on two cores; the same every time.
 
     Paper: —; an example.
     """
@@ -23,16 +31,16 @@ def demo_run(run: RunFolder, *, tell: Callable[[str], None] = print, progress: b
     weights = run.path / "model.pt"
     settings = RunSettings(
         model=ModelSettings(name="small-cnn", weights=str(weights)),
-        data=DataSettings(name="digits", split="test", limit=200),
-        certify=CertifySettings(sigma=SIGMA, n=10_000, device="cpu"),
+        data=DataSettings(name="digits", split="test", limit=inputs),
+        certify=CertifySettings(sigma=SIGMA, n=draws, device="cpu"),
         evaluate=EvaluateSettings(radii=(0.0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5)),
     )
     if weights.is_file():
         tell(f"1/3  using the network in {weights}")
     else:
         tell(f"1/3  training a small network on digits under noise, σ = {SIGMA:g}")
-        train_under_noise(settings, weights)
-    tell(f"2/3  drawing {settings.certify.n:,} noisy predictions of each of {settings.data.limit} inputs")
+        train_under_noise(settings, weights, epochs=epochs)
+    tell(f"2/3  drawing {settings.certify.n:,} noisy predictions of each of {inputs} inputs")
     certify_run(run, settings, progress=progress)
     tell("3/3  certifying at 9 radii, drawing figures, writing the report")
     report = evaluate_run(run, settings.evaluate)
@@ -40,8 +48,19 @@ def demo_run(run: RunFolder, *, tell: Callable[[str], None] = print, progress: b
     return report
 
 
-def train_under_noise(settings: RunSettings, weights: Path) -> None:
+def train_under_noise(settings: RunSettings, weights: Path, *, epochs: int) -> None:
     """Train the model of the settings on noisy copies, so that it knows the noise it will be smoothed with."""
+    import torch
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # sums are split over threads, and the weights would depend on their number
+    try:
+        _train(settings, weights, epochs)
+    finally:
+        torch.set_num_threads(threads)
+
+
+def _train(settings: RunSettings, weights: Path, epochs: int) -> None:
     import torch
 
     from certcal.data import save_checkpoint
@@ -51,7 +70,7 @@ def train_under_noise(settings: RunSettings, weights: Path) -> None:
     inputs, labels = data.tensors()
     model = load_model(ModelSettings(name=settings.model.name), data)
     optimiser = torch.optim.Adam(model.parameters(), lr=2e-3)
-    for _ in range(EPOCHS):
+    for _ in range(epochs):
         for batch in torch.randperm(len(inputs)).split(128):  # type: ignore[no-untyped-call]
             noisy = inputs[batch] + settings.certify.sigma * torch.randn_like(inputs[batch])
             optimiser.zero_grad()

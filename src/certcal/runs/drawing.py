@@ -19,6 +19,7 @@ from certcal.report import (
 )
 from certcal.report.content import default_view
 from certcal.report.figures import INCORRECT
+from certcal.report.tables import Rounding, exactly, percent
 from certcal.runs.folder import RunFolder
 
 if TYPE_CHECKING:
@@ -50,7 +51,8 @@ def save_figure(run: RunFolder, name: str, draw: Callable[["Axes"], "Axes"]) -> 
 
 def _drawings(report: Report) -> Iterator[tuple[str, Callable[["Axes"], "Axes"]]]:
     shown = default_view(report)
-    at = f"R = {report.rows[shown].radius:g}"
+    row = report.rows[shown]
+    at = f"R = {exactly(row.radius)}"
     yield "calibration_error", lambda ax: plot_errors(report.rows, ax=ax)
     yield "brier_score", lambda ax: plot_errors(report.rows, ax=ax, score="brier")
     yield "certified_accuracy", lambda ax: plot_certified_accuracy(report.rows, ax=ax)
@@ -58,7 +60,8 @@ def _drawings(report: Report) -> Iterator[tuple[str, Callable[["Axes"], "Axes"]]
     curves = prepare_reliability(report, shown)
     boxes, moves = prepare_boxes(report, shown), prepare_moves(report, shown)
     if curves is not None:
-        clean, worst = f"clean: ECE {curves[0].error:.1%}", f"worst case at {at}: ECE {curves[1].error:.1%}"
+        clean = f"clean: ECE {curves[0].error:.1%}"
+        worst = f"worst case at {at}: ECE {percent(row.certified_ece, Rounding.UP, 1)}"
         yield "reliability_clean", lambda ax: plot_reliability(curves[0], ax=ax, title=clean)
         yield (
             "reliability_worst",

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from certcal.errors import InputError
+from certcal.metrics.binning import choose_bins
 from certcal.report import (
     Report,
     caveats,
@@ -27,9 +28,9 @@ from certcal.report.html import render_page
 from certcal.runs.certify import radii_of
 from certcal.runs.drawing import write_figures
 from certcal.runs.facts import facts, title
-from certcal.runs.folder import RunFolder
+from certcal.runs.folder import SOURCES, RunFolder
 from certcal.runs.provenance import provenance
-from certcal.runs.settings import EvaluateSettings
+from certcal.runs.settings import CertifySettings, DataSettings, EvaluateSettings, ModelSettings, RunSettings
 from certcal.smoothing import Evidence
 
 
@@ -62,7 +63,32 @@ def write_results(report: Report, folder: str | PathLike[str], *, figures: bool 
     run.create()
     with run.writing():
         save_evidence(report.evidence, run.evidence)
+        settings = settings_of(report)
+        if settings is not None:
+            run.save_settings(settings)
     return _write_all(run, report, figures=figures, seconds=0.0)
+
+
+def settings_of(report: Report) -> RunSettings | None:
+    """The settings with which the command line makes the same report from its evidence; None if it has no words for it.
+
+    It knows neither bins of the user's own nor maps.
+    """
+    header, size = report.evidence.header, len(report.bins)
+    if report.recalibration is not None or not np.array_equal(report.bins.edges, choose_bins(size, None).edges):
+        return None
+    asked = EvaluateSettings(
+        radii=tuple(row.radius for row in report.rows),
+        alpha=report.alpha,
+        delta=report.delta,
+        method=str(report.method),
+        joint=report.joint,
+        population=str(report.population),
+        n_bins=size,
+    )
+    drawn = CertifySettings(sigma=header.sigma, n=int(report.evidence.draws.max()), n0=header.n0, seed=header.seed)
+    where = "given in Python"
+    return RunSettings(model=ModelSettings(name=where), data=DataSettings(name=where), certify=drawn, evaluate=asked)
 
 
 def _write_all(run: RunFolder, report: Report, *, figures: bool, seconds: float) -> Path:
@@ -103,14 +129,14 @@ def evaluate_evidence(run: RunFolder, asked: EvaluateSettings) -> Report:
 
 
 def load_run_evidence(run: RunFolder) -> Evidence:
-    """The evidence of a run, if it is of the model that the run was made with."""
+    """The evidence of a run, if it is the one that the run was made with."""
     from certcal.smoothing import load_evidence
 
     evidence = load_evidence(run.evidence)
-    sampled = run.sources().get("model", {}).get("fingerprint", evidence.header.model)
-    if sampled != evidence.header.model:
-        got = f"evidence of model {evidence.header.model[:12]}…"
-        raise InputError.expected("run", f"hold evidence of the model it was made with, {sampled[:12]}…", got)
+    recorded = run.sources().get("evidence", {}).get("sha256")
+    if recorded is not None and recorded != run.evidence_digest():
+        wanted = f"hold the {run.evidence.name} that its {SOURCES} was written with"
+        raise InputError.expected("run", wanted, f"another one in {run.path}")
     return evidence
 
 
@@ -134,6 +160,8 @@ def describe(run: RunFolder, report: Report) -> dict[str, Any]:
         "sigma": header.sigma,
         "seed": header.seed,
         "draws": int(report.evidence.draws.sum()),
+        "looks": header.looks,
+        "stages": list(header.stages),
         "model": header.model,
         "precision": header.precision,
         "average_certified_radius": report.average_certified_radius,

@@ -3,6 +3,7 @@
 from typing import Any
 
 from certcal.report import Report
+from certcal.report.tables import Rounding, number
 from certcal.runs.folder import RunFolder
 
 
@@ -22,24 +23,39 @@ def facts(run: RunFolder, report: Report, circumstances: dict[str, Any]) -> list
     each = f"{draws.min():,}" if draws.min() == draws.max() else f"{draws.min():,} to {draws.max():,}"
     reading = "α for both certificates together" if report.joint else "α for each of two certificates"
     lines = [
-        ("model", _joined(model.get("name"), model.get("weights"), _count(model.get("parameters"), "parameters"))),
+        ("model", _joined(model.get("name"), _weights(model), _count(model.get("parameters"), "parameters"))),
         ("model fingerprint", header.model),
         ("data", _joined(data.get("name"), f"{report.inputs:,} inputs", _shape(data.get("shape")))),
         ("noise", f"Gaussian, σ = {header.sigma:g}, seed {header.seed}"),
-        ("draws per input", f"{header.n0:,} to select the class + {each} to certify; {int(draws.sum()):,} in all"),
+        ("draws per input", f"{header.n0:,} to select the class and {each} to certify"),
+        ("draws to certify, all inputs", f"{int(draws.sum()):,}"),
+        ("looks at the draws", _looks(report)),
+        ("draws added after a report", ", ".join(map(str, sources.get("added", {}).get("draws", [])))),
         ("precision", header.precision),
-        ("error probability", f"α = {report.alpha:g} per input ({reading}), δ = {report.delta:g} for the whole set"),
+        ("error probability", f"α = {report.alpha!r} per input ({reading}), δ = {report.delta!r} for the whole set"),
         ("failed certificates allowed for", f"{report.failures} of {report.inputs:,}"),
         ("confidence certificate", str(report.method)),
         ("population", str(report.population)),
         ("recalibration", _map(report)),
         ("bins", f"{len(report.bins)}"),
-        ("average certified radius", f"{report.average_certified_radius:.4f}"),
+        ("average certified radius", number(report.average_certified_radius, Rounding.DOWN)),
         ("sampled", _circumstances(sampling)),
         ("evaluated", _circumstances(circumstances)),
         ("commit of the working folder", circumstances.get("commit")),
     ]
     return [(name, str(value)) for name, value in lines if value]
+
+
+def _weights(model: dict[str, Any]) -> str:
+    return str(model.get("weights") or "no checkpoint given: the network as its factory returns it") if model else ""
+
+
+def _looks(report: Report) -> str:
+    header = report.evidence.header
+    if header.looks == 1:
+        return ""
+    stages = ", ".join(f"{stage:,}" for stage in header.stages)
+    return f"{header.looks}, after {stages} draws; α is divided by {header.looks}"
 
 
 def _map(report: Report) -> str:
@@ -53,7 +69,8 @@ def _circumstances(record: dict[str, Any]) -> str:
     if not record:
         return ""
     versions = ", ".join(f"{name} {number}" for name, number in record.get("versions", {}).items())
-    device = f"on {record['device']}" if record.get("device") else None
+    threads = f", {record['threads']} threads" if record.get("threads") else ""
+    device = f"on {record['device']}{threads}" if record.get("device") else None
     commit = f"certcal at {record['certcal_commit']}" if record.get("certcal_commit") else None
     return _joined(record.get("date"), device, f"{record.get('seconds', 0):,.1f} s", versions, commit)
 

@@ -1,5 +1,6 @@
 """A run folder: one place for what a run was made with, its evidence, and everything that follows from it."""
 
+import hashlib
 import json
 import os
 from collections.abc import Iterator
@@ -9,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from certcal.errors import CertcalError, InputError
-from certcal.files import replacing
+from certcal.files import expanded, replacing
 from certcal.runs.settings import RunSettings, load_settings, save_settings
 
 CONFIG, EVIDENCE, SHARDS, SOURCES = "config.toml", "evidence.parquet", "shards", "provenance.json"
@@ -24,8 +25,8 @@ class RunFolder:
     @classmethod
     def named(cls, name: str | os.PathLike[str]) -> "RunFolder":
         """The folder of a path, or of a bare name below runs/."""
-        path = Path(name).expanduser()
-        bare = isinstance(name, str) and os.sep not in name and name not in (".", "..") and not path.is_dir()
+        path = expanded("run", name)
+        bare = isinstance(name, str) and path.name == name and not (path / CONFIG).is_file()
         return cls(Path("runs") / path if bare else path)
 
     @classmethod
@@ -83,13 +84,22 @@ class RunFolder:
         """Keep the settings in config.toml."""
         save_settings(settings, self.config)
 
-    def sources(self) -> dict[str, Any]:
-        """What is recorded of the sampling: data, classes, versions, device, wall time."""
-        try:
-            read = json.loads((self.path / SOURCES).read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+    def sources(self) -> dict[str, dict[str, Any]]:
+        """What is recorded of the sampling: data, classes, evidence, versions, device, wall time; empty if nothing."""
+        path = self.path / SOURCES
+        if not path.exists():
             return {}
-        return read if isinstance(read, dict) else {}
+        try:
+            read = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise InputError.expected("run", f"hold a readable {SOURCES}", f"{path}: {error}") from error
+        if not isinstance(read, dict) or not all(isinstance(part, dict) for part in read.values()):
+            raise InputError.expected("run", f"hold a {SOURCES} as certcal writes it", str(path))
+        return read
+
+    def evidence_digest(self) -> str:
+        """SHA-256 of the evidence file."""
+        return hashlib.sha256(self.evidence.read_bytes()).hexdigest()
 
     def write(self, name: str, content: str | bytes) -> Path:
         """Write a file of the run, whole or not at all; folders on the way are made."""

@@ -18,6 +18,7 @@ def provenance(*, seconds: float, device: str | None = None) -> dict[str, Any]:
         "device": device,
         "python": platform.python_version(),
         "machine": f"{platform.system()} {platform.machine()}",
+        "processor": _processor(),
         "versions": {name: found for name in _PACKAGES if (found := _version(name)) is not None},
         "commit": git_commit(Path.cwd()),
         "certcal_commit": git_commit(Path(__file__).parent),
@@ -32,6 +33,14 @@ def git_commit(folder: Path) -> str | None:
     except (OSError, subprocess.TimeoutExpired):
         return None
     return done.stdout.strip() or None if done.returncode == 0 else None
+
+
+def _processor() -> str | None:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return platform.processor() or None
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), None)
 
 
 def _version(name: str) -> str | None:

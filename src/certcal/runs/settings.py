@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from certcal.errors import InputError
-from certcal.runs.toml import build, read_toml, write_toml
+from certcal.report.evaluation import check_evaluation
+from certcal.runs.toml import build, check, read_toml, write_toml
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +33,7 @@ class DataSettings:
     every: int = 1
     resize: int | None = None
     crop: int | None = None
-    channels: int = 3
+    channels: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,6 +67,21 @@ class EvaluateSettings:
     n_bins: int = 15
     approximations: tuple[str, ...] = ()
 
+    def __post_init__(self) -> None:
+        # Checked here, before anything is drawn, and not only when the evidence is there.
+        check_evaluation(
+            radii=(0.0,) if self.radii is None else self.radii,
+            alpha=self.alpha,
+            delta=self.delta,
+            method=self.method,
+            joint=self.joint,
+            population=self.population,
+            n_bins=self.n_bins,
+            approximations=self.approximations,
+        )
+        if self.radii is not None:
+            object.__setattr__(self, "radii", tuple(sorted(set(self.radii))))
+
 
 @dataclass(frozen=True, kw_only=True)
 class RunSettings:
@@ -77,22 +93,27 @@ class RunSettings:
     evaluate: EvaluateSettings = field(default_factory=EvaluateSettings)
 
 
+_NEEDED = {("model", "name"): "--model", ("data", "name"): "--data", ("certify", "sigma"): "--sigma"}
+
+
 def load_settings(path: Path | None, changes: dict[str, dict[str, Any]]) -> RunSettings:
     """The settings of a TOML file (or none), changed by what is given beside it: {section: {key: value}}.
 
     Unknown keys, missing ones and values of the wrong type are refused by name.
     """
-    return build(RunSettings, _changed({} if path is None else read_toml(path), changes), str(path or "options"))
+    values, source = _changed({} if path is None else read_toml(path), changes), str(path or "options")
+    check(RunSettings, values, source)
+    missing = [option for (section, key), option in _NEEDED.items() if key not in values[section]]
+    if missing:
+        raise InputError(f"Missing {', '.join(missing)}: give what is missing as an option or in a TOML file.")
+    return build(RunSettings, values, source)
 
 
 def change_evaluation(settings: RunSettings, path: Path | None, changes: dict[str, Any]) -> EvaluateSettings:
     """The run's evaluation, changed by the [evaluate] section of a TOML file and then by what is given."""
     own = {name: getattr(settings.evaluate, name) for name in EvaluateSettings.__dataclass_fields__}
     read = {} if path is None else read_toml(path)
-    known = tuple(RunSettings.__dataclass_fields__)
-    for section in read:
-        if section not in known:
-            raise InputError.expected(str(path), f"have sections {', '.join(known)}", section)
+    check(RunSettings, read, str(path))  # the other sections are not used, but a misspelt key is an error there too
     given = {name: value for name, value in own.items() if value is not None} | read.get("evaluate", {}) | changes
     return build(EvaluateSettings, given, str(path or "options"), where="evaluate")
 

@@ -29,19 +29,28 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 def build(kind: type[T], values: Mapping[str, Any], source: str, *, where: str = "") -> T:
     """A dataclass of the given values, each checked against its field's type; tables become dataclasses."""
-    hints, known = get_type_hints(kind), {one.name: one for one in fields(kind)}  # type: ignore[arg-type]
+    checked = check(kind, values, source, where=where)
+    hints, known = get_type_hints(kind), fields(kind)  # type: ignore[arg-type]
+    needed = [one.name for one in known if one.default is MISSING and one.default_factory is MISSING]
+    missing = [_path(where, name) for name in needed if name not in values]
+    if missing:
+        raise InputError(f"Missing settings in {source}: {', '.join(missing)}.")
+    for name, value in checked.items():
+        if is_dataclass(hints[name]):
+            checked[name] = build(hints[name], value, source, where=_path(where, name))
+    return kind(**checked)
+
+
+def check(kind: type, values: Mapping[str, Any], source: str, *, where: str = "") -> dict[str, Any]:
+    """The values of a dataclass's fields, after unknown names and wrong types were refused; some may be missing."""
+    hints = get_type_hints(kind)
+    known = [one.name for one in fields(kind)]
     for name in values:
         if name not in known:
             close = difflib.get_close_matches(name, known, n=1)
             hint = f" (did you mean {close[0]}?)" if close else f" (known: {', '.join(known)})"
             raise InputError(f"Unknown setting {_path(where, name)} in {source}{hint}.")
-    checked = {name: _value(hints[name], value, source, _path(where, name)) for name, value in values.items()}
-    needed = [one.name for one in known.values() if one.default is MISSING and one.default_factory is MISSING]
-    missing = [name for name in needed if name not in values]
-    if missing:
-        what = ", ".join(_path(where, name) for name in missing)
-        raise InputError(f"Missing settings: {what}. Give them as options or in a TOML file.")
-    return kind(**checked)
+    return {name: _value(hints[name], value, source, _path(where, name)) for name, value in values.items()}
 
 
 def write_toml(settings: object, path: Path, *, head: str = "") -> None:
@@ -75,7 +84,7 @@ def _value(hint: Any, value: Any, source: str, name: str) -> Any:
     if value is None and isinstance(hint, UnionType):
         return None
     if is_dataclass(wanted) and isinstance(value, Mapping):
-        return build(wanted, value, source, where=name)  # type: ignore[arg-type]
+        return check(wanted, value, source, where=name)  # type: ignore[arg-type]
     if get_origin(wanted) is tuple and isinstance(value, list | tuple):
         inner = get_args(wanted)[0]
         return tuple(_value(inner, item, source, name) for item in value)

@@ -8,9 +8,11 @@ from rich.console import Console
 from rich.progress import BarColumn, TextColumn
 from rich.progress import Progress as RichProgress
 
+LINE_SECONDS = 30.0
+
 
 class Progress:
-    """A line on standard error: share done, draws per second, time left. Silent where nobody watches.
+    """On standard error: share done, draws per second, time left. A bar in a terminal; elsewhere silent by default.
 
     Speed counts the draws made now; those found in a store or saved by stopping early only move the bar.
     """
@@ -24,8 +26,10 @@ class Progress:
             TextColumn("{task.percentage:3.0f}%"),
             TextColumn("[cyan]{task.fields[speed_text]}"),
             console=Console(stderr=True),
-            disable=not (sys.stderr.isatty() if show is None else show),
+            disable=not (sys.stderr.isatty() and show is not False),
         )
+        self._lines = bool(show) and self._bar.disable  # asked for where there is no terminal: a line now and then
+        self._told, self._total = time.monotonic(), inputs * draws
         self._task = self._bar.add_task("", total=inputs * draws, speed_text="")
 
     def known(self, draws: int, *, finished: bool) -> None:
@@ -39,7 +43,11 @@ class Progress:
         speed = self._made / max(time.monotonic() - self._start, 1e-9)
         left = int(self._left / speed)
         clock = f"{left // 3600}:{left // 60 % 60:02}:{left % 60:02}"
-        self._bar.update(self._task, speed_text=f"{speed:,.0f} draws/s, at most {clock} left")
+        text = f"{speed:,.0f} draws/s, at most {clock} left"
+        self._bar.update(self._task, speed_text=text)
+        if self._lines and time.monotonic() - self._told > LINE_SECONDS:
+            self._told = time.monotonic()
+            print(f"sampling {1 - self._left / self._total:4.0%}  {text}", file=sys.stderr, flush=True)
 
     def stopped(self, draws: int) -> None:
         """One input stops early after so many draws: the rest is saved."""
@@ -59,6 +67,8 @@ class Progress:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._bar.stop()
-        if not self._bar.disable:
-            saved = f", {self._saved:,} saved by stopping early" if self._saved else ""
+        saved = f", {self._saved:,} saved by stopping early" if self._saved else ""
+        if self._lines:
+            print(f"{self._made:,} draws made{saved}", file=sys.stderr, flush=True)
+        elif not self._bar.disable:
             self._bar.console.print(f"{self._made:,} draws made{saved}", highlight=False)
