@@ -193,7 +193,8 @@ def test_too_many_failures_to_count_one_by_one_give_an_upper_bound_between_exact
         for k, best, bound in zip(counts, exact, coarse, strict=True):
             assert bound.value >= best.value - 1e-12
             assert bound.value <= best.value + 2 * k / 400
-            assert bound.stats.get("attained", best.value) <= best.value + 1e-12
+            assert bound.stats["attained"] <= best.value + 1e-12
+            assert bound.stats["failures"] == len(bound.stats["failed"]) == k
         assert np.diff([bound.value for bound in coarse]).min() >= -1e-13
         bounds[limit] = np.array([bound.value for bound in coarse])
     assert (bounds[1000] >= bounds[400_000] - 1e-12).all()

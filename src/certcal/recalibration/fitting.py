@@ -78,7 +78,7 @@ def recalibrate(
         method,
         objective,
         on_failure,
-        {"clean_weight": clean_weight},
+        {},
     )
 
 
@@ -111,7 +111,7 @@ def recalibrate_bounds(
         method,
         objective,
         on_failure,
-        {"clean_weight": clean_weight, "radii": [own.radius for own in several]},
+        {"radii": [own.radius for own in several]},
     )
 
 
@@ -130,8 +130,9 @@ def _fit(
             raise
         return IdentityMap(about={"reason": str(error)})
     fitted = _best_map(data, kind, goal)
-    told = {"objective": str(goal), "inputs": [problem.size for problem in data.problems]} | about
-    return replace(fitted, about=told)  # type: ignore[type-var]
+    told = {"objective": str(goal), "clean_weight": data.clean_weight}
+    told["inputs"] = [problem.size for problem in data.problems]
+    return replace(fitted, about=told | about)  # type: ignore[type-var]
 
 
 def _best_map(data: FittingData, kind: MapKind, goal: Objective) -> RecalibrationMap:

@@ -22,6 +22,7 @@ from certcal.worstcase.solution import Kind, Solution
 
 # Additions of the dynamic program, (bins · failures)²: about a second. Beyond it failures are counted in twos, fours …
 MOST_WORK = 2**29
+MOST_CELLS = 2**22  # of its tables, bins² · failures: about 200 MB
 
 
 def solve_with_failures(problem: WorstCaseProblem, failures: int) -> Solution:
@@ -63,7 +64,8 @@ def _plan(inputs: int, size: int, failures: int) -> tuple[int, int]:
     step = 1
     while step <= 2 * failures:
         drops = (failures + min(size, failures) * (step - 1)) // step
-        if drops * step <= inputs and (size * (drops + 1)) ** 2 <= MOST_WORK:
+        cells = size**2 * (drops + 1)
+        if drops * step <= inputs and cells <= MOST_CELLS and cells * (drops + 1) <= MOST_WORK:
             return step, drops
         step *= 2
     return 0, 0
@@ -90,7 +92,8 @@ def _witness(
     gaps = np.bincount(bins, correct - confidence, minlength=len(signs))
     gaps[free.bin] += problem.uncertified * (free.correct - free.confidence)
     attained = float(np.abs(gaps).sum() / problem.size)
-    return confidence, bins, {"failed": failed, "failed_correct": free.correct, "attained": attained}
+    found = {"failures": failures, "failed": failed, "failed_correct": free.correct, "attained": attained}
+    return confidence, bins, found
 
 
 def best_signs_with_failures(earned: FloatArray, smallest: FloatArray) -> tuple[IntArray, float]:

@@ -1,5 +1,7 @@
 """One claim for the whole set: all but K certificates hold, and what the K can do. Proofs: docs/guarantee.md."""
 
+from dataclasses import replace
+
 import numpy as np
 from scipy import special
 
@@ -59,10 +61,10 @@ def jointly_certified_calibration_error(
     """The largest expected calibration error when up to `failures` of the certificates do not hold.
 
     The adversary chooses which: such an input may be right or wrong, at any confidence, like an uncertified one. With
-    `failures` from `allowed_failures` the value holds for the whole set with probability at least 1 − delta. Exact as
-    long as bins × failures stays below 23 000, otherwise an upper bound; 0 failures give the certified calibration
-    error. In `stats`, `failed` names the inputs that failed in the witness, `failed_correct` says whether they are then
-    right, and `attained` is the witness's calibration error.
+    `failures` from `allowed_failures` the value holds for the whole set with probability at least 1 − delta. Exact if
+    bins × failures stays below 23 000 (and there are at most 180 bins), otherwise an upper bound; 0 failures give the
+    certified calibration error. In `stats`, `failed` names the inputs that failed in the witness, `failed_correct` says
+    whether they are then right, and `attained` is the witness's calibration error.
 
     Paper: —; docs/guarantee.md.   Errs: high (rounding goes up).
 
@@ -77,7 +79,11 @@ def jointly_certified_calibration_error(
     """
     problem = WorstCaseProblem.checked(lower, upper, correct, n_bins=n_bins, edges=edges, uncertified=uncertified)
     count = min(check_integer("failures", failures, minimum=0), len(problem.lower))
-    return solve_exact(problem) if count == 0 else solve_with_failures(problem, count)
+    if count:
+        return solve_with_failures(problem, count)
+    exact = solve_exact(problem)
+    nobody = {"failures": 0, "failed": np.empty(0, dtype=np.intp), "failed_correct": False}
+    return replace(exact, stats={**exact.stats, **nobody, "attained": exact.value - exact.stats["rounding"]})
 
 
 def jointly_certified_brier_score(
