@@ -1,0 +1,114 @@
+"""Recalibration on real runs: certificates recorded by experiments/recalibration.py, 20 random splits each.
+
+The certificates are those of networks trained under noise, rounded outward to units of 2⁻¹⁶ to be small.
+"""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from certcal.certificates import ConfidenceIntervals, Method
+from certcal.recalibration import held_out_scores
+
+ROOT = Path(__file__).parent.parent
+RUNS = sorted((Path(__file__).parent / "data").glob("*_bounds.npz"))
+RESULTS = sorted((ROOT / "experiments" / "results").glob("recalibration-*.json"))
+PAGE = (ROOT / "docs" / "recalibration.md").read_text()
+
+
+def recorded(path):
+    """The certificates of one run at its radii."""
+    kept = np.load(path)
+    unit, radius = 2.0**16 - 1, kept["certified_radius"] / 2**13
+    radius[kept["abstained"]] = np.nan
+    return [
+        ConfidenceIntervals(
+            lower=lower / unit,
+            upper=upper / unit,
+            confidence=np.clip(kept["confidence"] / unit, lower / unit, upper / unit),
+            predicted=np.zeros(len(lower), dtype=np.int64),
+            correct=kept["correct"],
+            certified=radius >= at,
+            certified_radius=radius,
+            radius=float(at),
+            alpha=float(kept["alpha"]),
+            method=Method.CDF_CP,
+            joint=True,
+        )
+        for at, lower, upper in zip(kept["radii"], kept["lower"], kept["upper"], strict=True)
+    ]
+
+
+@pytest.fixture(scope="module", params=RUNS, ids=lambda path: path.stem)
+def bounds(request):
+    return recorded(request.param)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.5])
+def test_certified_brier_is_never_worse_than_without_a_map_beyond_sampling_error(bounds, share):
+    """Per split and radius, paired over the held-out inputs: the mean loss rises by less than three standard errors."""
+    for own in bounds:
+        result = held_out_scores(own, repeats=20, clean_weight=share)
+        for g, test in zip(result.maps, result.test, strict=True):
+            before = own.select(test)
+            after, kept = g.intervals(before), before.certified
+            losses = [np.where(b.correct, 1 - b.lower, b.upper)[kept] ** 2 for b in (before, after)]
+            rise = losses[1] - losses[0]
+            assert rise.mean() <= 3 * rise.std() / np.sqrt(len(rise))
+        before, after = result.mean(own.radius)
+        assert after.certified_brier < before.certified_brier
+
+
+@pytest.mark.parametrize("options", [{"clean_weight": 0.0}, {"clean_weight": 0.5}], ids=["certified", "mixed"])
+def test_at_the_largest_radius_the_certified_calibration_error_at_least_halves_in_every_split(bounds, options):
+    largest = bounds[-1]
+    result = held_out_scores(largest, repeats=20, **options)
+    assert len(result.rows) == 20
+    for row in result.rows:
+        assert row.certified >= 20
+        assert row.after.certified_ece <= row.before.certified_ece / 2
+
+
+def test_mixing_clean_points_keeps_the_confidence_useful(bounds):
+    """What the certified score alone may flatten to a constant, half of clean points keeps apart."""
+    before, mixed = held_out_scores(bounds[-1], repeats=20, clean_weight=0.5).mean(bounds[-1].radius)
+    _, alone = held_out_scores(bounds[-1], repeats=20).mean(bounds[-1].radius)
+    assert mixed.auroc > before.auroc - 0.1
+    assert mixed.brier_all < before.brier_all + 0.02
+    assert mixed.auroc >= alone.auroc
+    assert mixed.brier_all < alone.brier_all
+
+
+@pytest.mark.parametrize("path", RESULTS, ids=lambda path: path.stem)
+def test_the_table_in_the_docs_is_the_record(path):
+    body = json.loads(path.read_text())
+    assert body["splits"] == 20
+    for row in body["rows"]:
+        assert table_row(row) in PAGE
+        largest = max(other["radius"] for other in body["rows"])
+        assert row["brier_better"] == 20 or (row["radius"] == 0 and row["brier_better"] == 19)
+        assert row["halved"] == 20 or row["radius"] < largest
+
+
+def table_row(row):
+    """A line of the table in docs/recalibration.md."""
+    before, after = row["before"], row["after"]
+
+    def pair(name, scale=100, digits=1):
+        return f"{before[name] * scale:.{digits}f} → {after[name] * scale:.{digits}f}"
+
+    cells = [
+        f"{row['radius']:g}",
+        f"{row['method']}, {row['clean_weight']:g}",
+        pair("certified_ece"),
+        pair("certified_brier"),
+    ]
+    cells += [pair("brier"), pair("brier_all"), pair("auroc", 1, 3), pair("refinement", 1, 3), f"{after['levels']:.0f}"]
+    return f"| {' | '.join(cells)} |"
+
+
+def test_both_runs_are_here():
+    assert [path.stem for path in RUNS] == ["digits_bounds", "fashion_bounds"]
+    assert [path.stem for path in RESULTS] == ["recalibration-digits", "recalibration-fashion-mnist"]
