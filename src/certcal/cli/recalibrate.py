@@ -80,8 +80,8 @@ def _show(result: "Recalibration", where: str) -> None:
         table.add_row(label, *(f"{getattr(scores, name):.4g}" for scores in (before, after)))
     console.print(table)
     if after.levels < 2:
-        hint = "The map is constant: it no longer tells right from wrong. Try a larger --clean-weight or a smaller --radius."
-        console.print(f"\n{hint}", style="yellow")
+        console.print("\nThe map is constant and no longer tells right from wrong.", style="yellow")
+        console.print("Try a larger --clean-weight or a smaller --radius.", style="yellow")
     console.print(Text.assemble("\nMap:    ", (f"{where}/map.json", "bold")), soft_wrap=True)
     page = Text.assemble("Report: ", (f"{where}/report.html", "bold"), " (held-out inputs of the first split)")
     console.print(page, soft_wrap=True)

@@ -70,7 +70,7 @@ def _rounded(value: Decimal, digits: int, rounding: Rounding) -> str:
 
 _UP, _DOWN = Rounding.UP, Rounding.DOWN
 _PERCENT: dict[str, Any] = {"digits": 2, "percent": True}
-_AGAIN = "the same, allowing for the certificates of the set that may fail"
+_AGAIN = "allowing for the certificates of the set that may fail"
 _COLUMNS = (
     Column("radius", "R", "how far each input may move, in ℓ2, in the units of inputs in [0, 1]"),
     Column("inputs", "inputs", "how many inputs the errors and scores of this row are about"),
@@ -78,16 +78,16 @@ _COLUMNS = (
     Column(
         "certified_accuracy", "certified accuracy", "share of all inputs, right and certified at R", _DOWN, **_PERCENT
     ),
-    Column("joint_accuracy", "joint accuracy", _AGAIN, _DOWN, **_PERCENT),
+    Column("joint_accuracy", "joint accuracy", f"certified accuracy, {_AGAIN}", _DOWN, **_PERCENT),
     Column("ece", "ECE", "expected calibration error of the estimated confidences, without an attack", **_PERCENT),
     Column(
         "certified_ece", "certified ECE", "the largest ECE of any confidences within the certificates", _UP, **_PERCENT
     ),
-    Column("joint_ece", "joint ECE", _AGAIN, _UP, **_PERCENT),
+    Column("joint_ece", "joint ECE", f"certified ECE, {_AGAIN}", _UP, **_PERCENT),
     Column("adaptive_ece", "AdaECE", "calibration error with equally filled bins, without an attack", **_PERCENT),
     Column("brier", "Brier", "Brier score of the predicted class, without an attack", digits=4),
     Column("certified_brier", "certified Brier", "the largest Brier score within the certificates", _UP, 4),
-    Column("joint_brier", "joint Brier", _AGAIN, _UP, 4),
+    Column("joint_brier", "joint Brier", f"certified Brier score, {_AGAIN}", _UP, 4),
     Column("mean_width", "mean width", "mean width of the certified confidence intervals", _UP, 4),
 )
 _APPROXIMATE = {
@@ -102,7 +102,7 @@ _RECALIBRATED = (
     Column("before_certified_brier", "certified Brier before", "of the certified inputs, without the map", _UP, 4),
     Column("before_brier", "Brier before", "without an attack, without the map", digits=4),
     Column("before_auroc", "AUROC before", "how well confidences tell right from wrong, without the map", digits=3),
-    Column("auroc", "AUROC", "the same with the map; 0.5 for a map that is constant", digits=3),
+    Column("auroc", "AUROC", "how well they do with the map; 0.5 if it is constant", digits=3),
     Column("levels", "levels", "distinct confidences with the map"),
 )
 
