@@ -49,7 +49,7 @@ def evil(tmp_path_factory):
     data = page_sample(radii=(0.0, 0.1), title=EVIL, headline=EVIL, caveats=[EVIL], facts=[[EVIL, EVIL]], classes=3)
     data["columns"][3] |= {"label": EVIL, "help": EVIL}
     for view in data["views"]:
-        view["sentence"] = EVIL
+        view["sentence"] = view["explanation"] = EVIL
         view["top"] = [row | {"label": EVIL, "predicted": EVIL} for row in view["top"]]
     path = tmp_path_factory.mktemp("evil") / "page.html"
     path.write_text(render_page(data), encoding="utf-8")
@@ -74,6 +74,21 @@ def test_numbers_that_are_not_numbers_are_refused():
         render_page(page_sample(inputs=20, radii=(0.0,), average_certified_radius=0.1, extra=float("nan")))
 
 
+def test_the_page_says_why_its_first_radius_is_first_only_where_it_is_true():
+    why = "the largest radius at which at least half of the inputs are certified"
+    assert f"First shown: R = 0.25, {why}." in render_page(page_sample())
+    for options in ({"default_view": 2}, {"radii": (4.0, 5.0)}, {"radii": (0.1,)}):
+        assert "First shown" not in render_page(page_sample(**options))
+
+
+def test_the_page_calls_values_and_predictions_by_one_name_each():
+    text = render_page(page_sample(radii=(0.0, 0.1), caveats=[]))
+    words = re.sub(r"<(style|script)\b.*?</\1>|<[^>]*>", " ", text, flags=re.DOTALL)
+    assert not re.search(r"provabl|\bincorrect|\bcorrect|without attack", words)
+    scripts = "".join(re.findall(r"<script>(.*?)</script>", text, flags=re.DOTALL))
+    assert not re.search(r"provabl|without attack", scripts)
+
+
 @pytest.mark.parametrize("required", ["0", "1"])
 def test_without_a_browser_tests_say_so_or_fail_where_it_is_required(monkeypatch, required):
     monkeypatch.setenv("CERTCAL_REQUIRE_BROWSER", required)
@@ -92,16 +107,50 @@ def table_of(page, selector):
     )
 
 
+def shown_table(data):
+    """The table as the page shows it: without the inputs of the errors where these are the certified ones anyway."""
+    keys = [column["key"] for column in data["columns"]]
+    kept = [place for place, key in enumerate(keys) if data["population"] == "all" or key != "inputs"]
+    return [
+        [line[place] for place in kept] for line in ([column["label"] for column in data["columns"]], *data["cells"])
+    ]
+
+
+def check_explanation(page, view):
+    assert page.locator("#explanation").is_visible() == bool(view["explanation"])
+    assert page.text_content("#explanation") == view["explanation"]
+
+
+def assert_tiles(page, data, cells, place):
+    """The tiles state the joint values, as the sentence does, and beneath what holds if no certificate fails."""
+    tiles = [re.sub(r"\s+", " ", text).strip() for text in page.locator(".tiles li").all_inner_texts()]
+    average = rounded(data["average_certified_radius"], 4, ROUND_FLOOR)
+    names = [data["columns"][place(f"joint_{key}")]["label"] for key in ("ece", "brier", "accuracy")]
+    wanted = [tile_text(*pair, cells, place) for pair in zip(names, ("ece", "brier", "accuracy"), strict=True)]
+    count = f"certified {cells[place('certified')]} of all {data['inputs']} inputs"
+    assert tiles == [*wanted, count, f"average certified radius {average} over all {data['inputs']} inputs"]
+
+
+def tile_text(name, key, cells, place):
+    joint, certified = cells[place(f"joint_{key}")], cells[place(f"certified_{key}")]
+    clean = "—" if key == "accuracy" else cells[place(key)]
+    notes = [f"certified {certified} if no certificate fails"] * (certified != "—") + [f"clean {clean}"] * (
+        clean != "—"
+    )
+    return " ".join([f"{name} {joint}", *notes])
+
+
 def check_words(page, data, *, scripts):
     view, cells = data["default_view"], data["cells"]
-    assert table_of(page, "#table") == [[column["label"] for column in data["columns"]], *cells]
+    assert table_of(page, "#table") == shown_table(data)
     assert page.text_content("h1") == data["title"]
     assert page.text_content("#headline") == (data["views"][view]["sentence"] if scripts else data["headline"])
     assert page.locator("tr[aria-current] th").inner_text() == cells[view][0]
     place = [column["key"] for column in data["columns"]].index
     for tile in page.locator(".tiles [data-key]").all():
-        assert tile.inner_text() == cells[view][place(tile.get_attribute("data-key"))]
-    assert page.locator(".tiles li").count() == 6
+        assert tile.text_content() == cells[view][place(tile.get_attribute("data-key"))]
+    check_explanation(page, data["views"][view])
+    assert_tiles(page, data, cells[view], place)
     facts = page.eval_on_selector_all(
         "#facts div", "rows => rows.map(row => [...row.children].map(c => c.textContent))"
     )
@@ -128,6 +177,43 @@ def test_words_are_those_of_the_data_and_every_plot_is_drawn_within_its_axes(bro
         check_plots(probe(page, "plots", PLOTS if several else PLOTS[3:]), data)
 
 
+def without(data, key):
+    """The same data as if there were no such column."""
+    places = [place for place, column in enumerate(data["columns"]) if column["key"] != key]
+    cells = [[line[place] for place in places] for line in data["cells"]]
+    rows = [{name: value for name, value in row.items() if name != key or key == "radius"} for row in data["rows"]]
+    return data | {"columns": [data["columns"][place] for place in places], "cells": cells, "rows": rows}
+
+
+def test_a_missing_column_leaves_the_rest_as_it_is(browser, tmp_path):
+    whole = page_sample(inputs=60, radii=(0.0, 0.1), approximate=True)
+    for key in [column["key"] for column in whole["columns"]]:
+        data, path = without(whole, key), tmp_path / f"{key}.html"
+        path.write_text(render_page(data), encoding="utf-8")
+        with open_page(browser, path) as page:
+            page.locator("#table tbody tr").nth(1).click()
+            assert page.inner_text("#chosen") == "0.1", key
+            assert page.locator(".plot svg").count() == 8
+            assert page.locator(".tiles li").count() == 5 - (key == "certified")
+            found = probe(page, "plots", PLOTS)
+            assert not any(re.search("NaN|undefined|Infinity", plot["text"]) for plot in found.values()), key
+
+
+def test_radii_in_any_order_are_drawn_in_theirs(browser, tmp_path):
+    data, path = page_sample(inputs=60, radii=(0.2, 0.0, 0.1), default_view=2), tmp_path / "page.html"
+    path.write_text(render_page(data), encoding="utf-8")
+    with open_page(browser, path) as page:
+        assert all(plot["inside"] for plot in probe(page, "plots", PLOTS).values())
+        path_of_line = page.locator("#plot-ece .marks path.line").first.get_attribute("d")
+        at = [float(point.split()[0]) for point in re.split("[ML]", path_of_line)[1:]]
+        assert len(at) == 3
+        assert at == sorted(at)
+        for button, radius in (("#larger", "0.2"), ("#smaller", "0.1"), ("#smaller", "0")):
+            page.locator(button).click()
+            assert page.inner_text("#chosen") == radius
+        assert page.locator("#smaller").is_disabled()
+
+
 def check_plots(plots, data):
     view = data["views"][data["default_view"]]
     for name, plot in plots.items():
@@ -140,7 +226,7 @@ def check_plots(plots, data):
     known = sum(row["brier"] is not None for row in data["rows"])
     if "ece" in plots and known:
         lines = 3 + sum(column["key"].startswith("approximate_") for column in data["columns"])
-        assert [points[name] for name in CURVES] == [lines * known, 3 * known, 2 * len(data["rows"])]
+        assert [points[name] for name in CURVES] == [lines * known, 3 * known, 3 * len(data["rows"])]
     for name in ("clean", "worst"):
         bins = view[name] or {"count": []}
         assert drawn[name].count("circle") == sum(count > 0 for count in bins["count"])
@@ -159,7 +245,8 @@ def test_marks_stand_where_the_axis_says(browser, samples):
     rows = [row for row in data["rows"] if row["certified_ece"] is not None]
     keys = ("joint_ece", "certified_ece", "approximate_brier", "ece")
     assert [y for _, y, _ in read["ece"]] == pytest.approx([row[key] for key in keys for row in rows], abs=1e-6)
-    shares = [row["certified"] / 200 for row in rows] + [row["certified_accuracy"] for row in rows]
+    shares = [row["certified"] / 200 for row in rows]
+    shares += [row[key] for key in ("joint_accuracy", "certified_accuracy") for row in rows]
     assert [y for _, y, _ in read["accuracy"]] == pytest.approx(shares, abs=1e-6)
     dots = [y for look, y, _ in read["worst"] if look and "point" in look]
     assert dots == pytest.approx([value for value in view["worst"]["accuracy"] if value is not None], abs=1e-6)
@@ -204,7 +291,8 @@ def test_names_are_text_whatever_they_hold(browser, evil):
         page.locator("th[data-help]").nth(3).hover()
         assert page.inner_text("#tip") == EVIL
         page.locator("#table tbody tr").nth(0).click()
-        assert page.text_content("h1") == page.text_content("#headline") == page.text_content(".caveats li") == EVIL
+        for place in ("h1", "#headline", "#explanation", ".caveats li"):
+            assert page.text_content(place) == EVIL
         assert page.locator("#top td.text").first.text_content() == EVIL
         assert page.title() == f"{EVIL} – certified calibration"
         assert page.locator("img, b:not([data-key])").count() == 0

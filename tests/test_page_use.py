@@ -1,6 +1,7 @@
 """The HTML report in use: choosing a radius, reading values off, dark mode, a phone, paper."""
 
 import json
+import re
 
 import pytest
 
@@ -46,6 +47,7 @@ def check_shown(page, data, row, *, address=True):
     """Everything on the page is about that row."""
     view, cells = data["views"][row], data["cells"][row]
     assert page.text_content("#headline") == view["sentence"]
+    assert page.text_content("#explanation") == view["explanation"]
     assert page.locator("tr[aria-current]").count() == 1
     assert page.locator("tr[aria-current] th").inner_text() == cells[0]
     assert page.inner_text("#one-radius") == f"At R = {cells[0]}"
@@ -103,13 +105,14 @@ def hint(page):
 
 def test_values_are_read_off_by_pointer_and_keys(browser, data, path):
     place = [column["key"] for column in data["columns"]].index
-    labels = {column["label"]: cell for column, cell in zip(data["columns"], data["cells"][12], strict=True)}
     view = data["views"][data["default_view"]]
     with open_page(browser, path) as page:
         page.mouse.move(*spot(page, "ece", 0.97))
         title, pairs = hint(page)
         assert title == "R = 0.5"
-        assert pairs == {name: labels[name] for name in ("joint ECE", "certified ECE", "ACCE (Brier)", "ECE")}
+        keys = ("joint_ece", "certified_ece", "approximate_brier", "ece")
+        assert list(pairs) == [*(data["columns"][place(key)]["label"] for key in keys[:3]), "clean ECE"]
+        assert list(pairs.values()) == [data["cells"][12][place(key)] for key in keys]
         assert page.locator("#plot-ece .cursor .cross").count() == 1
         assert page.locator("#plot-ece .cursor .halo").count() == 4
         page.mouse.move(5, 5)
@@ -178,6 +181,35 @@ def test_a_phone_shows_all_without_scrolling_sideways(browser, tmp_path, options
         assert at == pytest.approx(room.bounding_box()["x"], abs=1)
 
 
+SIDES = "node => [...node.classList].filter(name => name.startsWith('more-')).sort()"
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_a_table_that_holds_more_than_is_seen_says_so(browser, tmp_path, width):
+    data = page_sample(radii=(0.0, 0.1))
+    wide = data | {
+        "columns": data["columns"] + [data["columns"][-1] | {"key": f"more_{n}"} for n in range(8)],
+        "cells": [line + ["0.1234"] * 8 for line in data["cells"]],
+    }
+    (path := tmp_path / "page.html").write_text(render_page(wide), encoding="utf-8")
+    with open_page(browser, path, width=width) as page:
+        frame, room = page.locator(".reach").first, page.locator(".scroll").first
+        for share, sides in ((0, ["more-right"]), (0.5, ["more-left", "more-right"]), (1, ["more-left"])):
+            room.evaluate("(n, share) => { n.scrollLeft = share * (n.scrollWidth - n.clientWidth) }", share)
+            page.wait_for_timeout(60)
+            assert frame.evaluate(SIDES) == sides
+            seen = [frame.evaluate(f"n => getComputedStyle(n, '::{end}').opacity") for end in ("before", "after")]
+            assert seen == [str(int("more-left" in sides)), str(int("more-right" in sides))]
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_a_table_that_fits_gives_no_hint_and_uses_the_room_beside_the_text(browser, path):
+    with open_page(browser, path, width=1280) as page:
+        assert page.locator(".reach").first.evaluate(SIDES) == []
+        box, text = page.locator("#table").bounding_box(), page.locator("header").bounding_box()
+        assert text["width"] < box["width"] <= 1280 - 48
+
+
 def test_paper_shows_everything_in_light_colours(browser, data, path):
     with open_page(browser, path, scheme="dark", width=718) as page:
         assert len(page.pdf(format="A4")) > 20_000
@@ -203,6 +235,12 @@ def test_paper_shows_everything_in_light_colours(browser, data, path):
         assert page.locator(".plot svg").count() == 8
         assert page.evaluate("document.documentElement.scrollWidth") <= 718
         assert page.eval_on_selector_all(".scroll", "rooms => rooms.every(r => r.scrollWidth <= r.clientWidth + 1)")
+
+
+def test_a_report_of_many_radii_takes_four_sheets_of_paper(browser, path, tmp_path):
+    with open_page(browser, path) as page:
+        page.pdf(path=tmp_path / "page.pdf", format="A4")
+    assert len(re.findall(rb"/Type\s*/Page\b", (tmp_path / "page.pdf").read_bytes())) == 4
 
 
 def test_the_page_of_a_run_shows_its_metrics(browser, tmp_path, rng):

@@ -2,7 +2,7 @@
 
 import json
 from base64 import b64encode
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from decimal import ROUND_DOWN, Decimal
 from hashlib import sha256
 from importlib import resources
@@ -12,14 +12,14 @@ from certcal.errors import InputError
 
 # Joined in this order into one script; each file may use the names of those before it.
 _SCRIPTS = ("numbers.js", "draw.js", "inspect.js", "curves.js", "views.js", "inputs.js", "page.js")
-# Numbers shown large above the table, where the data has them, each with the clean value beside it.
+# Numbers shown large above the table: the joint one, which the sentence states, the certified and the clean one.
 _TILES = (
-    ("joint_ece", "ece"),
-    ("certified_ece", "ece"),
-    ("certified_brier", "brier"),
-    ("certified_accuracy", None),
-    ("certified", None),
+    ("joint_ece", "certified_ece", "ece"),
+    ("joint_brier", "certified_brier", "brier"),
+    ("joint_accuracy", "certified_accuracy", "accuracy"),
+    ("certified", None, None),
 )
+_HALF = "the largest radius at which at least half of the inputs are certified"
 
 
 def render_page(data: Mapping[str, Any]) -> str:
@@ -38,8 +38,12 @@ def render_page(data: Mapping[str, Any]) -> str:
     return environment.from_string(_read("page.html.j2")).render(
         data=data,
         place={key: keys.index(key) for key in keys},
+        explanation=data["views"][data["default_view"]].get("explanation", ""),
         average_radius=_down(data["average_certified_radius"]),
-        tiles=[(key, clean) for key, clean in _TILES if key in keys],
+        tiles=_tiles(keys),
+        hidden=_repeated(data),
+        place_of_first=_by_radius(data).index(data["default_view"]),
+        why_first=_why_first(data),
         style=_Verbatim(style),
         script=_Verbatim(script),
         json=_Verbatim(_as_json(data)),
@@ -58,9 +62,40 @@ def _read(name: str) -> str:
     return resources.files("certcal.report").joinpath("page", name).read_text(encoding="utf-8")
 
 
+def _tiles(keys: Sequence[str]) -> list[dict[str, Any]]:
+    """The tiles that these columns fill; the certified value stands in front where there is no joint one."""
+    tiles: list[dict[str, Any]] = []
+    for joint, certified, clean in _TILES:
+        if joint in keys:
+            tiles.append({"key": joint, "certified": certified, "clean": clean, "share": joint == "certified"})
+        elif certified in keys:
+            tiles.append({"key": certified, "certified": None, "clean": clean, "share": False})
+    return tiles
+
+
+def _repeated(data: Mapping[str, Any]) -> str | None:
+    """The column that the table leaves out: the errors' inputs, where they are the certified ones anyway."""
+    keys = [column["key"] for column in data["columns"]]
+    if data["population"] != "certified" or not {"inputs", "certified"} <= set(keys):
+        return None
+    inputs, certified = keys.index("inputs"), keys.index("certified")
+    return "inputs" if all(cells[inputs] == cells[certified] for cells in data["cells"]) else None
+
+
+def _by_radius(data: Mapping[str, Any]) -> list[int]:
+    return sorted(range(len(data["rows"])), key=lambda row: data["rows"][row]["radius"])
+
+
+def _why_first(data: Mapping[str, Any]) -> str | None:
+    """Why the page opens at this radius, where it is for the usual reason."""
+    rows = data["rows"]
+    halves = [row for row in _by_radius(data) if 2 * (rows[row].get("certified") or 0) >= data["inputs"]]
+    return _HALF if halves and rows[halves[-1]]["radius"] == rows[data["default_view"]]["radius"] else None
+
+
 def _down(radius: float | None) -> str:
-    """Three decimals, never above the radius."""
-    return "—" if radius is None else str(Decimal(radius).quantize(Decimal("0.001"), ROUND_DOWN))
+    """Four decimals, never above the radius."""
+    return "—" if radius is None else str(Decimal(radius).quantize(Decimal("0.0001"), ROUND_DOWN))
 
 
 def _as_json(data: Mapping[str, Any]) -> str:

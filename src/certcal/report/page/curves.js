@@ -9,16 +9,17 @@ const CURVES = {
     { key: "certified_ece", look: "incorrect", shape: "circle", band: "ece" },
     ...approximations.map((key, i) => ({ key, look: "neutral", dash: "3 3", shape: OTHERS[i % 3], hollow: true })),
     { key: "before_certified_ece", look: "neutral", dash: "3 3", shape: "square", hollow: true },
-    { key: "ece", look: "correct", shape: "circle" },
+    { key: "ece", look: "correct", shape: "circle", text: cleanLabel("ece") },
   ],
   brier: [
     { key: "joint_brier", look: "incorrect", dash: "6 4", shape: "diamond", hollow: true },
     { key: "certified_brier", look: "incorrect", shape: "circle", band: "brier" },
     { key: "before_certified_brier", look: "neutral", dash: "3 3", shape: "square", hollow: true },
-    { key: "brier", look: "correct", shape: "circle" },
+    { key: "brier", look: "correct", shape: "circle", text: cleanLabel("brier") },
   ],
   accuracy: [
     { key: "certified", look: "neutral", dash: "3 3", shape: "square", hollow: true, of: page.inputs, text: "certified, right or wrong" },
+    { key: "joint_accuracy", look: "correct", dash: "6 4", shape: "diamond", hollow: true },
     { key: "certified_accuracy", look: "correct", shape: "circle" },
   ],
 };
@@ -44,12 +45,12 @@ function scaled(value, whole) {
 }
 
 function curveAxes(plot, width, lines, percent, yLabel, wide) {
-  const last = page.rows.at(-1).radius || 1;
+  const last = page.rows[order.at(-1)].radius || 1;
   const highest = Math.max(...lines.flatMap((line) => line.values), 1e-3);
   const step = roundStep(0, highest, 4);
   const y = { from: 0, to: Math.ceil(highest / step - 1e-9) * step, step, label: yLabel, text: axisText(percent) };
   const x = { from: 0, to: last, label: "radius R", text: axisText(false) };
-  return axes(plot, { width, height: wide && width > 600 ? 340 : 290, x, y, inset: 12, left: 50 });
+  return axes(plot, { width, height: wide && width > 600 ? tall(340, 310) : tall(290, 280), x, y, inset: 12, left: 50 });
 }
 
 function drawChosen(area) {
@@ -63,7 +64,7 @@ function drawChosen(area) {
 function drawBand(area, line, lines) {
   const base = lines.find((other) => other.key === line.band);
   if (!base) return;
-  const kept = page.rows.map((row, i) => i).filter((i) => line.values[i] !== null && base.values[i] !== null);
+  const kept = order.filter((i) => line.values[i] !== null && base.values[i] !== null);
   const point = (values) => (i) => `${area.x(page.rows[i].radius)} ${area.y(values[i])}`;
   const path = [...kept.map(point(line.values)), ...kept.reverse().map(point(base.values))];
   if (path.length > 2) draw(area.marks, "path", { class: "gap", d: `M${path.join("L")}Z` });
@@ -71,7 +72,7 @@ function drawBand(area, line, lines) {
 
 function drawCurve(plot, area, line) {
   let path = "", pen = "M";
-  line.values.forEach((value, i) => {
+  order.map((i) => [line.values[i], i]).forEach(([value, i]) => {
     if (value !== null) path += `${pen}${area.x(page.rows[i].radius)} ${area.y(value)}`;
     pen = value === null ? "M" : "L";
   });
@@ -93,26 +94,26 @@ function valueText(line, i) {
 }
 
 function inspectCurves(plot, area, lines) {
-  const at = page.rows.map((row) => area.x(row.radius));
+  const at = order.map((row) => area.x(page.rows[row].radius)), value = (line, i) => line.values[order[i]];
   inspectable(plot, area, {
     count: page.rows.length,
-    start: chosen,
+    start: order.indexOf(chosen),
     nearest: (x) => at.reduce((best, place, i) => (Math.abs(place - x) < Math.abs(at[best] - x) ? i : best), 0),
     spot: (i) => [at[i], (area.top + area.bottom) / 2],
-    tell: (i) => [`R = ${cell(i, "radius")}`, lines.map((line) => [line.text ?? label(line.key), valueText(line, i)])],
+    tell: (i) => [`R = ${cell(order[i], "radius")}`, lines.map((line) => [line.text ?? label(line.key), valueText(line, order[i])])],
     mark: (i, cursor) => {
       draw(cursor, "line", { class: "cross", x1: at[i], x2: at[i], y1: area.top, y2: area.bottom });
       for (const line of lines) {
-        if (line.values[i] !== null) draw(cursor, "circle", { class: "halo", cx: at[i], cy: area.y(line.values[i]), r: 6.5 });
+        if (value(line, i) !== null) draw(cursor, "circle", { class: "halo", cx: at[i], cy: area.y(value(line, i)), r: 6.5 });
       }
     },
-    choose,
+    choose: (i) => choose(order[i]),
   });
 }
 
 function describeCurves(lines) {
-  const last = page.rows.length - 1;
-  const ends = (line) => `${line.text ?? label(line.key)} ${valueText(line, 0)} at R = ${cell(0, "radius")}` +
-    (last ? ` and ${valueText(line, last)} at R = ${cell(last, "radius")}` : "");
+  const first = order[0], last = order.at(-1);
+  const ends = (line) => `${line.text ?? label(line.key)} ${valueText(line, first)} at R = ${cell(first, "radius")}` +
+    (last !== first ? ` and ${valueText(line, last)} at R = ${cell(last, "radius")}` : "");
   return `Plot against the radius: ${lines.map(ends).join("; ")}. Arrow keys read values, Enter chooses a radius.`;
 }

@@ -35,6 +35,12 @@ function linear(from, to, start, end) {
 }
 
 const plots = [];
+let onPaper = false;
+
+/** The height of a plot: what suits the screen, or less on paper, where figures share a page. */
+function tall(screen, paper) {
+  return onPaper ? paper : screen;
+}
 
 /** Register a plot: `paint(plot, width)` fills its empty `plot.svg` and describes it. */
 function makePlot(name, paint) {

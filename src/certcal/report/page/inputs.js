@@ -4,11 +4,11 @@ const INPUT_COLUMNS = [
   ["input", (input) => String(input.index)],
   ["label", (input) => String(input.label), "text"],
   ["predicted", (input) => String(input.predicted), "text"],
-  ["confidence", (input) => written(input.confidence)],
+  ["clean confidence", (input) => written(input.confidence)],
   ["certified between", (input) => `${written(input.lower, "down")} – ${written(input.upper, "up")}`],
   ["from 0 to 1", rangePicture, "picture"],
   ["worst case", (input) => written(input.worst)],
-  ["adds to ECE", (input) => addedShare(input.share)],
+  ["adds to certified ECE", (input) => addedShare(input.share)],
   ["certified radius", (input) => written(input.certified_radius, "down")],
 ];
 

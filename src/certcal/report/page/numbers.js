@@ -4,14 +4,22 @@
 
 const page = JSON.parse(document.getElementById("data").textContent);
 const place = Object.fromEntries(page.columns.map((column, i) => [column.key, i]));
+const order = page.rows.map((_, i) => i).sort((i, j) => page.rows[i].radius - page.rows[j].radius); // rows by radius
 let chosen = page.default_view; // the row everything below the table is about
 
 function cell(row, key) {
-  return key in place ? page.cells[row][place[key]] : "";
+  if (key in place) return page.cells[row][place[key]];
+  return key === "radius" ? String(page.rows[row].radius) : "";
 }
 
 function label(key) {
   return key in place ? page.columns[place[key]].label : key.replaceAll("_", " ");
+}
+
+/** The name of a value without an attack, which the table may call by its measure alone. */
+function cleanLabel(key) {
+  const name = label(key);
+  return name.startsWith("clean") ? name : `clean ${name}`;
 }
 
 /** A number with that many decimals; `way` is "up", "down" or "nearest". */

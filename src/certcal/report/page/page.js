@@ -5,15 +5,19 @@ const lines = [...document.querySelectorAll("#table tbody tr")];
 
 function choose(row, { remember = true } = {}) {
   chosen = row;
-  slider.value = row;
+  const at = order.indexOf(row);
+  slider.value = at;
   slider.setAttribute("aria-valuetext", `R = ${cell(row, "radius")}`);
   document.getElementById("chosen").textContent = cell(row, "radius");
-  document.getElementById("smaller").disabled = row === 0;
-  document.getElementById("larger").disabled = row === lines.length - 1;
+  document.getElementById("smaller").disabled = at === 0;
+  document.getElementById("larger").disabled = at === order.length - 1;
   for (const node of document.querySelectorAll("[data-key]")) node.textContent = cell(row, node.dataset.key);
+  for (const note of document.querySelectorAll(".note:has([data-key])")) note.hidden = note.querySelector("[data-key]").textContent === "—";
   lines.forEach((line, i) => (i === row ? line.setAttribute("aria-current", "true") : line.removeAttribute("aria-current")));
   fillHeadline(page.views[row].sentence);
+  fillExplanation(page.views[row].explanation);
   fillInputs();
+  hintScrolling();
   hideTip();
   plots.forEach((plot) => repaint(plot));
   if (remember) writeAddress(`#R=${page.rows[row].radius}`);
@@ -27,6 +31,29 @@ function fillHeadline(sentence) {
   host.replaceChildren(before);
   if (number) make("strong", host, number);
   host.append(after);
+}
+
+function fillExplanation(text) {
+  const host = document.getElementById("explanation");
+  host.textContent = text ?? "";
+  host.hidden = !text;
+}
+
+/** Mark the sides on which a table has more than is seen; its first column always is. */
+function hintScrolling() {
+  for (const room of document.querySelectorAll(".scroll")) {
+    const { scrollLeft, scrollWidth, clientWidth } = room, frame = room.parentElement;
+    frame.classList.toggle("more-left", scrollLeft > 1);
+    frame.classList.toggle("more-right", scrollLeft + clientWidth < scrollWidth - 1);
+    frame.style.setProperty("--kept", `${room.querySelector("th")?.offsetWidth ?? 0}px`);
+  }
+}
+
+function setUpScrolling() {
+  for (const room of document.querySelectorAll(".scroll")) {
+    room.addEventListener("scroll", hintScrolling, { passive: true });
+    new ResizeObserver(hintScrolling).observe(room);
+  }
 }
 
 function writeAddress(hash) {
@@ -59,10 +86,11 @@ function setUpTheme() {
 }
 
 function setUpChoice() {
+  const step = (way) => choose(order[Math.max(0, Math.min(order.length - 1, order.indexOf(chosen) + way))]);
   document.getElementById("chooser").hidden = lines.length === 1;
-  slider.addEventListener("input", () => choose(Number(slider.value)));
-  document.getElementById("smaller").addEventListener("click", () => choose(Math.max(0, chosen - 1)));
-  document.getElementById("larger").addEventListener("click", () => choose(Math.min(lines.length - 1, chosen + 1)));
+  slider.addEventListener("input", () => choose(order[slider.value]));
+  document.getElementById("smaller").addEventListener("click", () => step(-1));
+  document.getElementById("larger").addEventListener("click", () => step(1));
   lines.forEach((line, i) => line.addEventListener("click", (event) => {
     event.preventDefault();
     choose(i);
@@ -76,10 +104,12 @@ function setUpPaper() {
   addEventListener("beforeprint", () => {
     opened = [...document.querySelectorAll("details:not([open])")];
     for (const part of opened) part.open = true;
+    onPaper = true;
     for (const plot of plots) repaint(plot, plot.host.closest(".wide") ? 700 : 340);
   });
   addEventListener("afterprint", () => {
     for (const part of opened) part.open = false;
+    onPaper = false;
     plots.forEach((plot) => repaint(plot));
   });
 }
@@ -98,6 +128,7 @@ movesPlot();
 setUpTheme();
 setUpChoice();
 setUpPaper();
+setUpScrolling();
 choose(readAddress() ?? page.default_view, { remember: false });
 let room = 0;
 new ResizeObserver(([{ contentRect }]) => {

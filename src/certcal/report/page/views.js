@@ -15,7 +15,7 @@ function reliabilityPlot(name, look) {
     const bins = view()[name];
     const filled = bins ? bins.count.map((_, m) => m).filter((m) => bins.count[m] > 0) : [];
     if (!filled.length) return emptyPlot(plot, width);
-    const high = Math.max(200, Math.min(0.82 * width, 380)), strip = 66;
+    const high = tall(Math.max(200, Math.min(0.82 * width, 380)), 170), strip = tall(66, 48);
     const area = axes(plot, {
       width, height: high, full: high + strip + 40, bottom: 8, right: 14,
       x: { from: 0, to: 1 }, y: { ...unit, label: "accuracy" },
@@ -103,7 +103,7 @@ function boxesPlot() {
     if (!n) return emptyPlot(plot, width);
     const about = `${howMany(n, boxes.inputs)}, by certified confidence`, x = { from: -0.5, to: n - 0.5 };
     const y = { ...unit, from: floorOf(boxes.lower), label: "confidence" };
-    const area = axes(plot, { width, height: width > 600 ? 360 : 300, bottom: 26, x, y });
+    const area = axes(plot, { width, height: tall(width > 600 ? 360 : 300, 200), bottom: 26, x, y });
     draw(area.grid, "text", { x: area.right, y: area.bottom + 19, "text-anchor": "end" }, about);
     const wide = Math.min(40, ((area.right - area.left) / n) * (width > 600 ? 0.72 : 0.8));
     for (let i = 0; i < n; i++) drawBox(area, boxes, i, wide);
@@ -150,7 +150,7 @@ function widthsPlot() {
     const step = Math.max(1, roundStep(0, most, 4)), whole = (value) => value.toFixed(0);
     const y = { from: 0, to: Math.ceil(most / step) * step, step, label: "inputs", text: whole };
     const x = { from: edges[0], to: edges.at(-1), label: "width of the certificate", text: axisText(false), count: 5 };
-    const area = axes(plot, { width, height: Math.max(280, Math.min(0.8 * width, 380)), x, y, right: 14 });
+    const area = axes(plot, { width, height: tall(Math.max(280, Math.min(0.8 * width, 380)), 200), x, y, right: 14 });
     sums.forEach((sum, i) => {
       const at = { x: area.x(edges[i]) + 0.75, width: Math.max(1, area.x(edges[i + 1]) - area.x(edges[i]) - 1.5) };
       const [middle, top] = [area.y(incorrect[i]), area.y(sum)];
@@ -185,8 +185,8 @@ function movesPlot() {
     const { moves } = view(), shown = (moves?.clean ?? []).map((_, i) => i).filter((i) => moves.worst[i] !== null);
     if (!shown.length) return emptyPlot(plot, width);
     const from = floorOf([...moves.clean, ...moves.worst]);
-    const [x, y] = ["confidence without attack", "at the worst case"].map((label) => ({ ...unit, from, label }));
-    const area = axes(plot, { width, height: Math.max(280, Math.min(0.8 * width, 380)), x, y, right: 14 });
+    const [x, y] = ["clean confidence", "at the worst case"].map((label) => ({ ...unit, from, label }));
+    const area = axes(plot, { width, height: tall(Math.max(280, Math.min(0.8 * width, 380)), 200), x, y, right: 14 });
     draw(area.grid, "line", { class: "diagonal", x1: area.x(from), y1: area.y(from), x2: area.x(1), y2: area.y(1) });
     for (const flag of [1, 0]) {
       for (const i of shown.filter((i) => Number(moves.correct[i]) === flag)) {
@@ -199,7 +199,7 @@ function movesPlot() {
     legendEntry(plot, "prediction wrong", (svg) => marker(svg, "diamond", 11, 6, 3.4, "incorrect"));
     inspectMoves(plot, area, moves, shown);
     const about = `of ${howMany(shown.length, moves.inputs)}`;
-    plot.svg.setAttribute("aria-label", `Confidence without attack and at the worst case, ${about}. Arrow keys read values.`);
+    plot.svg.setAttribute("aria-label", `Clean confidence and confidence at the worst case, ${about}. Arrow keys read values.`);
   });
 }
 
@@ -212,7 +212,7 @@ function inspectMoves(plot, area, moves, shown) {
     spot,
     tell: (k) => [`input ${moves.index[order[k]]}`, [
       ["prediction", verdict(moves.correct[order[k]])],
-      ["without attack", written(moves.clean[order[k]])],
+      ["clean confidence", written(moves.clean[order[k]])],
       ["worst case", written(moves.worst[order[k]])],
     ]],
     mark: (k, cursor) => draw(cursor, "circle", { class: "halo", cx: spot(k)[0], cy: spot(k)[1], r: 7 }),
