@@ -85,8 +85,7 @@ def test_the_page_calls_values_and_predictions_by_one_name_each():
     text = render_page(page_sample(radii=(0.0, 0.1), caveats=[]))
     words = re.sub(r"<(style|script)\b.*?</\1>|<[^>]*>", " ", text, flags=re.DOTALL)
     assert not re.search(r"provabl|\bincorrect|\bcorrect|without attack", words)
-    scripts = "".join(re.findall(r"<script>(.*?)</script>", text, flags=re.DOTALL))
-    assert not re.search(r"provabl|without attack", scripts)
+    assert not re.search("provabl|without attack", text)
 
 
 @pytest.mark.parametrize("required", ["0", "1"])
@@ -197,21 +196,6 @@ def test_a_missing_column_leaves_the_rest_as_it_is(browser, tmp_path):
             assert page.locator(".tiles li").count() == 5 - (key == "certified")
             found = probe(page, "plots", PLOTS)
             assert not any(re.search("NaN|undefined|Infinity", plot["text"]) for plot in found.values()), key
-
-
-def test_radii_in_any_order_are_drawn_in_theirs(browser, tmp_path):
-    data, path = page_sample(inputs=60, radii=(0.2, 0.0, 0.1), default_view=2), tmp_path / "page.html"
-    path.write_text(render_page(data), encoding="utf-8")
-    with open_page(browser, path) as page:
-        assert all(plot["inside"] for plot in probe(page, "plots", PLOTS).values())
-        path_of_line = page.locator("#plot-ece .marks path.line").first.get_attribute("d")
-        at = [float(point.split()[0]) for point in re.split("[ML]", path_of_line)[1:]]
-        assert len(at) == 3
-        assert at == sorted(at)
-        for button, radius in (("#larger", "0.2"), ("#smaller", "0.1"), ("#smaller", "0")):
-            page.locator(button).click()
-            assert page.inner_text("#chosen") == radius
-        assert page.locator("#smaller").is_disabled()
 
 
 def check_plots(plots, data):

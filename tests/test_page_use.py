@@ -181,6 +181,21 @@ def test_a_phone_shows_all_without_scrolling_sideways(browser, tmp_path, options
         assert at == pytest.approx(room.bounding_box()["x"], abs=1)
 
 
+def test_radii_in_any_order_are_drawn_in_theirs(browser, tmp_path):
+    data, path = page_sample(inputs=60, radii=(0.2, 0.0, 0.1), default_view=2), tmp_path / "page.html"
+    path.write_text(render_page(data), encoding="utf-8")
+    with open_page(browser, path) as page:
+        assert all(plot["inside"] for plot in probe(page, "plots", ("ece", "brier", "accuracy")).values())
+        path_of_line = page.locator("#plot-ece .marks path.line").first.get_attribute("d")
+        at = [float(point.split()[0]) for point in re.split("[ML]", path_of_line)[1:]]
+        assert len(at) == 3
+        assert at == sorted(at)
+        for button, radius in (("#larger", "0.2"), ("#smaller", "0.1"), ("#smaller", "0")):
+            page.locator(button).click()
+            assert page.inner_text("#chosen") == radius
+        assert page.locator("#smaller").is_disabled()
+
+
 SIDES = "node => [...node.classList].filter(name => name.startsWith('more-')).sort()"
 
 
