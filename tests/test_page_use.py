@@ -182,7 +182,8 @@ def test_a_phone_shows_all_without_scrolling_sideways(browser, tmp_path, options
 
 
 def test_radii_in_any_order_are_drawn_in_theirs(browser, tmp_path):
-    data, path = page_sample(inputs=60, radii=(0.2, 0.0, 0.1), default_view=2), tmp_path / "page.html"
+    data, path = page_sample(inputs=60, radii=(0.0, 0.1, 0.2), default_view=2), tmp_path / "page.html"
+    data |= {key: [data[key][n] for n in (2, 0, 1)] for key in ("rows", "cells", "views")}
     path.write_text(render_page(data), encoding="utf-8")
     with open_page(browser, path) as page:
         assert all(plot["inside"] for plot in probe(page, "plots", ("ece", "brier", "accuracy")).values())
