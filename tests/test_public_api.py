@@ -10,6 +10,7 @@ import pytest
 import certcal
 
 SIGNATURES = {
+    "ace_attack": "(model, x, y, *, eta, omega, epsilon, **settings)",
     "adaptive_calibration_error": "(confidence, correct, *, n_bins=15)",
     "allowed_failures": "(inputs, *, alpha, delta)",
     "approximate_certified_calibration_error": (
@@ -65,7 +66,7 @@ def test_names_are_listed_and_sorted():
 
 
 @pytest.mark.parametrize(
-    "room", ["certificates", "data", "metrics", "recalibration", "report", "runs", "smoothing", "worstcase"]
+    "room", ["attacks", "certificates", "data", "metrics", "recalibration", "report", "runs", "smoothing", "worstcase"]
 )
 def test_rooms_list_their_names(room):
     module = importlib.import_module(f"certcal.{room}")

@@ -42,6 +42,7 @@ from certcal.worstcase import (
 )
 
 if TYPE_CHECKING:
+    from certcal.attacks import ace_attack
     from certcal.smoothing import collect_evidence, load_evidence, save_evidence
 
 __version__ = version("certcal")
@@ -54,6 +55,7 @@ __all__ = [
     "Kind",
     "Solution",
     "Status",
+    "ace_attack",
     "adaptive_calibration_error",
     "allowed_failures",
     "approximate_certified_calibration_error",
@@ -85,10 +87,18 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    """Names that need torch or PyArrow are loaded when first used, so that `import certcal` is light."""
-    if name not in ("collect_evidence", "load_evidence", "save_evidence"):
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from certcal import smoothing
+# Names that need torch or PyArrow are loaded when first used, so that `import certcal` is light.
+_LATER = {
+    "ace_attack": "attacks",
+    "collect_evidence": "smoothing",
+    "load_evidence": "smoothing",
+    "save_evidence": "smoothing",
+}
 
-    return getattr(smoothing, name)
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(f"{__name__}.{_LATER[name]}"), name)

@@ -7,7 +7,7 @@ import math
 import numbers
 import sys
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,8 @@ from certcal.types import ArrayLike, BoolArray, FloatArray
 
 if TYPE_CHECKING:
     import torch
+
+Settings = TypeVar("Settings")
 
 
 def to_numpy(name: str, value: ArrayLike) -> NDArray[Any]:
@@ -232,6 +234,15 @@ def one_or_more(name: str, value: object) -> tuple[Any, ...]:
     if not values:
         raise InputError.expected(name, "hold at least one value", "none")
     return values
+
+
+def make_settings(kind: type[Settings], values: dict[str, Any]) -> Settings:
+    """Settings of a kind from what the user named; other names are refused."""
+    known = tuple(kind.__dataclass_fields__)  # type: ignore[attr-defined]
+    for name in values:
+        if name not in known:
+            raise InputError.expected("settings", f"name one of {', '.join(known)}", repr(name))
+    return kind(**values)
 
 
 def _brief(value: object) -> str:

@@ -125,8 +125,21 @@ def step(program: Program, state: State, settings: AdmmSettings) -> State:
     Gradients are written out. With v = λ / ρ + x, a split variable is q = Π(v) and its dual step λ + ρ (x − q) is
     ρ (v − q), so each dual update costs one subtraction.
     """
-    a, z, rho = state.a, state.z, state.rho
-    gap = program.correct - z  # e_{n,m} = c_n − z_{n,m}
+    z, rho = state.z, state.rho
+    a = updated_assignment(program, state, settings)  # Alg. 1, line 2
+    sign = (a * (program.correct - z)).sum(dim=2, keepdim=True).sign()
+    gradient = sign * a + state.dual5 + rho * (z - state.g)
+    z = z - program.confidence_rate * gradient  # Alg. 1, line 3
+    v5 = state.dual5 / rho + z
+    g = onto_bounds(v5, program.low, program.high)  # Alg. 1, line 4
+    state = state._replace(a=a, z=z, g=g, dual5=rho * (v5 - g))  # Alg. 1, line 7 for λ_5
+    return settle_assignment(program, state, settings)  # Alg. 1, lines 5–7
+
+
+def updated_assignment(program: Program, state: State, settings: AdmmSettings) -> Tensor:
+    """One gradient step in a, at the confidences z of the state. Alg. 1, line 2."""
+    a, rho = state.a, state.rho
+    gap = program.correct - state.z  # e_{n,m} = c_n − z_{n,m}
     sign = (a * gap).sum(dim=2, keepdim=True).sign()  # of E(z)' a, per bin
     per_input = state.dual3 + rho * (a.sum(dim=1, keepdim=True) - 1)
     per_blocked = state.dual4 + rho * (program.blocked * a).sum(dim=1, keepdim=True)
@@ -135,28 +148,25 @@ def step(program: Program, state: State, settings: AdmmSettings) -> State:
         + per_input + program.blocked * per_blocked - sign * gap
     )  # fmt: skip
     gradient = gradient.clamp(-settings.gradient_clip, settings.gradient_clip)
-    a = a - program.assignment_rate * gradient  # Alg. 1, line 2
+    a = a - program.assignment_rate * gradient
     limit = settings.value_clip * (state.q2 - 0.5).abs().amax(dim=(1, 2), keepdim=True)
     limit = torch.where(limit > 0, limit, torch.inf)  # two bins start at the centre, where it would allow nothing
-    a = a.clamp(0.5 - limit, 0.5 + limit)
+    return a.clamp(0.5 - limit, 0.5 + limit)
 
-    sign = (a * gap).sum(dim=2, keepdim=True).sign()
-    gradient = sign * a + state.dual5 + rho * (z - state.g)
-    z = z - program.confidence_rate * gradient  # Alg. 1, line 3
 
-    v5 = state.dual5 / rho + z
-    g = onto_bounds(v5, program.low, program.high)  # Alg. 1, line 4
+def settle_assignment(program: Program, state: State, settings: AdmmSettings) -> State:
+    """The split variables and duals that belong to a, and the next ρ. Alg. 1, lines 5–7."""
+    a, rho = state.a, state.rho
     v1 = state.dual1 / rho + a
-    q1 = onto_box(v1)  # Alg. 1, line 5
+    q1 = onto_box(v1)
     v2 = state.dual2 / rho + a
-    q2 = onto_sphere(v2)  # Alg. 1, line 6
+    q2 = onto_sphere(v2)
     return state._replace(
-        a=a, z=z, g=g, q1=q1, q2=q2,
-        dual1=rho * (v1 - q1),  # Alg. 1, line 7
+        q1=q1, q2=q2,
+        dual1=rho * (v1 - q1),
         dual2=rho * (v2 - q2),
         dual3=state.dual3 + rho * (a.sum(dim=1, keepdim=True) - 1),
         dual4=state.dual4 + rho * (program.blocked * a).sum(dim=1, keepdim=True),
-        dual5=rho * (v5 - g),
         rho=(rho * program.rho_factor).clamp(max=settings.rho_cap),
     )  # fmt: skip
 

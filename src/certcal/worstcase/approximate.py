@@ -1,15 +1,13 @@
 """One door to the approximations of the certified calibration error that the paper uses and compares."""
 
-from typing import Any, TypeVar
+from typing import Any
 
 from certcal.errors import InputError
-from certcal.inputs import as_probabilities, check_choice, check_same_length
+from certcal.inputs import as_probabilities, check_choice, check_same_length, make_settings
 from certcal.types import ArrayLike, FloatArray
 from certcal.worstcase.problem import WorstCaseProblem
 from certcal.worstcase.settings import AdmmSettings, DeceSettings
 from certcal.worstcase.solution import Solution
-
-Settings = TypeVar("Settings")
 
 
 def approximate_certified_calibration_error(
@@ -50,11 +48,11 @@ def approximate_certified_calibration_error(
     if method == "admm":
         from certcal.worstcase.solve import solve_admm
 
-        return solve_admm(problem, clean, _make(AdmmSettings, settings))
+        return solve_admm(problem, clean, make_settings(AdmmSettings, settings))
     from certcal.worstcase.baselines import solve_brier, solve_dece
 
     if method == "dece":
-        return solve_dece(problem, clean, _make(DeceSettings, settings))
+        return solve_dece(problem, clean, make_settings(DeceSettings, settings))
     if settings:
         raise InputError.expected("settings", "be empty for method 'brier'", ", ".join(settings))
     return solve_brier(problem)
@@ -71,11 +69,3 @@ def _clean_confidence(problem: WorstCaseProblem, confidence: ArrayLike | None) -
         got = f"{clean[index]} outside [{problem.lower[index]}, {problem.upper[index]}] at index {index}"
         raise InputError.expected("confidence", "lie within its bounds", got)
     return clean
-
-
-def _make(kind: type[Settings], values: dict[str, Any]) -> Settings:
-    known = tuple(kind.__dataclass_fields__)  # type: ignore[attr-defined]
-    for name in values:
-        if name not in known:
-            raise InputError.expected("settings", f"name one of {', '.join(known)}", repr(name))
-    return kind(**values)

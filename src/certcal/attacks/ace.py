@@ -1,0 +1,166 @@
+"""(η, ω)-ACE: attacks that wreck confidences and leave every predicted label as it is. Paper: Sec. 2.2, Eq. (2)."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, overload
+
+import torch
+from torch import Tensor, nn
+
+from certcal.attacks.attack import cross_entropy
+from certcal.attacks.launch import Attacked, as_budgets, launch
+from certcal.attacks.settings import Direction, OnFlip, Plateau, Settings
+from certcal.attacks.victims import as_inputs, as_labels, classify, device_of, held_still, logits_of
+from certcal.errors import InputError
+from certcal.inputs import check_choice, make_settings
+from certcal.types import ArrayLike
+
+# "We use a learning rate of 10 for 100 steps with automatic reduction when the loss plateaus" (App. B.2).
+PAPER_SETTINGS: dict[str, Any] = {
+    "steps": 100,
+    "step_size": 10.0,
+    "direction": Direction.GRADIENT,
+    "on_flip": OnFlip.STOP,
+    "plateau": Plateau(),
+}
+# One step of full length, halved until the label survives it, at most 15 times (Galil and El-Yaniv 2021, Alg. 1).
+GALIL_SETTINGS: dict[str, Any] = {"steps": 15, "updates": 1, "on_flip": OnFlip.SHRINK, "shrink": 0.5}
+
+
+class Omega(StrEnum):
+    """Whose probability an attack moves."""
+
+    LABEL = "y"  # the true label's
+    PREDICTION = "yhat"  # the predicted label's
+
+
+_SPELLINGS = {"y": Omega.LABEL, "yhat": Omega.PREDICTION, "y_hat": Omega.PREDICTION, "ŷ": Omega.PREDICTION}
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """One of the four attacks: maximise η · cross-entropy to ω."""
+
+    eta: int
+    omega: Omega
+
+    @classmethod
+    def checked(cls, eta: object, omega: object) -> "Configuration":
+        """The configuration that users name, or an `InputError`."""
+        if isinstance(eta, bool) or eta not in (1, -1):
+            raise InputError.expected("eta", "be +1 or -1", repr(eta))
+        return cls(int(str(eta).removesuffix(".0")), _SPELLINGS[check_choice("omega", omega, tuple(_SPELLINGS))])
+
+    def __str__(self) -> str:
+        return f"({self.eta:+d}, {'y' if self.omega is Omega.LABEL else 'ŷ'})"
+
+
+# In the order of the paper's Table 1.
+CONFIGURATIONS = tuple(Configuration(eta, omega) for omega in Omega for eta in (-1, 1))
+
+
+@overload
+def ace_attack(
+    model: nn.Module, x: ArrayLike, y: ArrayLike, *, eta: int, omega: str, epsilon: float, **settings: Any
+) -> Tensor: ...
+@overload
+def ace_attack(
+    model: nn.Module, x: ArrayLike, y: ArrayLike, *, eta: int, omega: str, epsilon: Iterable[float], **settings: Any
+) -> list[Tensor]: ...
+def ace_attack(
+    model: nn.Module,
+    x: ArrayLike,
+    y: ArrayLike,
+    *,
+    eta: int,
+    omega: str,
+    epsilon: float | Iterable[float],
+    **settings: Any,
+) -> Tensor | list[Tensor]:
+    """Inputs moved by at most epsilon in ℓ∞ whose confidences are off and whose predicted labels are not.
+
+    The (η, ω)-ACE attack: maximise η · cross-entropy(f(x + γ), ω) subject to F(x + γ) = F(x), by projected gradient
+    ascent with a learning rate of 10 over 100 steps, reduced on plateaus. An update that would change the label is not
+    taken, and its input stops. η = +1 lowers the probability of ω, η = −1 raises it.
+
+    Paper: Sec. 2.2, Eq. (2), App. B.2.
+
+    Args:
+        model: gives logits for inputs in [0, 1]; normalisation is its first layer.
+        x: inputs, shape (n, …).
+        y: true labels, shape (n,).
+        eta: +1 or −1.
+        omega: "y" for the true label or "yhat" (also "y_hat", "ŷ") for the predicted one.
+        epsilon: how far inputs may move, or several such distances: the result is then a list, in their order.
+        settings: fields of `certcal.attacks.Settings` in place of the paper's, such as `steps`, or `on_flip="shrink"`
+            with `direction="steepest"` for a stronger attack.
+
+    Returns: the attacked inputs, shape (n, …); `certcal.attacks.run_ace` says more about them.
+    Raises: InputError if an argument is wrong.
+
+    >>> model = torch.nn.Linear(2, 2)
+    >>> with torch.no_grad():
+    ...     _ = model.weight.copy_(4 * torch.eye(2)), model.bias.zero_()
+    >>> ace_attack(model, [[0.75, 0.25]], [0], eta=-1, omega="y", epsilon=0.125).tolist()
+    [[0.875, 0.125]]
+    """
+    found = run_ace(model, x, y, eta=eta, omega=omega, epsilon=as_budgets(epsilon), **settings)
+    return [own.inputs for own in found] if isinstance(epsilon, Iterable) else found[0].inputs
+
+
+def run_ace(
+    model: nn.Module, x: ArrayLike, y: ArrayLike, *, eta: int, omega: str, epsilon: Iterable[float], **settings: Any
+) -> list[Attacked]:
+    """`ace_attack` within several budgets, with the loss, updates and end of each input.
+
+    Paper: Sec. 2.2, Eq. (2), App. B.2.
+    """
+    configuration = Configuration.checked(eta, omega)
+    chosen = _label_preserving(PAPER_SETTINGS | settings)
+
+    def loss(logits: Tensor, target: Tensor) -> Tensor:
+        return configuration.eta * cross_entropy(logits, target)
+
+    with held_still(model):
+        inputs, labels, predicted = _clean(model, x, y, chosen)
+        target = labels if configuration.omega is Omega.LABEL else predicted
+        return launch(logits_of(model), loss, inputs, target, as_budgets(epsilon), chosen, device_of(model))
+
+
+def galil_ace_attack(model: nn.Module, x: ArrayLike, y: ArrayLike, *, epsilon: float, **settings: Any) -> Tensor:
+    """Inputs moved as by the original ACE: less confidence where the model is right, more where it is wrong.
+
+    One step of length epsilon along the sign of the gradient of the softmax score, halved until the label survives it.
+    A special case of our loop: the score itself as loss, one update, and a step that shrinks instead of stopping. Where
+    the step would work against its own aim, the input stays.
+
+    Paper: App. B.2; Galil and El-Yaniv, "Disrupting deep uncertainty estimation without harming accuracy" (2021).
+    """
+    (budget,) = as_budgets(epsilon)
+    defaults = GALIL_SETTINGS | ({"step_size": budget} if budget > 0 else {})
+    chosen = _label_preserving(defaults | settings)
+    with held_still(model):
+        inputs, labels, predicted = _clean(model, x, y, chosen)
+        target = torch.stack([predicted, torch.where(predicted == labels, -1, 1)], dim=1)
+        found = launch(logits_of(model), signed_confidence, inputs, target, (budget,), chosen, device_of(model))
+    return found[0].inputs
+
+
+def signed_confidence(logits: Tensor, target: Tensor) -> Tensor:
+    """The probability of a class times a sign, given as the two columns of `target`, shape (n,)."""
+    return logits.softmax(dim=1).gather(1, target[:, :1]).squeeze(1) * target[:, 1]
+
+
+def _clean(model: nn.Module, x: ArrayLike, y: ArrayLike, settings: Settings) -> tuple[Tensor, Tensor, Tensor]:
+    inputs = as_inputs(x, boxed=settings.box)
+    labels = as_labels(y, len(inputs))
+    predicted, _ = classify(model, inputs, highest_label=int(labels.max()))
+    return inputs, labels, predicted
+
+
+def _label_preserving(values: dict[str, Any]) -> Settings:
+    settings = make_settings(Settings, values)
+    if settings.on_flip == OnFlip.ALLOW:
+        raise InputError.expected("on_flip", "be 'stop' or 'shrink', as ACE keeps labels", "'allow'")
+    return settings

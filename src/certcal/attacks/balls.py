@@ -1,0 +1,117 @@
+"""Balls around inputs, cut by the box [0, 1]: where an attack may go, in which direction, and where it may start."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+import torch
+from torch import Tensor
+
+# Scaling an offset and adding it to its centre rounds each entry by a few parts in 2^24. ℓ2 balls are drawn in by this
+# much, so that the point that is handed out is inside to the last bit.
+_SHRINK = {torch.float32: 1 - 2.0**-20, torch.float64: 1 - 2.0**-40}
+DTYPES = tuple(_SHRINK)
+
+
+class Norm(StrEnum):
+    """How far apart two inputs are."""
+
+    LINF = "linf"  # the largest difference of any entry
+    L2 = "l2"  # the Euclidean distance
+
+
+@dataclass(frozen=True, eq=False)
+class Ball:
+    """For each of n inputs, the points no further from it than its epsilon and, if boxed, in [0, 1].
+
+    >>> ball = Ball.around(torch.tensor([[0.25, 0.875]]), torch.tensor([0.5]), Norm.LINF, boxed=True)
+    >>> ball.project(torch.tensor([[-3.0, 3.0]])).tolist()
+    [[0.0, 1.0]]
+    """
+
+    norm: Norm
+    center: Tensor  # (n, …)
+    epsilon: Tensor  # (n, 1, …) float64
+    low: Tensor  # the least value of each entry, (n, …) or one number; −∞ if nothing limits it
+    high: Tensor
+
+    @classmethod
+    def around(cls, center: Tensor, epsilon: Tensor, norm: Norm, *, boxed: bool) -> "Ball":
+        """The ball of each input; `epsilon` holds one number per input, shape (n,)."""
+        size = epsilon.to(center.device, torch.float64).reshape(-1, *[1] * (center.ndim - 1))
+        least, most = (0.0, 1.0) if boxed else (-torch.inf, torch.inf)
+        if norm is Norm.L2:
+            return cls(norm, center, size, center.new_tensor(least), center.new_tensor(most))
+        ends = (_inward(center, center.double() + side, size) for side in (-size, size))
+        low, high = (end.clamp(least, most) for end in ends)
+        return cls(norm, center, size, low, high)
+
+    def __len__(self) -> int:
+        return len(self.center)
+
+    def take(self, rows: Tensor) -> "Ball":
+        """The balls of some of the inputs."""
+        low, high = (side if side.ndim == 0 else side[rows] for side in (self.low, self.high))
+        return Ball(self.norm, self.center[rows], self.epsilon[rows], low, high)
+
+    def project(self, point: Tensor) -> Tensor:
+        """A point of the ball for each point given: the nearest one (ℓ∞), or scaled back and then clipped (ℓ2)."""
+        if self.norm is Norm.LINF:
+            return torch.clamp(point, self.low, self.high)
+        offset = point - self.center
+        length = _lengths(offset)
+        limit = self.epsilon * _SHRINK[point.dtype]
+        scale = torch.where(length > limit, limit / length, 1.0)
+        offset = offset * scale.to(point.dtype)
+        moved = torch.clamp(self.center + offset, self.low, self.high)
+        # Clipping brings an entry closer to its centre; rounding of the sum may have taken it further by one float.
+        beyond = (moved - self.center).abs() > offset.abs()
+        return torch.where(beyond, torch.nextafter(moved, self.center), moved)
+
+    def steepest(self, gradient: Tensor) -> Tensor:
+        """The direction of length 1 in this norm that climbs fastest; 0 where the gradient is 0."""
+        if self.norm is Norm.LINF:
+            return gradient.sign()
+        # Dividing by the largest entry first keeps the squares of tiny gradients from vanishing.
+        peak = gradient.abs().flatten(1).amax(dim=1).reshape(self.epsilon.shape)
+        scaled = gradient / torch.where(peak > 0, peak, 1.0)
+        length = _lengths(scaled).to(scaled.dtype)
+        return scaled / torch.where(length > 0, length, 1.0)
+
+    def at(self, unit: Tensor) -> Tensor:
+        """The points at given places of the unit ball, shape (n, …), pulled into the box."""
+        return self.project(self.center + unit * self.epsilon.to(unit.dtype))
+
+    def contains(self, point: Tensor) -> Tensor:
+        """Whether each point is in its ball and box, shape (n,), decided in float64 without tolerance."""
+        offset = point.double() - self.center.double()
+        if self.norm is Norm.L2:
+            near = _lengths(offset) <= self.epsilon
+        else:
+            near = (offset.abs() <= self.epsilon).flatten(1).all(dim=1)
+        boxed = ((point >= self.low) & (point <= self.high)).flatten(1).all(dim=1)
+        return near.reshape(-1) & boxed
+
+
+def random_unit(shape: torch.Size, norm: Norm, seed: int) -> Tensor:
+    """Independent uniform points of the unit ball, shape (n, …), the same on every device."""
+    generator = torch.Generator().manual_seed(seed)
+    if norm is Norm.LINF:
+        return torch.rand(shape, generator=generator) * 2 - 1
+    normal = torch.randn(shape, generator=generator)
+    entries = normal[0].numel()
+    # The distance to the centre of a uniform point has density proportional to r^(d − 1).
+    radius = torch.rand(shape[0], generator=generator) ** (1 / entries)
+    return normal / _lengths(normal).float() * radius.reshape(-1, *[1] * (len(shape) - 1))
+
+
+def _lengths(offset: Tensor) -> Tensor:
+    """Euclidean lengths of the rows in float64, shape (n, 1, …)."""
+    length: Tensor = torch.linalg.vector_norm(offset.flatten(1), dim=1, dtype=torch.float64)
+    return length.reshape(-1, *[1] * (offset.ndim - 1))
+
+
+def _inward(center: Tensor, end: Tensor, epsilon: Tensor) -> Tensor:
+    """An end of the interval around the centre in the centre's own dtype, not beyond `epsilon`."""
+    near = end.to(center.dtype)
+    beyond = (near.double() - center.double()).abs() > epsilon
+    return torch.where(beyond, torch.nextafter(near, center), near)

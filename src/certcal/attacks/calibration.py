@@ -1,0 +1,173 @@
+"""Adversaries against the calibration of a smoothed model, within an ℓ2 ball of radius epsilon."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+import numpy as np
+from torch import Tensor, nn
+
+from certcal.attacks.acce import acce_adversary
+from certcal.attacks.attack import cross_entropy
+from certcal.attacks.balls import Norm
+from certcal.attacks.reach import reach_adversary
+from certcal.attacks.settings import Settings
+from certcal.attacks.smoothed import Scene, signed_log_odds, smoothed
+from certcal.attacks.victims import as_inputs, as_labels, classify, device_of, held_still
+from certcal.certificates.cells import MeanLimits
+from certcal.errors import InputError
+from certcal.inputs import check_choice, check_integer, check_number
+from certcal.means import hoeffding
+from certcal.smoothing.sampler import PRECISIONS
+from certcal.types import ArrayLike, BoolArray, FloatArray
+from certcal.worstcase import AdmmSettings, WorstCaseProblem, solve_exact
+
+# One run with the larger assignment rate of App. I.1, and the schedule ρ ← 1.1 ρ of App. I.3.
+_ADMM = AdmmSettings(starts=("clean",), confidence_rates=(0.01,), assignment_rates=(0.1,), rho_factors=(1.1,))
+_FEW_DRAWS_ALPHA = 0.001
+
+
+class Adversary(StrEnum):
+    """What an attack on the smoothed model wants."""
+
+    SMOOTHADV = "smoothadv"  # a large cross-entropy: Salman et al. (2019)
+    BRIER = "brier"  # a large Brier score: each confidence away from its correctness
+    ACCE = "acce"  # the paper's: a large calibration error, by ADMM over bins and gradient steps on inputs
+    CCE = "cce"  # each confidence in its direction at the exact worst case within given bounds
+    REACH = "reach"  # the exact worst case within the confidences that gradient ascent attains
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class CalibrationAttack:
+    """Inputs after an attack on the smoothed model. Arrays run over the n inputs.
+
+    The two `seen` confidences come from the attack's own few draws, on which it was optimised: they are too extreme.
+    `estimate_smoothed` with other draws says what the attack is worth.
+    """
+
+    inputs: Tensor  # (n, …), within epsilon of those given
+    epsilon: float
+    adversary: Adversary
+    predicted: Tensor  # (n,) the class whose confidence was attacked
+    correct: BoolArray  # (n,) whether it is the label
+    seen_before: FloatArray  # (n,)
+    seen_after: FloatArray  # (n,)
+
+    def __len__(self) -> int:
+        return len(self.correct)
+
+    def __repr__(self) -> str:
+        return f"CalibrationAttack({self.adversary}, {len(self)} inputs, l2 ≤ {self.epsilon:.4g})"
+
+
+def attack_calibration(
+    model: nn.Module,
+    x: ArrayLike,
+    y: ArrayLike,
+    *,
+    sigma: float,
+    epsilon: float,
+    adversary: str = Adversary.REACH,
+    predicted: ArrayLike | None = None,
+    lower: ArrayLike | None = None,
+    upper: ArrayLike | None = None,
+    n_bins: int = 15,
+    edges: ArrayLike | None = None,
+    draws: int = 32,
+    steps: int = 20,
+    step_size: float | None = None,
+    seed: int = 0,
+    box: bool = True,
+    batch_size: int | None = None,
+    precision: str = "float32",
+) -> CalibrationAttack:
+    """Inputs moved by at most epsilon in ℓ2 so that the smoothed model is badly calibrated on them as a set.
+
+    Gradients go through `draws` noisy copies of each input, with noise that all steps and inputs share.
+
+    Paper: Sec. 4, Alg. 2, App. F, I.3; Salman et al. (2019), SmoothAdv. "cce" and "reach" are ours.
+
+    Args:
+        model: the base model; gives logits for inputs in [0, 1].
+        x: inputs, shape (n, …).
+        y: true labels, shape (n,).
+        sigma: of the smoothing noise.
+        epsilon: how far inputs may move; the radius R of a certificate to compare with.
+        adversary: "reach", "cce", "acce", "brier" or "smoothadv"; see `Adversary`.
+        predicted: the class A of each input whose confidence counts; by default the largest on the attack's draws.
+        lower, upper: bounds of the confidences within epsilon, for "acce" and "cce"; by default the Standard
+            certificate from the attack's few draws, as in the paper.
+        n_bins, edges: bins of the calibration error.
+        draws: of noise, m.
+        steps: T.
+        step_size: length of a step; 2 epsilon / steps by default, as in the paper.
+        seed: of the noise.
+        box: keep inputs within [0, 1], though certificates also hold outside.
+        batch_size: noisy copies per forward pass.
+        precision: "float32", or "bfloat16" / "float16" for autocast.
+
+    Raises: InputError if an argument is wrong.
+    """
+    want = Adversary(check_choice("adversary", adversary, tuple(Adversary)))
+    noise = check_number("sigma", sigma, "be a finite number > 0", lambda value: value > 0)
+    radius = check_number("epsilon", epsilon, "be a finite number ≥ 0", lambda value: value >= 0)
+    check_integer("draws", draws, minimum=1)
+    check_choice("precision", precision, tuple(PRECISIONS))
+    length = step_size or (2 * radius / steps if radius > 0 else None)
+    settings = Settings(norm=Norm.L2, steps=steps, step_size=length, box=box, seed=seed, batch_size=batch_size)
+    with held_still(model):
+        inputs = as_inputs(x, boxed=box)
+        labels = as_labels(y, len(inputs))
+        classify(model, inputs[:1], highest_label=int(labels.max()))
+        predict = smoothed(model, inputs.shape[1:], sigma=noise, draws=draws, seed=seed, precision=precision)
+        scene = Scene(predict, inputs, labels, labels, noise, radius, draws, device_of(model), settings)
+        classes = scene.predictions() if predicted is None else as_labels(predicted, len(inputs))
+        scene = replace(scene, predicted=classes)
+        seen = scene.seen_confidence(inputs)
+        problem = _problem(scene, seen, lower, upper, n_bins, edges)
+        moved = _ADVERSARIES[want](scene, problem)
+        after = scene.seen_confidence(moved)
+    return CalibrationAttack(moved, radius, want, classes, scene.correct, seen, after)
+
+
+def _problem(
+    scene: Scene,
+    seen: FloatArray,
+    lower: ArrayLike | None,
+    upper: ArrayLike | None,
+    n_bins: int,
+    edges: ArrayLike | None,
+) -> WorstCaseProblem:
+    """The confidences within reach as far as is known, with bins and correctness."""
+    if (lower is None) != (upper is None):
+        raise InputError.expected("lower and upper", "be given together", "one of them")
+    if lower is None or upper is None:
+        limits = MeanLimits(*hoeffding(seen * scene.draws, scene.draws, alpha=_FEW_DRAWS_ALPHA))
+        lower, upper = limits.at(scene.epsilon / scene.sigma)
+    return WorstCaseProblem.checked(lower, upper, scene.correct, n_bins=n_bins, edges=edges)
+
+
+def _smoothadv(scene: Scene, problem: WorstCaseProblem) -> Tensor:
+    return scene.climb(cross_entropy, scene.labels)
+
+
+def _brier(scene: Scene, problem: WorstCaseProblem) -> Tensor:
+    """Ascent on (c − z)²: down where the prediction is right, up where it is wrong."""
+    return scene.climb(signed_log_odds, scene.target(np.where(problem.correct, -1, 1)))
+
+
+def _cce(scene: Scene, problem: WorstCaseProblem) -> Tensor:
+    """Ascent on Σ d_n z_n, where d_n = −s_m for the bin m that the exact worst case puts input n into."""
+    worst = solve_exact(problem)
+    assert worst.signs is not None
+    assert worst.bins is not None
+    return scene.climb(signed_log_odds, scene.target(-worst.signs[worst.bins]))
+
+
+_ADVERSARIES: dict[Adversary, Callable[[Scene, WorstCaseProblem], Tensor]] = {
+    Adversary.SMOOTHADV: _smoothadv,
+    Adversary.BRIER: _brier,
+    Adversary.ACCE: lambda scene, problem: acce_adversary(scene, problem, _ADMM),
+    Adversary.CCE: _cce,
+    Adversary.REACH: lambda scene, problem: reach_adversary(scene, problem.bins),
+}

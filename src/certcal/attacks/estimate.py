@@ -1,0 +1,119 @@
+"""What the smoothed model says at given inputs, from fresh draws that no attack has seen."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from certcal.attacks.smoothed import COPIES, EVALUATION_STREAM, autocast
+from certcal.attacks.victims import as_inputs, as_labels, as_logits, device_of, held_still
+from certcal.inputs import check_choice, check_integer, check_number
+from certcal.means import empirical_bernstein
+from certcal.smoothing.noise import NoiseSource
+from certcal.smoothing.sampler import PRECISIONS
+from certcal.types import ArrayLike, FloatArray
+
+CHUNK = 250  # draws of one input that are generated together
+
+
+@dataclass(frozen=True, eq=False)
+class SmoothedEstimate:
+    """Sums over fresh draws of one class's probability per input, and the votes of all classes."""
+
+    classes: NDArray[np.int64]  # (n,) the class whose probability was summed
+    draws: int
+    score_sum: FloatArray  # (n,)
+    score_square_sum: FloatArray  # (n,)
+    votes: NDArray[np.int64]  # (n, k)
+
+    @property
+    def confidence(self) -> FloatArray:
+        """The estimated smoothed probability of the class, shape (n,)."""
+        return np.minimum(self.score_sum / self.draws, 1.0)
+
+    def limits(self, *, alpha: float) -> tuple[FloatArray, FloatArray]:
+        """Per input, limits between which the smoothed probability lies with probability at least 1 - alpha.
+
+        Paper: —; Maurer and Pontil (2009).   Errs: outward.
+        """
+        return empirical_bernstein(self.score_sum, self.score_square_sum, self.draws, alpha=alpha)
+
+
+def estimate_smoothed(
+    model: nn.Module,
+    x: ArrayLike,
+    classes: ArrayLike,
+    *,
+    sigma: float,
+    draws: int,
+    seed: int = 0,
+    indices: ArrayLike | None = None,
+    precision: str = "float32",
+    batch_size: int | None = None,
+) -> SmoothedEstimate:
+    """The smoothed probability of a class at each input, estimated from draws independent of evidence and attacks.
+
+    The noise of an input depends on the seed and on its index alone, so an input before and after an attack is judged
+    under the same noise.
+
+    Paper: App. A.1.
+
+    Args:
+        model, sigma, precision: as for `attack_calibration`.
+        x: inputs, shape (n, …).
+        classes: the class whose probability counts, shape (n,).
+        draws: per input.
+        seed: of the noise.
+        indices: by which the noise of each input is chosen, shape (n,); its positions by default.
+        batch_size: noisy copies per forward pass.
+    """
+    check_integer("draws", draws, minimum=1)
+    check_integer("seed", seed, minimum=0, maximum=2**63 - 1)
+    check_number("sigma", sigma, "be a finite number > 0", lambda value: value > 0)
+    check_choice("precision", precision, tuple(PRECISIONS))
+    inputs = as_inputs(x, boxed=False)
+    chosen = as_labels(classes, len(inputs))
+    numbers = torch.arange(len(inputs)) if indices is None else as_labels(indices, len(inputs))
+    device = device_of(model)
+    copies = batch_size or COPIES.get(device.type, COPIES["cuda"])
+    parts: list[tuple[Tensor, Tensor, Tensor]] = []
+    with held_still(model), torch.inference_mode():
+        source = NoiseSource(seed, device)
+        together = max(1, copies // min(draws, CHUNK))
+        for start in range(0, len(inputs), together):
+            own = slice(start, start + together)
+            index = numbers[own].tolist()
+            held, classes_held = inputs[own].to(device), chosen[own].to(device)
+            parts.append(_sums(model, held, classes_held, index, source, sigma, draws, precision))
+    total, square, votes = (torch.cat(column).cpu().numpy() for column in zip(*parts, strict=True))
+    return SmoothedEstimate(chosen.numpy(), draws, total, square, votes)
+
+
+def _sums(
+    model: nn.Module,
+    inputs: Tensor,
+    classes: Tensor,
+    index: list[int],
+    source: NoiseSource,
+    sigma: float,
+    draws: int,
+    precision: str,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Σ of the class's probability, Σ of its square, shape (n,), and votes, shape (n, k), for a few inputs."""
+    total = square = votes = torch.zeros((), device=inputs.device)
+    for chunk, begin in enumerate(range(0, draws, CHUNK)):
+        rows, size = len(inputs), min(CHUNK, draws - begin)
+        noisy = inputs[:, None].repeat(1, size, *[1] * (inputs.ndim - 1))
+        for number, own in zip(index, noisy, strict=True):
+            noise = torch.empty_like(own)
+            source.fill(noise, sigma=sigma, index=number, stream=EVALUATION_STREAM + chunk)
+            own += noise
+        with autocast(precision, inputs.device):
+            logits = as_logits(model(noisy.flatten(0, 1)), rows * size)
+        probs = logits.float().softmax(dim=1).reshape(rows, size, -1)
+        score = probs.gather(2, classes[:, None, None].expand(rows, size, 1)).squeeze(2).double()
+        total, square = total + score.sum(dim=1), square + score.square().sum(dim=1)
+        votes = votes + torch.nn.functional.one_hot(probs.argmax(dim=2), probs.shape[2]).sum(dim=1)
+    return total, square, votes

@@ -1,0 +1,110 @@
+"""Running attacks: inputs and budgets in, batch by batch through the loop, attacked inputs out."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from certcal.attacks.balls import Ball, Norm, random_unit
+from certcal.attacks.pgd import climb
+from certcal.attacks.rows import Found
+from certcal.attacks.settings import ENDS, Loss, Predict, Settings
+from certcal.attacks.victims import check_finite
+from certcal.inputs import check_number, one_or_more
+from certcal.types import FloatArray
+
+BATCH = {"cpu": 128, "cuda": 1024}
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Attacked:
+    """Inputs after an attack, and what it did. Arrays run over the n inputs.
+
+    Every input lies in its ball and box to the last bit, and its loss is at least that of the input it came from.
+    """
+
+    inputs: Tensor  # (n, …), on the device and in the dtype of the inputs given
+    epsilon: float
+    norm: Norm
+    clean_loss: FloatArray  # (n,) at the inputs given
+    loss: FloatArray  # (n,) at the inputs returned
+    updates: NDArray[np.int64]  # (n,) how many were taken
+    end: NDArray[np.str_]  # (n,) why each input was left where it is, an `End`
+
+    def __len__(self) -> int:
+        return len(self.loss)
+
+    def __repr__(self) -> str:
+        gain = float((self.loss - self.clean_loss).mean())
+        return f"Attacked({len(self)} inputs, {self.norm} ≤ {self.epsilon:.4g}, mean gain in loss {gain:.4g})"
+
+
+def as_budgets(epsilon: object) -> tuple[float, ...]:
+    """One or several budgets as numbers ≥ 0."""
+    values = one_or_more("epsilon", epsilon)
+    return tuple(check_number("epsilon", e, "be a finite number ≥ 0", lambda number: number >= 0) for e in values)
+
+
+def launch(
+    predict: Predict,
+    loss: Loss,
+    inputs: Tensor,
+    target: Tensor,
+    epsilons: Sequence[float],
+    settings: Settings,
+    device: torch.device,
+) -> list[Attacked]:
+    """Attack all inputs within each budget; inputs of different budgets share batches."""
+    norm = Norm(settings.norm)
+    unit = random_unit(inputs.shape, norm, settings.seed).to(inputs) if settings.random_start else None
+    budgets = torch.tensor(epsilons, dtype=torch.float64).repeat_interleave(len(inputs))
+    batch = settings.batch_size or BATCH.get(device.type, BATCH["cuda"])
+    parts = []
+    for start in range(0, len(budgets), batch):
+        own = budgets[start : start + batch]
+        rows = torch.arange(start, start + len(own)) % len(inputs)
+        ball = Ball.around(_onto(device, inputs[rows.to(inputs.device)]), own, norm, boxed=settings.box)
+        begin = None if unit is None else ball.at(unit[rows.to(unit.device)].to(device))
+        rate = _first_rates(own, settings).to(ball.center)
+        found = climb(predict, loss, ball, target[rows].to(device), rate, settings, begin)
+        check_finite(found.clean, rows)
+        parts.append(found)
+    return _per_budget(parts, epsilons, inputs, norm)
+
+
+def _first_rates(epsilon: Tensor, settings: Settings) -> Tensor:
+    if settings.step_size is not None:
+        return torch.full_like(epsilon, settings.step_size)
+    return 2.5 * epsilon / settings.steps  # Madry et al. (2018): enough to cross the ball, and to turn within it
+
+
+def _onto(device: torch.device, inputs: Tensor) -> Tensor:
+    """Inputs where the model is, laid out as its convolutions run fastest."""
+    there = inputs.to(device)
+    fast = device.type == "cuda" and there.ndim == 4
+    return there.contiguous(memory_format=torch.channels_last) if fast else there
+
+
+def _per_budget(parts: list[Found], epsilons: Sequence[float], inputs: Tensor, norm: Norm) -> list[Attacked]:
+    n = len(inputs)
+    point = torch.cat([part.point.to(inputs.device) for part in parts])
+    clean, value, updates, end = (
+        torch.cat([getattr(part, name).cpu() for part in parts]).numpy()
+        for name in ("clean", "value", "updates", "end")
+    )
+    ends = np.array([str(end) for end in ENDS])[end]
+    return [
+        Attacked(
+            point[own],
+            epsilon,
+            norm,
+            clean[own].astype(np.float64),
+            value[own].astype(np.float64),
+            updates[own],
+            ends[own],
+        )
+        for epsilon, own in ((epsilon, slice(i * n, (i + 1) * n)) for i, epsilon in enumerate(epsilons))
+    ]

@@ -1,0 +1,100 @@
+"""The model under attack: held still, asked for logits, and given back as it was."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor, nn
+
+from certcal.attacks.balls import DTYPES
+from certcal.attacks.settings import Predict
+from certcal.errors import CertcalError, InputError
+from certcal.inputs import as_vector, contiguous, to_numpy
+from certcal.types import ArrayLike
+
+
+@contextmanager
+def held_still(model: nn.Module) -> Iterator[None]:
+    """Within this context the model is in evaluation mode; afterwards each of its modules is as before."""
+    if not isinstance(model, nn.Module):
+        raise InputError.expected("model", "be a torch.nn.Module", type(model).__name__)
+    modes = {module: module.training for module in model.modules()}  # a frozen batch-norm stays frozen
+    model.eval()
+    try:
+        yield
+    finally:
+        for module, training in modes.items():
+            module.training = training
+
+
+def device_of(model: nn.Module) -> torch.device:
+    """Where the model's numbers are."""
+    tensors = (*model.parameters(), *model.buffers())
+    return tensors[0].device if tensors else torch.device("cpu")
+
+
+def logits_of(model: nn.Module) -> Predict:
+    """The model as a function from inputs to logits, refused where they are no such thing."""
+
+    def predict(inputs: Tensor) -> Tensor:
+        return as_logits(model(inputs), len(inputs))
+
+    return predict
+
+
+def as_logits(outputs: object, rows: int) -> Tensor:
+    """Outputs of shape (rows, classes ≥ 2), or an `InputError`."""
+    if not isinstance(outputs, Tensor) or outputs.ndim != 2 or len(outputs) != rows or outputs.shape[1] < 2:
+        shape = tuple(outputs.shape) if isinstance(outputs, Tensor) else type(outputs).__name__
+        raise InputError.expected("model", "give outputs of shape (batch, classes ≥ 2)", shape)
+    return outputs
+
+
+def as_inputs(x: ArrayLike, *, boxed: bool) -> Tensor:
+    """At least one input, shape (n, …), float32 or float64, and in [0, 1] if boxed."""
+    inputs = x.detach() if isinstance(x, Tensor) else torch.from_numpy(contiguous(to_numpy("x", x)))
+    if inputs.dtype not in DTYPES:
+        raise InputError.expected("x", "be float32 or float64 inputs in [0, 1]", f"dtype {inputs.dtype}")
+    if inputs.ndim < 2 or inputs.numel() == 0:
+        raise InputError.expected("x", "have shape (n, …) with n ≥ 1", f"shape {tuple(inputs.shape)}")
+    low, high = (float(end) for end in inputs.aminmax())
+    if not (-torch.inf < low and high < torch.inf):
+        raise InputError.expected("x", "hold finite numbers", f"values from {low} to {high}")
+    if boxed and not (low >= 0 and high <= 1):
+        needs = "lie in [0, 1] (normalisation is the model's first layer)"
+        raise InputError.expected("x", needs, f"values from {low:.4g} to {high:.4g}")
+    return inputs
+
+
+def as_labels(y: ArrayLike, inputs: int) -> Tensor:
+    """One class number ≥ 0 per input, int64 on the CPU."""
+    labels = as_vector("y", y)
+    if len(labels) != inputs:
+        raise InputError.expected("y", f"have as many entries as `x` ({inputs})", len(labels))
+    if labels.dtype.kind not in "ui" or labels.min() < 0:
+        got = f"dtype {labels.dtype}" if labels.dtype.kind not in "ui" else labels.min()
+        raise InputError.expected("y", "be class numbers ≥ 0", got)
+    return torch.from_numpy(contiguous(labels.astype("int64")))
+
+
+def classify(model: nn.Module, inputs: Tensor, *, batch: int = 512, highest_label: int = 0) -> tuple[Tensor, Tensor]:
+    """Predicted classes and their probabilities without attack, shapes (n,), on the CPU."""
+    predict, device = logits_of(model), device_of(model)
+    classes, confidence = [], []
+    with torch.no_grad():
+        for start in range(0, len(inputs), batch):
+            logits = predict(inputs[start : start + batch].to(device))
+            if highest_label >= logits.shape[1]:
+                raise InputError.expected("y", f"be class numbers below the model's {logits.shape[1]}", highest_label)
+            top = logits.double().softmax(dim=1).max(dim=1)
+            classes.append(logits.argmax(dim=1).cpu())
+            confidence.append(top.values.cpu())
+    return torch.cat(classes), torch.cat(confidence)
+
+
+def check_finite(values: Tensor, rows: Tensor) -> None:
+    """Refuse a loss that is no number where the attack begins; `rows` are the numbers of the inputs."""
+    bad = ~values.isfinite()
+    if bool(bad.any()):
+        index, value = int(rows[bad.cpu()][0]), float(values[bad][0])
+        raise CertcalError(f"The loss is {value} at input {index} itself, where the attack would begin.")
