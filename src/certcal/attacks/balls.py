@@ -71,11 +71,8 @@ class Ball:
         """The direction of length 1 in this norm that climbs fastest; 0 where the gradient is 0."""
         if self.norm is Norm.LINF:
             return gradient.sign()
-        # Dividing by the largest entry first keeps the squares of tiny gradients from vanishing.
-        peak = gradient.abs().flatten(1).amax(dim=1).reshape(self.epsilon.shape)
-        scaled = gradient / torch.where(peak > 0, peak, 1.0)
-        length = _lengths(scaled).to(scaled.dtype)
-        return scaled / torch.where(length > 0, length, 1.0)
+        length = _lengths(gradient).to(gradient.dtype)
+        return gradient / torch.where(length > 0, length, 1.0)
 
     def at(self, unit: Tensor) -> Tensor:
         """The points at given places of the unit ball, shape (n, …), pulled into the box."""

@@ -1,0 +1,47 @@
+"""Attacks one input at a time, as their papers read, with torch's own optimisers and schedulers."""
+
+import torch
+import torch.nn.functional as F  # noqa: N812
+
+
+def ace_by_hand(model, x, y, *, eta, omega, epsilon, steps=100, rate=10.0):
+    """(η, ω)-ACE of one input, shape (1, …), by SGD on γ with ReduceLROnPlateau; returns every γ that was reached."""
+    with torch.no_grad():
+        label = model(x).argmax(dim=1)
+    target = y if omega == "y" else label
+    gamma = torch.zeros_like(x, requires_grad=True)
+    optimiser = torch.optim.SGD([gamma], lr=rate)
+    mode = "max" if eta == 1 else "min"  # of the cross-entropy
+    scheduler = torch.optim.lr_scheduler.ReduceLROnPlateau(optimiser, mode=mode, factor=0.1, patience=10)
+    trail = []
+    for _ in range(steps):
+        optimiser.zero_grad()
+        loss = F.cross_entropy(model(x + gamma), target)
+        trail.append((eta * float(loss.detach()), gamma.detach().clone()))
+        (-eta * loss).backward()
+        scheduler.step(loss.detach())
+        optimiser.step()
+        with torch.no_grad():
+            gamma.clamp_(-epsilon, epsilon)
+            gamma.copy_((x + gamma).clamp(0, 1) - x)
+            if not torch.equal(model(x + gamma).argmax(dim=1), label):
+                return trail
+    with torch.no_grad():
+        trail.append((eta * float(F.cross_entropy(model(x + gamma), target)), gamma.detach().clone()))
+    return trail
+
+
+def galil_by_hand(model, x, y, *, epsilon, decay=0.5, attempts=15):
+    """The original ACE of one input, shape (1, …): a signed step on the softmax score, halved until the label stays."""
+    point = x.clone().requires_grad_()
+    probs = model(point).softmax(dim=1)
+    label = probs.argmax(dim=1)
+    (gradient,) = torch.autograd.grad(probs[0, label].sum(), point)
+    sign = -1.0 if label == y else 1.0
+    for _ in range(attempts):
+        moved = (x + sign * epsilon * gradient.sign()).clamp(0, 1)
+        with torch.no_grad():
+            if model(moved).argmax(dim=1) == label:
+                return moved
+        epsilon *= decay
+    return x

@@ -1,0 +1,166 @@
+"""(η, ω)-ACE: as the paper reads, and with every label left as it was."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import certcal
+from attack_models import predictions, random_inputs, random_model, trained_on_digits
+from attack_oracles import ace_by_hand, galil_by_hand
+from certcal import InputError, ace_attack, adaptive_calibration_error
+from certcal.attacks import (
+    CONFIGURATIONS,
+    Ball,
+    End,
+    Norm,
+    attack,
+    galil_ace_attack,
+    prepare_ace_table,
+    run_ace,
+)
+from certcal.data import load_dataset
+
+PAIRS = [(1, "y"), (-1, "y"), (1, "yhat"), (-1, "yhat")]
+
+
+@pytest.fixture(scope="module")
+def digits():
+    return trained_on_digits(), *load_dataset("digits", split="test").tensors()
+
+
+@pytest.mark.parametrize("epsilon", [0.02, 0.1])
+@pytest.mark.parametrize(("eta", "omega"), PAIRS)
+def test_a_batch_does_what_the_paper_says_of_one_input(eta, omega, epsilon):
+    model, (x, y) = random_model(1, scale=1.0, dtype=torch.float64), random_inputs(1, 12, dtype=torch.float64)
+    (found,) = run_ace(model, x, y, eta=eta, omega=omega, epsilon=[epsilon], margin=0.0)
+    for i in range(len(x)):
+        trail = ace_by_hand(model, x[i : i + 1], y[i : i + 1], eta=eta, omega=omega, epsilon=epsilon)
+        best, gamma = max(trail, key=lambda pair: pair[0])
+        assert found.loss[i] == pytest.approx(best, abs=1e-7)
+        np.testing.assert_allclose(found.inputs[i] - x[i], gamma[0], rtol=0, atol=1e-6)
+        if found.end[i] != End.FIXED:  # the loop leaves an input that no update moves; by hand it takes all steps
+            assert found.updates[i] == len(trail) - 1
+    assert (found.updates > 0).any()
+
+
+@settings(max_examples=40)
+@given(
+    seed=st.integers(0, 10**6),
+    pair=st.sampled_from(PAIRS),
+    epsilon=st.sampled_from([2 / 255, 8 / 255, 0.3]),
+    scale=st.sampled_from([0.5, 3.0, 30.0]),
+)
+def test_labels_stay_and_the_loss_does_not_fall(seed, pair, epsilon, scale):
+    model, (x, y) = random_model(seed, scale=scale), random_inputs(seed, 10)
+    before, _ = predictions(model, x)
+    (found,) = run_ace(model, x, y, eta=pair[0], omega=pair[1], epsilon=[epsilon], steps=8)
+    assert torch.equal(predictions(model, found.inputs)[0], before)
+    assert torch.equal(predictions(model.double(), found.inputs.double(), batch=1)[0], before)
+    assert bool(Ball.around(x, torch.full((10,), epsilon).double(), Norm.LINF, boxed=True).contains(found.inputs).all())
+    assert (found.loss >= found.clean_loss).all()
+
+
+def test_on_digits_calibration_is_wrecked_and_accuracy_is_not(digits):
+    model, x, y = digits
+    before, confidence = predictions(model, x)
+    clean = adaptive_calibration_error(confidence, before == y)
+    error, mean = {}, {}
+    for eta, omega in PAIRS:
+        moved = ace_attack(model, x, y, eta=eta, omega=omega, epsilon=0.1)
+        after, confidence_after = predictions(model, moved)
+        assert torch.equal(after, before)
+        error[eta, omega] = adaptive_calibration_error(confidence_after, after == y)
+        mean[eta, omega] = confidence_after.mean()
+    # Lowering either probability hurts calibration a lot; which way raising it goes depends on the model.
+    assert error[1, "y"] > 3 * clean
+    assert error[1, "yhat"] > 3 * clean
+    assert max(error[-1, "y"], error[-1, "yhat"]) < error[1, "y"]
+    assert mean[1, "yhat"] < confidence.mean() < mean[-1, "yhat"]
+    # Without the constraint the same budget flips dozens.
+    free = attack(model, x, y, epsilon=0.1)
+    assert int((predictions(model, free.inputs)[0] != before).sum()) >= 24
+
+
+def test_a_stronger_way_to_climb_still_keeps_labels(digits):
+    model, x, y = digits
+    before, _ = predictions(model, x)
+    paper, strong = (
+        run_ace(model, x, y, eta=1, omega="y", epsilon=[0.1], **options)[0]
+        for options in ({}, {"direction": "steepest", "step_size": 0.02, "on_flip": "shrink", "plateau": None})
+    )
+    assert torch.equal(predictions(model, strong.inputs)[0], before)
+    assert strong.loss.mean() > 1.3 * paper.loss.mean()
+
+
+def test_galils_attack_is_a_special_case():
+    model, (x, y) = random_model(8, scale=4.0, dtype=torch.float64), random_inputs(8, 25, dtype=torch.float64)
+    moved = galil_ace_attack(model, x, y, epsilon=0.15, margin=0.0)
+    before, _ = predictions(model, x)
+    assert torch.equal(predictions(model, moved)[0], before)
+    matched = 0
+    for i in range(len(x)):
+        hand = galil_by_hand(model, x[i : i + 1], y[i : i + 1], epsilon=0.15)
+        own, other = (predictions(model, points)[1][0] for points in (moved[i : i + 1], hand))
+        sign = -1 if before[i] == y[i] else 1
+        if torch.equal(moved[i], x[i]):  # the step worked against its own aim, and ours is not taken then
+            assert sign * other <= sign * predictions(model, x[i : i + 1])[1][0] + 1e-12
+        else:
+            np.testing.assert_allclose(moved[i : i + 1], hand, rtol=0, atol=1e-12)
+            assert own == pytest.approx(other, abs=1e-12)
+            matched += 1
+    assert matched >= 15
+    assert torch.equal(galil_ace_attack(model, x, y, epsilon=0.0), x)
+
+
+def test_several_budgets_and_spellings():
+    model, (x, y) = random_model(2), random_inputs(2, 6)
+    several = ace_attack(model, x, y, eta=1, omega="ŷ", epsilon=[0.05, 0.2])
+    assert isinstance(several, list)
+    assert len(several) == 2
+    for omega in ("yhat", "y_hat"):
+        assert torch.equal(several[1], ace_attack(model, x, y, eta=1, omega=omega, epsilon=0.2))
+    assert torch.equal(several[0], ace_attack(model, x, y, eta=1.0, omega="ŷ", epsilon=0.05))
+
+
+def test_table_has_the_papers_layout(digits):
+    model, x, y = digits
+    x, y = x[:120], y[:120]
+    table = prepare_ace_table(model, x, y, epsilons=[0.05, 0.1], steps=20)
+    assert [(row.eta, row.omega) for row in table] == [(0, "")] + [
+        (own.eta, own.omega) for own in CONFIGURATIONS for _ in range(2)
+    ]
+    assert [str(own) for own in CONFIGURATIONS] == ["(-1, y)", "(+1, y)", "(-1, ŷ)", "(+1, ŷ)"]
+    assert len(table) == len(table.curves) == 9
+    assert {row.accuracy for row in table} == {table.rows[0].accuracy}
+    assert all(row.label_changes == 0 and row.inputs == 120 for row in table)
+    for row, curve in zip(table, table.curves, strict=True):
+        assert curve.error == pytest.approx(row.ece, abs=1e-12)
+    label, confidence = predictions(model, ace_attack(model, x, y, eta=1, omega="y", epsilon=0.1, steps=20))
+    row = next(row for row in table if (row.eta, row.omega, row.epsilon) == (1, "y", 0.1))
+    assert row.adaptive_ece == pytest.approx(adaptive_calibration_error(confidence, label == y), abs=1e-5)
+    assert row.moved > 0
+    assert table.as_dicts()[0]["adaptive_ece"] == table.rows[0].adaptive_ece
+    one = prepare_ace_table(model, x, y, epsilons=0.1, configurations=[(1, "y")], steps=20)
+    assert one.rows[1] == row
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"eta": 0}, r"Expected `eta` to be \+1 or -1, but got 0"),
+        ({"eta": True}, r"Expected `eta` to be \+1 or -1, but got True"),
+        ({"omega": "label"}, "Expected `omega` to be one of 'y', 'yhat', 'y_hat', 'ŷ', but got 'label'"),
+        ({"on_flip": "allow"}, "Expected `on_flip` to be 'stop' or 'shrink', as ACE keeps labels, but got 'allow'"),
+        ({"epsilon": float("nan")}, "Expected `epsilon` to be a finite number ≥ 0, but got nan"),
+    ],
+)
+def test_bad_input(change, message):
+    model, (x, y) = random_model(0), random_inputs(0, 2)
+    with pytest.raises(InputError, match=message):
+        ace_attack(model, x, y, **({"eta": 1, "omega": "y", "epsilon": 0.1} | change))
+
+
+def test_it_is_at_the_top():
+    assert certcal.ace_attack is ace_attack

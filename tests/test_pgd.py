@@ -1,0 +1,218 @@
+"""The attack loop: in the ball, never worse than at the start, each input on its own."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F  # noqa: N812
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+
+from attack_models import predictions, random_inputs, random_model
+from certcal import CertcalError, InputError
+from certcal.attacks import Ball, End, Norm, Plateau, attack, cross_entropy
+
+
+def losses(model, inputs, labels):
+    """Cross-entropies from a forward pass of their own, in float64."""
+    with torch.no_grad():
+        return cross_entropy(model.double()(inputs.double()), labels).numpy()
+
+
+@settings(max_examples=60)
+@given(
+    seed=st.integers(0, 10**6),
+    norm=st.sampled_from(["linf", "l2"]),
+    how=st.sampled_from([("steepest", None), ("gradient", 10.0), ("gradient", 0.3)]),
+    on_flip=st.sampled_from(["allow", "stop", "shrink"]),
+    random_start=st.booleans(),
+    plateau=st.sampled_from([None, Plateau(patience=2)]),
+    epsilon=st.sampled_from([0.0, 8 / 255, 0.2, 1.0]),
+    dtype=st.sampled_from([torch.float32, torch.float64]),
+)
+def test_every_attacked_input_is_inside_keeps_its_label_and_loses_nothing(
+    seed, norm, how, on_flip, random_start, plateau, epsilon, dtype
+):
+    model, (x, y) = random_model(seed, dtype=dtype), random_inputs(seed, 9, dtype=dtype)
+    before, _ = predictions(model, x)
+    found = attack(
+        model, x, y, epsilon=epsilon, norm=norm, direction=how[0], step_size=how[1], on_flip=on_flip, plateau=plateau,
+        random_start=random_start, seed=seed, steps=7, batch_size=4,
+    )  # fmt: skip
+    ball = Ball.around(x, torch.full((9,), epsilon, dtype=torch.float64), Norm(norm), boxed=True)
+    assert bool(ball.contains(found.inputs).all())
+    assert found.inputs.dtype == dtype
+    if on_flip != "allow":
+        assert torch.equal(predictions(model, found.inputs)[0], before)
+    assert (found.loss >= found.clean_loss).all()
+    start, end = losses(model, x, y), losses(model, found.inputs, y)
+    assert (end >= start - (1e-5 if dtype is torch.float32 else 0.0)).all()
+
+
+@pytest.mark.parametrize(("norm", "on_flip"), list(product(["linf", "l2"], ["allow", "stop", "shrink"])))
+def test_a_batch_gives_what_one_input_at_a_time_gives(norm, on_flip):
+    model, (x, y) = random_model(3, dtype=torch.float64), random_inputs(3, 12, dtype=torch.float64)
+    options = {"norm": norm, "on_flip": on_flip, "steps": 15, "direction": "gradient", "step_size": 2.0}
+    options |= {"plateau": Plateau(patience=3)}
+    together = attack(model, x, y, epsilon=0.3, batch_size=12, **options)
+    alone = [attack(model, x[i : i + 1], y[i : i + 1], epsilon=0.3, **options) for i in range(12)]
+    np.testing.assert_allclose(together.inputs, torch.cat([one.inputs for one in alone]), rtol=0, atol=1e-9)
+    assert together.end.tolist() == [one.end[0] for one in alone]
+    assert together.updates.tolist() == [one.updates[0] for one in alone]
+
+
+def test_several_budgets_at_once_give_what_each_gives_alone():
+    model, (x, y) = random_model(5, dtype=torch.float64), random_inputs(5, 7, dtype=torch.float64)
+    budgets = [0.05, 0.0, 0.3]
+    several = attack(model, x, y, epsilon=budgets, random_start=True, seed=3, batch_size=5)
+    assert [found.epsilon for found in several] == budgets
+    for found, epsilon in zip(several, budgets, strict=True):
+        alone = attack(model, x, y, epsilon=epsilon, random_start=True, seed=3)
+        np.testing.assert_allclose(found.inputs, alone.inputs, rtol=0, atol=1e-9)
+    assert torch.equal(several[1].inputs, x)
+
+
+@pytest.mark.parametrize("norm", ["linf", "l2"])
+def test_on_a_linear_model_the_optimum_is_found(norm):
+    torch.manual_seed(0)
+    model = nn.Linear(8, 2).double()
+    x, y = torch.rand(20, 8, dtype=torch.float64) * 0.5 + 0.25, torch.randint(0, 2, (20,))
+    found = attack(model, x, y, epsilon=0.1, norm=norm, box=False)
+    slope = (model.weight[0] - model.weight[1]).detach()
+    reach = 0.1 * float(slope.abs().sum() if norm == "linf" else slope.norm())
+    margin = (model(x)[:, 0] - model(x)[:, 1]).detach() * torch.where(y == 0, 1.0, -1.0)
+    np.testing.assert_allclose(found.loss, F.softplus(reach - margin).numpy(), rtol=1e-6)
+
+
+class RowCounter(nn.Module):
+    """Counts the inputs that pass through."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.model, self.rows = model, 0
+
+    def forward(self, x):
+        self.rows += len(x)
+        return self.model(x)
+
+
+def test_inputs_that_have_stopped_cost_nothing():
+    x, y = random_inputs(0, 40)
+    model = RowCounter(random_model(0))
+    found = attack(model, x, y, epsilon=0.5, on_flip="stop", steps=30, batch_size=40)
+    assert {str(End.LABEL)} < set(found.end)
+    # One row for the model's classes, the batch at its start, every update taken, and the one not taken at the end.
+    stopped = int((found.end == End.LABEL).sum())
+    assert model.rows == 1 + 40 + int(found.updates.sum()) + stopped
+    assert model.rows < 40 * 31
+
+
+def test_a_flat_loss_and_a_corner_stop_an_input_at_once():
+    x, y = random_inputs(1, 6)
+    flat = RowCounter(nn.Sequential(nn.Flatten(), nn.Linear(36, 3)))
+    with torch.no_grad():
+        flat.model[1].weight.zero_()
+    found = attack(flat, x, y, epsilon=0.1)
+    assert set(found.end) == {str(End.FIXED)}
+    assert flat.rows == 1 + 6
+    assert torch.equal(found.inputs, x)
+
+
+def test_goal_stops_an_input_where_it_is_reached():
+    model, (x, y) = random_model(2), random_inputs(2, 30)
+    y = predictions(model, x)[0]
+
+    def fooled(logits, target):
+        return logits.argmax(dim=1) != target
+
+    whole, early = attack(model, x, y, epsilon=0.5), attack(model, x, y, epsilon=0.5, goal=fooled)
+    reached = early.end == End.GOAL
+    assert reached.sum() >= 5
+    assert (predictions(model, early.inputs)[0] != y).numpy()[reached].all()
+    assert (early.updates[reached] <= whole.updates[reached]).all()
+    assert early.updates[reached].min() < 40
+
+
+def test_a_random_start_is_random_and_repeatable():
+    model, (x, y) = random_model(4), random_inputs(4, 5)
+    one, same, other = (attack(model, x, y, epsilon=0.1, steps=1, random_start=True, seed=s) for s in (0, 0, 1))
+    assert torch.equal(one.inputs, same.inputs)
+    assert not torch.equal(one.inputs, other.inputs)
+
+
+def test_the_model_is_given_back_as_it_was():
+    model = nn.Sequential(nn.Flatten(), nn.Linear(36, 8), nn.BatchNorm1d(8), nn.Dropout(0.5), nn.Linear(8, 3))
+    model[2].eval()  # a frozen batch-norm
+    state = {name: value.clone() for name, value in model.state_dict().items()}
+    x, y = random_inputs(0, 8)
+    one, two = (attack(model, x, y, epsilon=0.1) for _ in range(2))
+    assert torch.equal(one.inputs, two.inputs)  # dropout was off
+    assert [module.training for module in model] == [True, True, False, True, True]
+    assert all(torch.equal(value, state[name]) for name, value in model.state_dict().items())
+    assert all(parameter.grad is None for parameter in model.parameters())
+
+
+def test_numpy_and_lists_come_in_and_other_losses_work():
+    model, (x, y) = random_model(6), random_inputs(6, 4)
+
+    def own(logits, target):
+        return -logits.gather(1, target[:, None]).squeeze(1)
+
+    found = attack(model, x.numpy(), y.tolist(), epsilon=0.1, loss=own)
+    assert isinstance(found.inputs, torch.Tensor)
+    assert (found.loss > found.clean_loss).all()
+    assert torch.equal(found.inputs, attack(model, x, y, epsilon=0.1, loss=own).inputs)
+    assert repr(found).startswith("Attacked(4 inputs, linf ≤ 0.1, mean gain in loss ")
+
+
+def test_a_loss_that_is_no_number_is_named():
+    model, (x, y) = random_model(0), random_inputs(0, 4)
+
+    def broken(logits, target):
+        return torch.where(torch.arange(len(logits)) == 2, torch.nan, logits.sum(dim=1))
+
+    with pytest.raises(CertcalError, match="The loss is nan at input 2 itself"):
+        attack(model, x, y, epsilon=0.1, loss=broken)
+
+
+X, Y = random_inputs(0, 4)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"model": lambda x: x}, "Expected `model` to be a torch.nn.Module, but got function"),
+        ({"model": nn.Flatten(0)}, r"Expected `model` to give outputs of shape \(batch, classes ≥ 2\), but got \(36,\)"),
+        ({"x": X * 255}, r"Expected `x` to lie in \[0, 1\]"),
+        ({"x": (X * 255).byte()}, r"Expected `x` to be float32 or float64 inputs in \[0, 1\], but got dtype torch.uint8"),
+        ({"x": X.half()}, "but got dtype torch.float16"),
+        ({"x": X[:0], "y": Y[:0]}, r"Expected `x` to have shape \(n, …\) with n ≥ 1"),
+        ({"x": torch.where(X > 0.9, torch.nan, X)}, "Expected `x` to hold finite numbers"),
+        ({"y": Y[:3]}, r"Expected `y` to have as many entries as `x` \(4\), but got 3"),
+        ({"y": Y + 2}, "Expected `y` to be class numbers below the model's 3, but got"),
+        ({"y": -1 - Y}, "Expected `y` to be class numbers ≥ 0, but got -3"),
+        ({"y": Y.float()}, "Expected `y` to be class numbers ≥ 0, but got dtype float64"),
+        ({"epsilon": -0.1}, "Expected `epsilon` to be a finite number ≥ 0, but got -0.1"),
+        ({"epsilon": []}, "Expected `epsilon` to hold at least one value, but got none"),
+        ({"norm": "l1"}, "Expected `norm` to be one of 'linf', 'l2', but got 'l1'"),
+        ({"direction": "gradient"}, "Expected `step_size` to be a number > 0 for direction 'gradient', but got None"),
+        ({"steps": 0}, "Expected `steps` to be an integer ≥ 1, but got 0"),
+        ({"step_size": 0.0}, "Expected `step_size` to be a finite number > 0, but got 0.0"),
+        ({"plateau": True}, "Expected `plateau` to be a Plateau or None, but got True"),
+        ({"momentum": 0.9}, "Expected `settings` to name one of norm, steps, .*, but got 'momentum'"),
+    ],
+)
+def test_bad_input(change, message):
+    arguments = {"model": random_model(0), "x": X, "y": Y, "epsilon": 0.1} | change
+    model, x, y = (arguments.pop(name) for name in ("model", "x", "y"))
+    with pytest.raises(InputError, match=message):
+        attack(model, x, y, **arguments)
+
+
+def test_bad_plateau():
+    with pytest.raises(InputError, match="Expected `factor` to lie in the open interval"):
+        Plateau(factor=1.0)
+    with pytest.raises(InputError, match="Expected `patience` to be an integer ≥ 0, but got -1"):
+        Plateau(patience=-1)
