@@ -184,9 +184,15 @@ X, Y = random_inputs(0, 4)
     ("change", "message"),
     [
         ({"model": lambda x: x}, "Expected `model` to be a torch.nn.Module, but got function"),
-        ({"model": nn.Flatten(0)}, r"Expected `model` to give outputs of shape \(batch, classes ≥ 2\), but got \(36,\)"),
+        (
+            {"model": nn.Flatten(0)},
+            r"Expected `model` to give outputs of shape \(batch, classes ≥ 2\), but got \(36,\)",
+        ),
         ({"x": X * 255}, r"Expected `x` to lie in \[0, 1\]"),
-        ({"x": (X * 255).byte()}, r"Expected `x` to be float32 or float64 inputs in \[0, 1\], but got dtype torch.uint8"),
+        (
+            {"x": (X * 255).byte()},
+            r"Expected `x` to be float32 or float64 inputs in \[0, 1\], but got dtype torch.uint8",
+        ),
         ({"x": X.half()}, "but got dtype torch.float16"),
         ({"x": X[:0], "y": Y[:0]}, r"Expected `x` to have shape \(n, …\) with n ≥ 1"),
         ({"x": torch.where(X > 0.9, torch.nan, X)}, "Expected `x` to hold finite numbers"),

@@ -11,7 +11,16 @@ from torch import Tensor, nn
 from certcal.attacks.attack import cross_entropy
 from certcal.attacks.launch import Attacked, as_budgets, launch
 from certcal.attacks.settings import Direction, OnFlip, Plateau, Settings
-from certcal.attacks.victims import as_inputs, as_labels, classify, device_of, held_still, logits_of
+from certcal.attacks.victims import (
+    as_inputs,
+    as_labels,
+    check_classes,
+    classify,
+    count_classes,
+    device_of,
+    held_still,
+    logits_of,
+)
 from certcal.errors import InputError
 from certcal.inputs import check_choice, make_settings
 from certcal.types import ArrayLike
@@ -155,7 +164,8 @@ def signed_confidence(logits: Tensor, target: Tensor) -> Tensor:
 def _clean(model: nn.Module, x: ArrayLike, y: ArrayLike, settings: Settings) -> tuple[Tensor, Tensor, Tensor]:
     inputs = as_inputs(x, boxed=settings.box)
     labels = as_labels(y, len(inputs))
-    predicted, _ = classify(model, inputs, highest_label=int(labels.max()))
+    check_classes("y", labels, count_classes(model, inputs))
+    predicted, _ = classify(model, inputs)
     return inputs, labels, predicted
 
 

@@ -8,7 +8,15 @@ from torch import Tensor, nn
 
 from certcal.attacks.launch import Attacked, as_budgets, launch
 from certcal.attacks.settings import Loss, Settings
-from certcal.attacks.victims import as_inputs, as_labels, classify, device_of, held_still, logits_of
+from certcal.attacks.victims import (
+    as_inputs,
+    as_labels,
+    check_classes,
+    count_classes,
+    device_of,
+    held_still,
+    logits_of,
+)
 from certcal.inputs import make_settings
 from certcal.types import ArrayLike
 
@@ -70,5 +78,5 @@ def _attack(
     with held_still(model):
         inputs = as_inputs(x, boxed=settings.box)
         labels = as_labels(y, len(inputs))
-        classify(model, inputs[:1], highest_label=int(labels.max()))
+        check_classes("y", labels, count_classes(model, inputs))
         return launch(logits_of(model), loss, inputs, labels, epsilons, settings, device_of(model))

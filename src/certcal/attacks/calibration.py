@@ -5,15 +5,17 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 import numpy as np
+import torch
 from torch import Tensor, nn
 
 from certcal.attacks.acce import acce_adversary
 from certcal.attacks.attack import cross_entropy
 from certcal.attacks.balls import Norm
+from certcal.attacks.estimate import Look
 from certcal.attacks.reach import reach_adversary
 from certcal.attacks.settings import Settings
-from certcal.attacks.smoothed import Scene, signed_log_odds, smoothed
-from certcal.attacks.victims import as_inputs, as_labels, classify, device_of, held_still
+from certcal.attacks.smoothed import CHOICE_STREAM, Scene, signed_log_odds, smoothed
+from certcal.attacks.victims import as_inputs, as_labels, check_classes, count_classes, device_of, held_still
 from certcal.certificates.cells import MeanLimits
 from certcal.errors import InputError
 from certcal.inputs import check_choice, check_integer, check_number
@@ -25,6 +27,7 @@ from certcal.worstcase import AdmmSettings, WorstCaseProblem, solve_exact
 # One run with the larger assignment rate of App. I.1, and the schedule ρ ← 1.1 ρ of App. I.3.
 _ADMM = AdmmSettings(starts=("clean",), confidence_rates=(0.01,), assignment_rates=(0.1,), rho_factors=(1.1,))
 _FEW_DRAWS_ALPHA = 0.001
+_CHOICE_DRAWS = 250
 
 
 class Adversary(StrEnum):
@@ -111,21 +114,29 @@ def attack_calibration(
     want = Adversary(check_choice("adversary", adversary, tuple(Adversary)))
     noise = check_number("sigma", sigma, "be a finite number > 0", lambda value: value > 0)
     radius = check_number("epsilon", epsilon, "be a finite number ≥ 0", lambda value: value >= 0)
-    check_integer("draws", draws, minimum=1)
+    for name, value in (("draws", draws), ("steps", steps)):
+        check_integer(name, value, minimum=1)
     check_choice("precision", precision, tuple(PRECISIONS))
     length = step_size or (2 * radius / steps if radius > 0 else None)
     settings = Settings(norm=Norm.L2, steps=steps, step_size=length, box=box, seed=seed, batch_size=batch_size)
     with held_still(model):
         inputs = as_inputs(x, boxed=box)
         labels = as_labels(y, len(inputs))
-        classify(model, inputs[:1], highest_label=int(labels.max()))
+        number = count_classes(model, inputs)
+        check_classes("y", labels, number)
         predict = smoothed(model, inputs.shape[1:], sigma=noise, draws=draws, seed=seed, precision=precision)
         scene = Scene(predict, inputs, labels, labels, noise, radius, draws, device_of(model), settings)
-        classes = scene.predictions() if predicted is None else as_labels(predicted, len(inputs))
+        classes = scene.predictions() if predicted is None else as_labels(predicted, len(inputs), name="predicted")
+        check_classes("predicted", classes, number)
         scene = replace(scene, predicted=classes)
         seen = scene.seen_confidence(inputs)
         problem = _problem(scene, seen, lower, upper, n_bins, edges)
-        moved = _ADVERSARIES[want](scene, problem)
+        if want is Adversary.REACH:
+            choice = Look(model, noise, _CHOICE_DRAWS, seed, precision, CHOICE_STREAM, batch_size)
+            numbers = torch.arange(len(inputs))
+            moved = reach_adversary(scene, problem.bins, lambda points: choice(points, classes, numbers).confidence)
+        else:
+            moved = _ADVERSARIES[want](scene, problem)
         after = scene.seen_confidence(moved)
     return CalibrationAttack(moved, radius, want, classes, scene.correct, seen, after)
 
@@ -169,5 +180,4 @@ _ADVERSARIES: dict[Adversary, Callable[[Scene, WorstCaseProblem], Tensor]] = {
     Adversary.BRIER: _brier,
     Adversary.ACCE: lambda scene, problem: acce_adversary(scene, problem, _ADMM),
     Adversary.CCE: _cce,
-    Adversary.REACH: lambda scene, problem: reach_adversary(scene, problem.bins),
 }

@@ -7,8 +7,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from certcal.attacks.smoothed import COPIES, EVALUATION_STREAM, autocast
-from certcal.attacks.victims import as_inputs, as_labels, as_logits, device_of, held_still
+from certcal.attacks.smoothed import COPIES, JUDGING_STREAM, autocast
+from certcal.attacks.victims import as_inputs, as_labels, as_logits, check_classes, count_classes, device_of, held_still
 from certcal.inputs import check_choice, check_integer, check_number
 from certcal.means import empirical_bernstein
 from certcal.smoothing.noise import NoiseSource
@@ -74,46 +74,54 @@ def estimate_smoothed(
     check_number("sigma", sigma, "be a finite number > 0", lambda value: value > 0)
     check_choice("precision", precision, tuple(PRECISIONS))
     inputs = as_inputs(x, boxed=False)
-    chosen = as_labels(classes, len(inputs))
-    numbers = torch.arange(len(inputs)) if indices is None else as_labels(indices, len(inputs))
-    device = device_of(model)
-    copies = batch_size or COPIES.get(device.type, COPIES["cuda"])
-    parts: list[tuple[Tensor, Tensor, Tensor]] = []
-    with held_still(model), torch.inference_mode():
-        source = NoiseSource(seed, device)
-        together = max(1, copies // min(draws, CHUNK))
+    chosen = as_labels(classes, len(inputs), name="classes")
+    numbers = torch.arange(len(inputs)) if indices is None else as_labels(indices, len(inputs), name="indices")
+    with held_still(model):
+        check_classes("classes", chosen, count_classes(model, inputs))
+        look = Look(model, sigma, draws, seed, precision, JUDGING_STREAM, batch_size)
+        return look(inputs, chosen, numbers)
+
+
+@dataclass(frozen=True)
+class Look:
+    """How to estimate: the model and the noise."""
+
+    model: nn.Module
+    sigma: float
+    draws: int
+    seed: int
+    precision: str
+    stream: int  # of the first chunk of noise
+    batch_size: int | None = None
+
+    @torch.inference_mode()
+    def __call__(self, inputs: Tensor, classes: Tensor, indices: Tensor) -> SmoothedEstimate:
+        """Estimates at the inputs, shape (n, …), of one class each, under the noise of the given indices."""
+        device = device_of(self.model)
+        copies = self.batch_size or COPIES.get(device.type, COPIES["cuda"])
+        together = max(1, copies // min(self.draws, CHUNK))
+        parts = []
         for start in range(0, len(inputs), together):
             own = slice(start, start + together)
-            index = numbers[own].tolist()
-            held, classes_held = inputs[own].to(device), chosen[own].to(device)
-            parts.append(_sums(model, held, classes_held, index, source, sigma, draws, precision))
-    total, square, votes = (torch.cat(column).cpu().numpy() for column in zip(*parts, strict=True))
-    return SmoothedEstimate(chosen.numpy(), draws, total, square, votes)
+            parts.append(self._sums(inputs[own].to(device), classes[own].to(device), indices[own].tolist()))
+        total, square, votes = (torch.cat(column).cpu().numpy() for column in zip(*parts, strict=True))
+        return SmoothedEstimate(classes.numpy(), self.draws, total, square, votes)
 
-
-def _sums(
-    model: nn.Module,
-    inputs: Tensor,
-    classes: Tensor,
-    index: list[int],
-    source: NoiseSource,
-    sigma: float,
-    draws: int,
-    precision: str,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Σ of the class's probability, Σ of its square, shape (n,), and votes, shape (n, k), for a few inputs."""
-    total = square = votes = torch.zeros((), device=inputs.device)
-    for chunk, begin in enumerate(range(0, draws, CHUNK)):
-        rows, size = len(inputs), min(CHUNK, draws - begin)
-        noisy = inputs[:, None].repeat(1, size, *[1] * (inputs.ndim - 1))
-        for number, own in zip(index, noisy, strict=True):
-            noise = torch.empty_like(own)
-            source.fill(noise, sigma=sigma, index=number, stream=EVALUATION_STREAM + chunk)
-            own += noise
-        with autocast(precision, inputs.device):
-            logits = as_logits(model(noisy.flatten(0, 1)), rows * size)
-        probs = logits.float().softmax(dim=1).reshape(rows, size, -1)
-        score = probs.gather(2, classes[:, None, None].expand(rows, size, 1)).squeeze(2).double()
-        total, square = total + score.sum(dim=1), square + score.square().sum(dim=1)
-        votes = votes + torch.nn.functional.one_hot(probs.argmax(dim=2), probs.shape[2]).sum(dim=1)
-    return total, square, votes
+    def _sums(self, inputs: Tensor, classes: Tensor, indices: list[int]) -> tuple[Tensor, Tensor, Tensor]:
+        """Σ of the class's probability, Σ of its square, shape (n,), and votes, shape (n, k), for a few inputs."""
+        total = square = votes = torch.zeros((), device=inputs.device)
+        source = NoiseSource(self.seed, inputs.device)
+        for chunk, begin in enumerate(range(0, self.draws, CHUNK)):
+            rows, size = len(inputs), min(CHUNK, self.draws - begin)
+            noisy = inputs[:, None].repeat(1, size, *[1] * (inputs.ndim - 1))
+            for number, own in zip(indices, noisy, strict=True):
+                noise = torch.empty_like(own)
+                source.fill(noise, sigma=self.sigma, index=number, stream=self.stream + chunk)
+                own += noise
+            with autocast(self.precision, inputs.device):
+                logits = as_logits(self.model(noisy.flatten(0, 1)), rows * size)
+            probs = logits.float().softmax(dim=1).reshape(rows, size, -1)
+            score = probs.gather(2, classes[:, None, None].expand(rows, size, 1)).squeeze(2).double()
+            total, square = total + score.sum(dim=1), square + score.square().sum(dim=1)
+            votes = votes + torch.nn.functional.one_hot(probs.argmax(dim=2), probs.shape[2]).sum(dim=1)
+        return total, square, votes

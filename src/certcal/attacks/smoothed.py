@@ -16,9 +16,9 @@ from certcal.smoothing.noise import NoiseSource
 from certcal.smoothing.sampler import PRECISIONS
 from certcal.types import BoolArray, FloatArray, IntArray
 
-# Noise streams of attacks and of the evaluation after them, far from those that evidence is drawn from, so that even
-# the same seed gives independent numbers.
-ATTACK_STREAM, EVALUATION_STREAM = 2**40, 2**41
+# Noise streams of attacks, of choosing between attacked inputs, and of judging them, far from those that evidence is
+# drawn from, so that even the same seed gives independent numbers.
+ATTACK_STREAM, CHOICE_STREAM, JUDGING_STREAM = 2**40, 2**41, 2**42
 # Noisy inputs per forward pass.
 COPIES = {"cpu": 512, "cuda": 8192}
 

@@ -66,29 +66,38 @@ def as_inputs(x: ArrayLike, *, boxed: bool) -> Tensor:
     return inputs
 
 
-def as_labels(y: ArrayLike, inputs: int) -> Tensor:
+def as_labels(y: ArrayLike, inputs: int, *, name: str = "y") -> Tensor:
     """One class number ≥ 0 per input, int64 on the CPU."""
-    labels = as_vector("y", y)
+    labels = as_vector(name, y)
     if len(labels) != inputs:
-        raise InputError.expected("y", f"have as many entries as `x` ({inputs})", len(labels))
+        raise InputError.expected(name, f"have as many entries as `x` ({inputs})", len(labels))
     if labels.dtype.kind not in "ui" or labels.min() < 0:
         got = f"dtype {labels.dtype}" if labels.dtype.kind not in "ui" else labels.min()
-        raise InputError.expected("y", "be class numbers ≥ 0", got)
+        raise InputError.expected(name, "be class numbers ≥ 0", got)
     return torch.from_numpy(contiguous(labels.astype("int64")))
 
 
-def classify(model: nn.Module, inputs: Tensor, *, batch: int = 512, highest_label: int = 0) -> tuple[Tensor, Tensor]:
-    """Predicted classes and their probabilities without attack, shapes (n,), on the CPU."""
+def check_classes(name: str, labels: Tensor, classes: int) -> None:
+    """Refuse numbers of classes that the model does not tell apart."""
+    if int(labels.max()) >= classes:
+        raise InputError.expected(name, f"be class numbers below the model's {classes}", int(labels.max()))
+
+
+def count_classes(model: nn.Module, inputs: Tensor) -> int:
+    """How many classes the model tells apart, from its answer to one input."""
+    with torch.no_grad():
+        return logits_of(model)(inputs[:1].to(device_of(model))).shape[1]
+
+
+def classify(model: nn.Module, inputs: Tensor, *, batch: int = 512) -> tuple[Tensor, Tensor]:
+    """Predicted classes and their probabilities, shapes (n,), on the CPU."""
     predict, device = logits_of(model), device_of(model)
     classes, confidence = [], []
     with torch.no_grad():
         for start in range(0, len(inputs), batch):
             logits = predict(inputs[start : start + batch].to(device))
-            if highest_label >= logits.shape[1]:
-                raise InputError.expected("y", f"be class numbers below the model's {logits.shape[1]}", highest_label)
-            top = logits.double().softmax(dim=1).max(dim=1)
             classes.append(logits.argmax(dim=1).cpu())
-            confidence.append(top.values.cpu())
+            confidence.append(logits.double().softmax(dim=1).amax(dim=1).cpu())
     return torch.cat(classes), torch.cat(confidence)
 
 
