@@ -4,11 +4,16 @@ import argparse
 import sys
 from pathlib import Path
 
-from bench import foundations, product, smoothing
+from bench import attacks, foundations, product, smoothing
 from bench.harness import RESULTS, record
 
 SECTIONS = {
-    "cpu": {"foundations": foundations.figures, "smoothing": smoothing.figures, "product": product.figures},
+    "cpu": {
+        "foundations": foundations.figures,
+        "smoothing": smoothing.figures,
+        "product": product.figures,
+        "attacks": attacks.figures,
+    },
     "gpu": {"foundations": foundations.gpu_figures, "smoothing": smoothing.gpu_figures},
 }
 

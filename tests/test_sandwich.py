@@ -10,7 +10,7 @@ from scipy import stats
 
 from attack_models import probit_problem, random_model, trained_on_digits
 from certcal import InputError, certified_calibration_error, collect_evidence, expected_calibration_error
-from certcal.attacks import Adversary, SmoothedEstimate, prepare_sandwich
+from certcal.attacks import Adversary, SmoothedEstimate, estimate_smoothed, prepare_sandwich
 from certcal.attacks import sandwich as sandwich_room
 from certcal.attacks.refutation import allowed_failures, contradictions, most_the_estimates_may_show
 from certcal.certificates import confidence_bounds_at
@@ -171,6 +171,17 @@ def test_chance_contradicts_sound_certificates_no_more_often_than_stated(rng):
     assert limits_missed <= stats.binom.ppf(1 - 1e-6, runs, level)
 
 
+def test_a_tie_of_two_classes_is_no_contradiction(rng):
+    # As many votes for the certified class as for another, in the long run; a third takes the rest.
+    level, seen = 0.1, 0
+    for _ in range(40):
+        votes = rng.multinomial(300, [0.4, 0.4, 0.2], size=50)
+        scores = np.full(50, 150.0)
+        own = SmoothedEstimate(np.zeros(50, dtype=np.int64), 300, scores, scores / 2, votes)
+        seen += int(contradictions(own, np.zeros(50), np.ones(50), level=level).sum())
+    assert 0 < seen <= stats.binom.ppf(1 - 1e-6, 2000, level / 2)
+
+
 def test_limits_cover_estimates_at_the_far_end_of_their_bounds(rng):
     # Truth on the upper bound, so that estimates lie outside the bounds half the time; the widened ones hold them.
     truth = rng.uniform(0.2, 0.8, 80)
@@ -205,12 +216,16 @@ def test_bad_input(probit):
         prepare_sandwich(model, (x, y), other, **options)
 
 
-def test_a_subset_of_the_evidence_is_judged_under_its_own_noise(probit):
-    model, data, evidence = probit
+def test_a_subset_of_the_evidence_is_judged_under_the_noise_of_its_positions(probit):
+    model, (x, y), evidence = probit
     part = evidence.select(np.arange(40, 80))
-    whole = prepare_sandwich(model, data, part, radii=[0.0], alpha=0.01, adversaries="brier", **QUICK)
-    own = prepare_sandwich(
-        model, (data[0][40:80], data[1][40:80], torch.arange(40, 80)), part, radii=[0.0], alpha=0.01,
-        adversaries="brier", **QUICK,
-    )  # fmt: skip
-    assert whole.rows[0] == own.rows[0]
+    own = (x[40:80], y[40:80], torch.arange(40, 80))
+    rows = [
+        prepare_sandwich(model, data, part, radii=[0.0], alpha=0.01, adversaries="brier", **QUICK).rows[0]
+        for data in ((x, y), own)
+    ]
+    assert rows[0] == rows[1]
+    (bounds,) = confidence_bounds_at(part, radii=[0.0], alpha=0.01)
+    kept = np.flatnonzero(bounds.certified) + 40
+    seen = estimate_smoothed(model, x[kept], evidence.selected[kept], sigma=SIGMA, draws=500, indices=kept)
+    assert rows[0].clean_brier == pytest.approx(np.square(seen.confidence - evidence.correct[kept]).mean(), abs=1e-7)

@@ -229,6 +229,8 @@ def test_estimates_repeat_and_have_limits_that_hold(probit):
     assert ((low <= truth) & (truth <= high)).mean() >= 0.97
     again = estimate_smoothed(model, x[50:], predicted[50:], sigma=SIGMA, draws=700, indices=np.arange(50, len(x)))
     np.testing.assert_allclose(again.confidence, seen.confidence[50:], rtol=0, atol=1e-6)
+    chunks = [estimate_smoothed(model, x, predicted, sigma=SIGMA, draws=draws).score_sum for draws in (250, 500)]
+    assert not np.allclose(2 * chunks[0], chunks[1])  # every chunk of draws has noise of its own
     other = estimate_smoothed(model, x, predicted, sigma=SIGMA, draws=700, seed=1)
     assert not np.allclose(other.confidence, seen.confidence)
     errors = np.concatenate([seen.confidence - truth, other.confidence - truth])

@@ -47,7 +47,7 @@ def as_logits(outputs: object, rows: int) -> Tensor:
     if not isinstance(outputs, Tensor) or outputs.ndim != 2 or len(outputs) != rows or outputs.shape[1] < 2:
         shape = tuple(outputs.shape) if isinstance(outputs, Tensor) else type(outputs).__name__
         raise InputError.expected("model", "give outputs of shape (batch, classes ≥ 2)", shape)
-    return outputs
+    return outputs.float() if outputs.dtype.itemsize < 4 else outputs  # a loss needs more digits than half precision
 
 
 def as_inputs(x: ArrayLike, *, boxed: bool) -> Tensor:
