@@ -64,6 +64,7 @@ def test_labels_stay_and_the_loss_does_not_fall(seed, pair, epsilon, scale):
 
 def test_on_digits_calibration_is_wrecked_and_accuracy_is_not(digits):
     model, x, y = digits
+    x, y = x[:200], y[:200]
     before, confidence = predictions(model, x)
     clean = adaptive_calibration_error(confidence, before == y)
     error, mean = {}, {}
@@ -85,10 +86,11 @@ def test_on_digits_calibration_is_wrecked_and_accuracy_is_not(digits):
 
 def test_a_stronger_way_to_climb_still_keeps_labels(digits):
     model, x, y = digits
+    x, y = x[:100], y[:100]
     before, _ = predictions(model, x)
     paper, strong = (
         run_ace(model, x, y, eta=1, omega="y", epsilon=[0.1], **options)[0]
-        for options in ({}, {"direction": "steepest", "step_size": 0.02, "on_flip": "shrink", "plateau": None})
+        for options in ({}, {"direction": "steepest", "step_size": 0.02, "on_flip": "shrink", "steps": 25})
     )
     assert torch.equal(predictions(model, strong.inputs)[0], before)
     assert strong.loss.mean() > 1.3 * paper.loss.mean()

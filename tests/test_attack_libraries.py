@@ -14,7 +14,7 @@ STEPS = 40
 
 @pytest.fixture(scope="module")
 def digits():
-    return trained_on_digits(), *load_dataset("digits", split="test").tensors()
+    return trained_on_digits(), *load_dataset("digits", split="test", limit=200).tensors()
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -48,7 +48,7 @@ def by_art(model, x, y, *, norm, epsilon):
 
 
 @pytest.mark.parametrize("library", [by_foolbox, by_art])
-@pytest.mark.parametrize(("norm", "epsilon"), [("linf", 0.05), ("linf", 0.1), ("l2", 0.3), ("l2", 0.6)])
+@pytest.mark.parametrize(("norm", "epsilon"), [("linf", 0.1), ("l2", 0.6)])
 def test_same_loss_for_the_same_budget(digits, library, norm, epsilon):
     model, x, y = digits
     before, _ = predictions(model, x)

@@ -147,7 +147,7 @@ def test_the_model_is_given_back_as_it_was():
     model[2].eval()  # a frozen batch-norm
     state = {name: value.clone() for name, value in model.state_dict().items()}
     x, y = random_inputs(0, 8)
-    one, two = (attack(model, x, y, epsilon=0.1) for _ in range(2))
+    one, two = (attack(model, x, y, epsilon=0.1, steps=5) for _ in range(2))
     assert torch.equal(one.inputs, two.inputs)  # dropout was off
     assert [module.training for module in model] == [True, True, False, True, True]
     assert all(torch.equal(value, state[name]) for name, value in model.state_dict().items())
@@ -160,7 +160,8 @@ def test_numpy_and_lists_come_in_and_other_losses_work():
     def own(logits, target):
         return -logits.gather(1, target[:, None]).squeeze(1)
 
-    found = attack(model, x.numpy(), y.tolist(), epsilon=0.1, loss=own)
+    found = attack(model, x.double().numpy(), y.tolist(), epsilon=0.1, loss=own)
+    assert found.inputs.dtype == torch.float32
     assert isinstance(found.inputs, torch.Tensor)
     assert (found.loss > found.clean_loss).all()
     assert torch.equal(found.inputs, attack(model, x, y, epsilon=0.1, loss=own).inputs)
@@ -193,6 +194,7 @@ X, Y = random_inputs(0, 4)
             {"x": (X * 255).byte()},
             r"Expected `x` to be float32 or float64 inputs in \[0, 1\], but got dtype torch.uint8",
         ),
+        ({"x": X.double()}, "Expected `x` to have the model's dtype, torch.float32, but got torch.float64"),
         ({"x": X.half()}, "but got dtype torch.float16"),
         ({"x": X[:0], "y": Y[:0]}, r"Expected `x` to have shape \(n, …\) with n ≥ 1"),
         ({"x": torch.where(X > 0.9, torch.nan, X)}, "Expected `x` to hold finite numbers"),

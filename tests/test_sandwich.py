@@ -128,7 +128,7 @@ def test_nobody_certified_gives_an_empty_row(probit):
 
 def test_on_digits_with_a_network():
     model = trained_on_digits(sigma=0.25)
-    data = load_dataset("digits", split="test", limit=40)
+    data = load_dataset("digits", split="test", limit=30)
     evidence = collect_evidence(model, data, sigma=0.25, n=1000, n0=100, progress=False)
     found = prepare_sandwich(
         model, data, evidence, radii=[0.0, 0.2], alpha=0.001, adversaries="reach", draws=250, steps=4

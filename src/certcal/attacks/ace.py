@@ -162,7 +162,7 @@ def signed_confidence(logits: Tensor, target: Tensor) -> Tensor:
 
 
 def _clean(model: nn.Module, x: ArrayLike, y: ArrayLike, settings: Settings) -> tuple[Tensor, Tensor, Tensor]:
-    inputs = as_inputs(x, boxed=settings.box)
+    inputs = as_inputs(x, model, boxed=settings.box)
     labels = as_labels(y, len(inputs))
     check_classes("y", labels, count_classes(model, inputs))
     predicted, _ = classify(model, inputs)

@@ -76,7 +76,7 @@ def _attack(
     model: nn.Module, x: ArrayLike, y: ArrayLike, epsilons: tuple[float, ...], loss: Loss, settings: Settings
 ) -> list[Attacked]:
     with held_still(model):
-        inputs = as_inputs(x, boxed=settings.box)
+        inputs = as_inputs(x, model, boxed=settings.box)
         labels = as_labels(y, len(inputs))
         check_classes("y", labels, count_classes(model, inputs))
         return launch(logits_of(model), loss, inputs, labels, epsilons, settings, device_of(model))

@@ -120,7 +120,7 @@ def attack_calibration(
     length = step_size or (2 * radius / steps if radius > 0 else None)
     settings = Settings(norm=Norm.L2, steps=steps, step_size=length, box=box, seed=seed, batch_size=batch_size)
     with held_still(model):
-        inputs = as_inputs(x, boxed=box)
+        inputs = as_inputs(x, model, boxed=box)
         labels = as_labels(y, len(inputs))
         number = count_classes(model, inputs)
         check_classes("y", labels, number)

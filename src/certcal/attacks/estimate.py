@@ -73,10 +73,10 @@ def estimate_smoothed(
     check_integer("seed", seed, minimum=0, maximum=2**63 - 1)
     check_number("sigma", sigma, "be a finite number > 0", lambda value: value > 0)
     check_choice("precision", precision, tuple(PRECISIONS))
-    inputs = as_inputs(x, boxed=False)
-    chosen = as_labels(classes, len(inputs), name="classes")
-    numbers = torch.arange(len(inputs)) if indices is None else as_labels(indices, len(inputs), name="indices")
     with held_still(model):
+        inputs = as_inputs(x, model, boxed=False)
+        chosen = as_labels(classes, len(inputs), name="classes")
+        numbers = torch.arange(len(inputs)) if indices is None else as_labels(indices, len(inputs), name="indices")
         check_classes("classes", chosen, count_classes(model, inputs))
         look = Look(model, sigma, draws, seed, precision, JUDGING_STREAM, batch_size)
         return look(inputs, chosen, numbers)

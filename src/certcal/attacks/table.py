@@ -88,8 +88,9 @@ def prepare_ace_table(
     """
     budgets = as_budgets(epsilons)
     chosen = CONFIGURATIONS if configurations is None else [Configuration.checked(*pair) for pair in configurations]
-    inputs = as_inputs(x, boxed=bool(settings.get("box", True)))
-    labels = as_labels(y, len(inputs))
+    with held_still(model):
+        inputs = as_inputs(x, model, boxed=bool(settings.get("box", True)))
+        labels = as_labels(y, len(inputs))
     clean = _predict(model, inputs, labels)
     rows, curves = [_row(clean, clean, None, None, n_bins)], [_curve(clean, n_bins)]
     for own in chosen:

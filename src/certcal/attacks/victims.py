@@ -50,11 +50,21 @@ def as_logits(outputs: object, rows: int) -> Tensor:
     return outputs.float() if outputs.dtype.itemsize < 4 else outputs  # a loss needs more digits than half precision
 
 
-def as_inputs(x: ArrayLike, *, boxed: bool) -> Tensor:
-    """At least one input, shape (n, …), float32 or float64, and in [0, 1] if boxed."""
-    inputs = x.detach() if isinstance(x, Tensor) else torch.from_numpy(contiguous(to_numpy("x", x)))
+def as_inputs(x: ArrayLike, model: nn.Module, *, boxed: bool) -> Tensor:
+    """At least one input, shape (n, …), in the model's dtype, and in [0, 1] if boxed.
+
+    Tensors are taken as they are; lists and NumPy arrays, whose dtype is often an accident, in that of the model.
+    """
+    wanted = next((part.dtype for part in (*model.parameters(), *model.buffers()) if part.dtype in DTYPES), None)
+    if isinstance(x, Tensor):
+        inputs = x.detach()
+    else:
+        array = to_numpy("x", x)
+        inputs = torch.from_numpy(contiguous(array)).to((wanted or torch.float32) if array.dtype.kind == "f" else None)
     if inputs.dtype not in DTYPES:
         raise InputError.expected("x", "be float32 or float64 inputs in [0, 1]", f"dtype {inputs.dtype}")
+    if wanted not in (None, inputs.dtype):
+        raise InputError.expected("x", f"have the model's dtype, {wanted}", inputs.dtype)
     if inputs.ndim < 2 or inputs.numel() == 0:
         raise InputError.expected("x", "have shape (n, …) with n ≥ 1", f"shape {tuple(inputs.shape)}")
     low, high = (float(end) for end in inputs.aminmax())
