@@ -17,7 +17,7 @@ from certcal.certificates import confidence_bounds_at
 from certcal.data import load_dataset
 
 SIGMA, RADII = 0.5, (0.0, 0.15, 0.4)
-QUICK = {"draws": 500, "steps": 5, "n_bins": 10}
+QUICK = {"draws": 500, "attack_draws": 32, "steps": 5, "n_bins": 10}
 
 
 @pytest.fixture(scope="module")

@@ -271,6 +271,7 @@ def test_predictions_are_those_of_the_smoothed_model_unless_given():
         ({"precision": "int8"}, "Expected `precision` to be one of 'float32', 'bfloat16', 'float16', but got 'int8'"),
         ({"predicted": [0, 7]}, "Expected `predicted` to be class numbers below the model's 3, but got 7"),
         ({"steps": 0}, "Expected `steps` to be an integer ≥ 1, but got 0"),
+        ({"step_size": 0.0}, "Expected `step_size` to be a finite number > 0, but got 0.0"),
     ],
 )
 def test_bad_input(change, message):

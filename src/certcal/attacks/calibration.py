@@ -117,7 +117,8 @@ def attack_calibration(
     for name, value in (("draws", draws), ("steps", steps)):
         check_integer(name, value, minimum=1)
     check_choice("precision", precision, tuple(PRECISIONS))
-    length = step_size or (2 * radius / steps if radius > 0 else None)
+    default = 2 * radius / steps if radius > 0 else None
+    length = default if step_size is None else step_size
     settings = Settings(norm=Norm.L2, steps=steps, step_size=length, box=box, seed=seed, batch_size=batch_size)
     with held_still(model):
         inputs = as_inputs(x, model, boxed=box)

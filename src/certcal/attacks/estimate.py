@@ -109,7 +109,8 @@ class Look:
 
     def _sums(self, inputs: Tensor, classes: Tensor, indices: list[int]) -> tuple[Tensor, Tensor, Tensor]:
         """Σ of the class's probability, Σ of its square, shape (n,), and votes, shape (n, k), for a few inputs."""
-        total = square = votes = torch.zeros((), device=inputs.device)
+        total = square = torch.zeros((), dtype=torch.float64, device=inputs.device)
+        votes = torch.zeros((), dtype=torch.int64, device=inputs.device)
         source = NoiseSource(self.seed, inputs.device)
         for chunk, begin in enumerate(range(0, self.draws, CHUNK)):
             rows, size = len(inputs), min(CHUNK, self.draws - begin)

@@ -66,7 +66,7 @@ def launch(
     for start in range(0, len(budgets), batch):
         own = budgets[start : start + batch]
         rows = torch.arange(start, start + len(own)) % len(inputs)
-        ball = Ball.around(_onto(device, inputs[rows.to(inputs.device)]), own, norm, boxed=settings.box)
+        ball = Ball.around(inputs[rows.to(inputs.device)].to(device), own, norm, boxed=settings.box)
         begin = None if unit is None else ball.at(unit[rows.to(unit.device)].to(device))
         rate = _first_rates(own, settings).to(ball.center)
         found = climb(predict, loss, ball, target[rows].to(device), rate, settings, begin)
@@ -79,13 +79,6 @@ def _first_rates(epsilon: Tensor, settings: Settings) -> Tensor:
     if settings.step_size is not None:
         return torch.full_like(epsilon, settings.step_size)
     return 2.5 * epsilon / settings.steps  # Madry et al. (2018): enough to cross the ball, and to turn within it
-
-
-def _onto(device: torch.device, inputs: Tensor) -> Tensor:
-    """Inputs where the model is, laid out as its convolutions run fastest."""
-    there = inputs.to(device)
-    fast = device.type == "cuda" and there.ndim == 4
-    return there.contiguous(memory_format=torch.channels_last) if fast else there
 
 
 def _per_budget(parts: list[Found], epsilons: Sequence[float], inputs: Tensor, norm: Norm) -> list[Attacked]:

@@ -71,6 +71,7 @@ def prepare_sandwich(
     n_bins: int = 15,
     edges: ArrayLike | None = None,
     draws: int = 1000,
+    attack_draws: int = 32,
     delta: float = 0.001,
     seed: int = 0,
     **attack: Any,
@@ -88,6 +89,7 @@ def prepare_sandwich(
         adversaries: names of an `Adversary`.
         n_bins, edges: bins of the calibration errors.
         draws: fresh ones per input, by which clean and attacked inputs are judged.
+        attack_draws: shared ones that the attacks see.
         delta: probability with which chance alone may contradict sound certificates somewhere in the table.
         seed: of the attacks' and the judging noise.
         attack: further options of `attack_calibration`, such as `steps` or `box`.
@@ -101,8 +103,9 @@ def prepare_sandwich(
     # Half of delta is for certificates that fail, half for estimates that miss: each row, input and kind of limit.
     allowed = allowed_failures(len(evidence), alpha, delta / 2)
     level = delta / 4 / (len(bounds) * len(wanted) * len(evidence))
+    options = {"draws": attack_draws, **attack}
     judge = Judge(model, evidence, inputs, n_bins, edges, draws, seed, allowed, level)
     clean = judge.look(inputs, np.arange(len(evidence))).confidence
-    tried = [judge.row(own, clean[own.certified], Adversary(name), attack) for own in bounds for name in wanted]
+    tried = [judge.row(own, clean[own.certified], Adversary(name), options) for own in bounds for name in wanted]
     rows, before, after = zip(*tried, strict=True)
     return Sandwich(rows, before, after, len(evidence), alpha, delta, draws)

@@ -57,16 +57,15 @@ class Scene:
         found = launch(self.predict, loss, self.inputs, target, (self.epsilon,), settings, self.device)
         return found[0].inputs
 
-    def batches(self) -> Iterator[slice]:
-        """The inputs in such parts."""
-        step = self.per_batch
-        return (slice(start, start + step) for start in range(0, len(self.inputs), step))
-
     @property
     def per_batch(self) -> int:
         """How many inputs go through the model together, with all their draws."""
         copies = self.settings.batch_size or COPIES.get(self.device.type, COPIES["cuda"])
         return max(1, copies // self.draws)
+
+    def batches(self) -> Iterator[slice]:
+        """The inputs in parts of that many."""
+        return (slice(start, start + self.per_batch) for start in range(0, len(self.inputs), self.per_batch))
 
     def seen_confidence(self, inputs: Tensor) -> FloatArray:
         """Confidences on the attack's own draws, float64, shape (n,): what adversaries optimise, and so too extreme."""
