@@ -52,9 +52,8 @@ def main() -> None:
     body: dict[str, Any] = {
         "machine": describe_machine(),
         "commit": commit(),
-        "settings": {key: str(value) for key, value in vars(chosen).items()},
-        "train": repr(train),
-        "test": repr(test),
+        "settings": {key: value for key, value in vars(chosen).items() if key not in ("data", "root", "out", "pack")},
+        "data": {data.name: len(data) for data in (train, test)},
         "seconds": {"training": trained - start, "the paper's attacks": time.perf_counter() - trained},
         "paper": paper.as_dicts(),
         "curves": [{key: np.asarray(value).tolist() for key, value in asdict(curve).items()} for curve in paper.curves],

@@ -12,13 +12,27 @@ from torch import nn
 
 from attack_models import predictions, random_inputs, random_model
 from certcal import CertcalError, InputError
-from certcal.attacks import Ball, End, Norm, Plateau, attack, cross_entropy
+from certcal.attacks import (
+    Adversary,
+    Ball,
+    End,
+    Norm,
+    Plateau,
+    attack,
+    attack_calibration,
+    cross_entropy,
+    prepare_ace_table,
+)
 
 
 def losses(model, inputs, labels):
     """Cross-entropies from a forward pass of their own, in float64."""
     with torch.no_grad():
         return cross_entropy(model.double()(inputs.double()), labels).numpy()
+
+
+def fooled(logits, target):
+    return logits.argmax(dim=1) != target
 
 
 @settings(max_examples=60)
@@ -123,10 +137,6 @@ def test_a_flat_loss_and_a_corner_stop_an_input_at_once():
 def test_goal_stops_an_input_where_it_is_reached():
     model, (x, y) = random_model(2), random_inputs(2, 30)
     y = predictions(model, x)[0]
-
-    def fooled(logits, target):
-        return logits.argmax(dim=1) != target
-
     whole, early = attack(model, x, y, epsilon=0.5), attack(model, x, y, epsilon=0.5, goal=fooled)
     reached = early.end == End.GOAL
     assert reached.sum() >= 5
@@ -152,6 +162,26 @@ def test_the_model_is_given_back_as_it_was():
     assert [module.training for module in model] == [True, True, False, True, True]
     assert all(torch.equal(value, state[name]) for name, value in model.state_dict().items())
     assert all(parameter.grad is None for parameter in model.parameters())
+
+
+def test_inputs_come_back_on_their_own_device(device):
+    model, (x, y) = random_model(6), random_inputs(6, 5)
+    expected = attack(model, x, y, epsilon=0.2, on_flip="stop", random_start=True, plateau=Plateau(patience=1))
+    model = model.to(device)
+    for place in {"cpu", device}:
+        there, labels = x.to(place), y.to(place)
+        for norm in ("linf", "l2"):
+            found = attack(model, there, labels, epsilon=0.2, norm=norm, on_flip="stop", batch_size=3, goal=fooled)
+            assert found.inputs.device.type == torch.device(place).type
+        again = attack(
+            model, there, labels, epsilon=0.2, on_flip="stop", random_start=True, plateau=Plateau(patience=1)
+        )
+        np.testing.assert_allclose(again.inputs.cpu(), expected.inputs, rtol=0, atol=1e-3)
+        assert prepare_ace_table(model, there, labels, epsilons=0.1, steps=3).rows[0].label_changes == 0
+        for adversary in Adversary:
+            own = {"sigma": 0.3, "epsilon": 0.1, "adversary": adversary, "draws": 3, "steps": 2}
+            moved = attack_calibration(model, there, labels, **own).inputs
+            assert moved.device.type == torch.device(place).type
 
 
 def test_numpy_and_lists_come_in_and_other_losses_work():
