@@ -53,7 +53,7 @@ def main() -> None:
         "machine": describe_machine(),
         "commit": commit(),
         "settings": {key: value for key, value in vars(chosen).items() if key not in ("data", "root", "out", "pack")},
-        "data": {data.name: len(data) for data in (train, test)},
+        "data": {"train": f"{len(train)} of {train.name}", "test": f"{len(test)} of {test.name}"},
         "seconds": {"training": trained - start, "the paper's attacks": time.perf_counter() - trained},
         "paper": paper.as_dicts(),
         "curves": [{key: np.asarray(value).tolist() for key, value in asdict(curve).items()} for curve in paper.curves],
