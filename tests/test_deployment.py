@@ -87,3 +87,39 @@ def test_bad_input(arguments, options, message):
     with pytest.raises(InputError) as caught:
         RecalibratedModel(*arguments, **({"sigma": 0.1} | options))
     assert str(caught.value) == message
+
+
+@pytest.mark.parametrize(
+    "inputs", [torch.ones(2, 3, dtype=torch.uint8), torch.ones(2, 3, dtype=torch.long), torch.tensor(0.5), [[0.5]]]
+)
+def test_inputs_without_room_for_noise_are_refused(inputs):
+    wrapped = RecalibratedModel(torch.nn.Linear(3, 2), IdentityMap(), sigma=0.25, draws=4)
+    with pytest.raises(InputError, match="Expected `inputs` to be a batch of floating-point inputs"):
+        wrapped(inputs)
+
+
+def test_the_model_inside_stays_in_evaluation_mode():
+    wrapped = RecalibratedModel(
+        torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.Dropout()), IdentityMap(), sigma=0.1
+    )
+    assert not wrapped.train().model.training
+
+
+def test_logits_are_not_taken_for_probabilities():
+    wrapped = RecalibratedModel(torch.nn.Linear(3, 2), IdentityMap(), sigma=0.1, draws=4, outputs="probabilities")
+    with pytest.raises(InputError, match="Expected `model` to give probabilities"):
+        wrapped(torch.full((1, 3), 50.0))
+
+
+def test_the_prediction_is_the_vote_and_not_the_mean():
+    """Two confident copies against three doubtful ones: the vote is for the latter."""
+
+    class Scripted(torch.nn.Module):
+        def forward(self, x):
+            sure, doubtful = torch.tensor([0.99, 0.01]), torch.tensor([0.45, 0.55])
+            return torch.stack([sure if n % 5 < 2 else doubtful for n in range(len(x))])
+
+    wrapped = RecalibratedModel(Scripted(), IdentityMap(), sigma=0.1, draws=5, outputs="probabilities", batch_size=5)
+    predicted, confidence = wrapped(torch.zeros(1, 3))
+    assert predicted.item() == 1
+    assert confidence.item() == pytest.approx((2 * 0.01 + 3 * 0.55) / 5)

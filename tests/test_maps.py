@@ -153,3 +153,24 @@ class TestStorage:
     def test_a_missing_file_is_named(self, tmp_path):
         with pytest.raises(InputError, match=r"nothing\.json"):
             load_map(tmp_path / "nothing.json")
+
+
+def test_a_map_cannot_be_made_to_fall_later():
+    x, y = np.array([0.2, 0.6]), np.array([0.1, 0.5])
+    own = IsotonicMap(x, y)
+    y[1] = 0.0
+    assert own.y.tolist() == [0.1, 0.5]
+    with pytest.raises(ValueError, match="read-only"):
+        own.y[1] = 0.0
+
+
+@pytest.mark.parametrize("text", ['{"format": "certcal recalibration map", "version": 1, "kind": []}', "[" * 100_000])
+def test_strange_files_are_no_maps(tmp_path, text):
+    (tmp_path / "map.json").write_text(text)
+    with pytest.raises(InputError, match="Expected `path` to"):
+        load_map(tmp_path / "map.json")
+
+
+def test_a_map_that_cannot_be_written_is_said(tmp_path):
+    with pytest.raises(InputError, match="Expected `path` to be a file that can be written"):
+        save_map(IdentityMap(), tmp_path / "no" / "map.json")

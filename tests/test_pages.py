@@ -40,7 +40,8 @@ def given():
     more = {"clean": clean, "clean_confidence": clean, "uncertified": 3, "network": model, "images": names["data"][0]}
     evidence = random_evidence(rng, inputs=200, draws=2000)
     some_wrong = replace(evidence, label=np.where(rng.random(200) < 0.8, evidence.selected, 1 - evidence.selected))
-    return names | bounds | more | {"evidence": some_wrong}
+    x, y = names["data"]
+    return names | bounds | more | {"evidence": some_wrong, "x": x, "y": y}
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if list(blocks(page))], ids=lambda page: page.name)

@@ -195,7 +195,11 @@ def test_a_run_is_recalibrated_on_inputs_the_map_was_not_fitted_on(imperfect):
     metrics = json.loads((imperfect.path / "recalibration" / "metrics.json").read_text())
     assert "recalibrated smoothed model" in metrics["guarantee"]
     assert "before_auroc" in metrics["rows"][0]
-    assert "fitted on other inputs" in " ".join(metrics["caveats"])
+    assert "whatever the map was fitted on" in " ".join(metrics["caveats"])
+    assert metrics["recalibration"]["kind"] == "isotonic"
+    assert told["splits_without_map"] == 0
+    parts = [load_evidence(imperfect.evidence).correct[part].mean() for part in (fit, test)]
+    assert abs(parts[0] - parts[1]) < 0.02  # both halves have their share of wrong predictions
 
 
 def test_other_splits_replace_what_was_there(imperfect):
@@ -207,7 +211,7 @@ def test_other_splits_replace_what_was_there(imperfect):
 
 
 def test_nothing_to_learn_is_said_and_nothing_written(run):
-    with pytest.raises(InputError, match=r"hold right and wrong predictions .* The confidences stay as they are"):
+    with pytest.raises(InputError, match=r"No map can be learned: .* certified and wrong are 0 of \d+ at R = 0, "):
         recalibrate_run(run, RecalibrateSettings(repeats=1))
     assert not (run.path / "recalibration").exists()
 
@@ -221,3 +225,22 @@ def test_the_demo_is_the_same_whatever_the_number_of_threads(tmp_path):
         results.append((load_evidence(run.evidence).votes.tolist(), report.as_dicts()))
     assert str(results[0]) == str(results[1])
     assert len(told) == 8
+
+
+def test_before_and_after_are_about_the_same_inputs(imperfect):
+    asked = EvaluateSettings(radii=(0.0, 0.1), alpha=0.01, delta=0.02, population="all", n_bins=7)
+    imperfect.save_settings(replace(SETTINGS, evaluate=asked))
+    result = recalibrate_run(imperfect, RecalibrateSettings(repeats=2, radius=0.05), figures=False)
+    assert [row.radius for row in result.report] == [0.0, 0.05, 0.1]  # the map's own radius among them
+    options = {"alpha": 0.01, "delta": 0.02, "population": "all", "n_bins": 7}
+    alone = evaluate(result.report.evidence, radii=[0.0, 0.05, 0.1], **options)
+    assert (result.report.delta, len(result.report.bins)) == (0.02, 7)
+    for row, before in zip(result.report, alone, strict=True):
+        for name in ("ece", "certified_ece", "joint_ece", "certified_brier"):
+            assert row.as_dict()[f"before_{name}"] == getattr(before, name)
+
+
+def test_figures_of_another_evaluation_do_not_stay(run):
+    evaluate_run(run, ASKED)
+    evaluate_run(run, replace(ASKED, radii=(0.05,)), figures=False)
+    assert not (run.path / "figures").exists()

@@ -66,19 +66,25 @@ def _show(result: "Recalibration", where: str) -> None:
     console = wide_console()
     splits, held = len(result.held_out.fit), len(result.held_out.test[0])
     title = f"{result.map.kind} map for R = {result.radius:g}, mean over {splits} splits, {held:,} inputs held out"
-    table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, header_style="dim")
+    console.print(Text(title, style="bold"))
+    table = Table(box=None, pad_edge=False, header_style="dim")
     for heading in ("", "before", "after"):
         table.add_column(heading, justify="right" if heading else "left")
-    for name, label in (
-        ("certified_ece", "certified ECE, mean"),
-        ("certified_brier", "certified Brier score, mean"),
-        ("ece", "ECE without an attack"),
-        ("brier_all", "Brier score without an attack, all inputs"),
-        ("auroc", "AUROC: telling right from wrong"),
-        ("levels", "distinct confidences"),
+    for name, label, form in (
+        ("certified_ece", "certified ECE, certified inputs", "{:.2%}"),
+        ("certified_brier", "certified Brier score, certified inputs", "{:.4f}"),
+        ("ece", "ECE without an attack, certified inputs", "{:.2%}"),
+        ("brier_all", "Brier score without an attack, all inputs", "{:.4f}"),
+        ("auroc", "AUROC: telling right from wrong, all inputs", "{:.3f}"),
+        ("levels", "distinct confidences, all inputs", "{:.0f}"),
     ):
-        table.add_row(label, *(f"{getattr(scores, name):.4g}" for scores in (before, after)))
+        table.add_row(label, *(form.format(getattr(scores, name)) for scores in (before, after)))
     console.print(table)
+    if result.held_out.without_map:
+        hint = f"{result.held_out.without_map} of {splits} splits had nothing to learn from and count as unchanged."
+        console.print(f"\n{hint}", style="yellow")
+    if after.auroc < 0.5 + (before.auroc - 0.5) / 2:
+        console.print("\nThe map tells right from wrong far less well: look at AUROC.", style="yellow")
     if after.levels < 2:
         console.print("\nThe map is constant and no longer tells right from wrong.", style="yellow")
         console.print("Try a larger --clean-weight or a smaller --radius.", style="yellow")

@@ -62,9 +62,19 @@ class RecalibratedModel(nn.Module):
         self.batch_size = check_integer("batch_size", batch_size, minimum=1)
         self._noise = torch.Generator().manual_seed(check_integer("seed", seed, minimum=0, maximum=2**63 - 1))
 
+    def train(self, mode: bool = True) -> "RecalibratedModel":
+        """The wrapper's own mode; the model inside stays as it was certified, in evaluation mode."""
+        super().train(mode)
+        self.model.eval()
+        return self
+
     @torch.inference_mode()
     def forward(self, inputs: Tensor) -> RecalibratedPredictions:
         """Predictions and recalibrated confidences of a batch, shape (n,) each."""
+        if not isinstance(inputs, Tensor) or not inputs.is_floating_point() or inputs.ndim < 2:
+            tensor = isinstance(inputs, Tensor)
+            got = f"{inputs.dtype} of shape {tuple(inputs.shape)}" if tensor else type(inputs).__name__
+            raise InputError.expected("inputs", "be a batch of floating-point inputs in [0, 1], shape (n, …)", got)
         votes = total = torch.zeros((), dtype=torch.float64, device=inputs.device)
         at_once = max(1, self.batch_size // max(len(inputs), 1))
         for start in range(0, self.draws, at_once):
@@ -82,5 +92,12 @@ class RecalibratedModel(nn.Module):
             # Drawn where the generator lives, so that the noise is the same on every device.
             noise = torch.randn(noisy.shape, generator=self._noise, dtype=torch.float32)
             noisy = noisy + self.sigma * noise.to(inputs)
-        out: Tensor = self.model(noisy.flatten(0, 1)).double().unflatten(0, (copies, len(inputs)))
-        return out if self.outputs == "probabilities" else out.softmax(dim=2)
+        out: Tensor = self.model(noisy.flatten(0, 1)).double()
+        if out.ndim != 2:
+            raise InputError.expected("model", "give outputs of shape (batch, classes)", f"shape {tuple(out.shape)}")
+        out = out.reshape(copies, len(inputs), -1)
+        if self.outputs == "logits":
+            return out.softmax(dim=2)
+        if not bool(((out >= 0) & (out <= 1)).all()):
+            raise InputError.expected("model", "give probabilities, as `outputs` says", "values outside [0, 1]")
+        return out

@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 
 from certcal.certificates import ConfidenceIntervals
 from certcal.errors import InputError
-from certcal.inputs import check_integer, check_number, one_or_more
+from certcal.inputs import check_flag, check_integer, check_number, one_or_more
 from certcal.recalibration.fitting import OnFailure, recalibrate_bounds
 from certcal.recalibration.maps import RecalibrationMap
 from certcal.recalibration.scores import Scores, average, score_bounds
-from certcal.types import ArrayLike
+from certcal.types import ArrayLike, BoolArray
 
 Indices = NDArray[np.intp]
 
@@ -39,6 +39,11 @@ class HeldOut:
     test: tuple[Indices, ...]
     rows: tuple[HeldOutRow, ...]  # splits × radii
 
+    @property
+    def without_map(self) -> int:
+        """How many parts could not teach a map: there the identity stands, and after is as before."""
+        return sum(own.kind == "identity" for own in self.maps)
+
     def mean(self, radius: float) -> tuple[Scores, Scores]:
         """Scores before and after at one radius, averaged over splits; NaN entries are left out."""
         rows = [row for row in self.rows if row.radius == radius]
@@ -54,6 +59,7 @@ def held_out_scores(
     folds: int | None = None,
     repeats: int = 1,
     seed: int = 0,
+    stratify: bool = False,
     n_bins: int = 15,
     edges: ArrayLike | None = None,
     **fitting: Any,
@@ -71,11 +77,14 @@ def held_out_scores(
         folds: instead of one part, hold out each of that many parts in turn.
         repeats: how many random splits, or rounds of folds.
         seed: of the splits.
+        stratify: whether every part gets its share of right and of wrong predictions. Which predictions are right is
+            decided by the selection draws, so the certificates of a part are as good as those of all.
         n_bins, edges: bins of the calibration errors.
         fitting: weights, clean_weight, method, objective as for `recalibrate_bounds`.
     """
     several = (bounds,) if isinstance(bounds, ConfidenceIntervals) else one_or_more("bounds", bounds)
-    pairs = split_inputs(len(several[0]), holdout=holdout, folds=folds, repeats=repeats, seed=seed)
+    strata = several[0].correct if check_flag("stratify", stratify) else None
+    pairs = split_inputs(len(several[0]), holdout=holdout, folds=folds, repeats=repeats, seed=seed, strata=strata)
     settings: dict[str, Any] = {"n_bins": n_bins, "edges": edges}
     maps, rows = [], []
     for split, (fit, test) in enumerate(pairs):
@@ -88,9 +97,18 @@ def held_out_scores(
 
 
 def split_inputs(
-    inputs: int, *, holdout: float = 0.5, folds: int | None = None, repeats: int = 1, seed: int = 0
+    inputs: int,
+    *,
+    holdout: float = 0.5,
+    folds: int | None = None,
+    repeats: int = 1,
+    seed: int = 0,
+    strata: BoolArray | None = None,
 ) -> list[tuple[Indices, Indices]]:
-    """Random (fit, test) positions: one split per repeat, or one per fold and repeat."""
+    """Random (fit, test) positions: one split per repeat, or one per fold and repeat.
+
+    With `strata`, shape (inputs,), every part has its share of those that are True.
+    """
     check_integer("repeats", repeats, minimum=1)
     rng = np.random.default_rng(check_integer("seed", seed, minimum=0))
     check_integer("inputs", inputs, minimum=2)
@@ -100,10 +118,19 @@ def split_inputs(
     held = min(max(round(share * inputs), 1), inputs - 1)
     pairs = []
     for _ in range(repeats):
-        order = rng.permutation(inputs)
+        order = rng.permutation(inputs) if strata is None else _mixed(strata, rng)
         parts = [order[:held]] if folds is None else np.array_split(order, folds)
         for part in parts:
             out = np.zeros(inputs, dtype=bool)
             out[part] = True
             pairs.append((np.flatnonzero(~out), np.flatnonzero(out)))
     return pairs
+
+
+def _mixed(strata: BoolArray, rng: np.random.Generator) -> Indices:
+    """A random order in which every stretch has its share of either stratum."""
+    place = np.empty(len(strata))
+    for flag in (True, False):
+        own = rng.permutation(np.flatnonzero(strata == flag))
+        place[own] = (np.arange(len(own)) + rng.random()) / max(len(own), 1)
+    return np.argsort(place, kind="stable")

@@ -81,10 +81,13 @@ class IsotonicMap(RecalibrationMap):
     kind: ClassVar[str] = "isotonic"
 
     def __post_init__(self) -> None:
-        x, y = as_probabilities("x", self.x), as_probabilities("y", self.y)
+        # Copies: whoever gave the arrays may write to them later, and a map must not fall.
+        x, y = as_probabilities("x", self.x).copy(), as_probabilities("y", self.y).copy()
         check_same_length("y", y, "x", x)
         if not ((np.diff(x) > 0).all() and (np.diff(y) >= 0).all()):
             raise InputError.expected("x and y", "rise from knot to knot", "knots or values that fall")
+        for values in (x, y):
+            values.flags.writeable = False
         object.__setattr__(self, "x", x)
         object.__setattr__(self, "y", y)
 

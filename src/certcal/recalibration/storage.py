@@ -6,6 +6,7 @@ from os import PathLike
 from pathlib import Path
 
 from certcal.errors import InputError
+from certcal.files import replacing
 from certcal.recalibration.maps import BetaMap, IdentityMap, IsotonicMap, RecalibrationMap, TemperatureMap
 
 FORMAT = "certcal recalibration map"
@@ -19,10 +20,16 @@ def save_map(recalibration: RecalibrationMap, path: str | PathLike[str]) -> None
 
     Paper: —.
     """
+    if not isinstance(recalibration, RecalibrationMap):
+        raise InputError.expected("recalibration", "be a map from `recalibrate`", type(recalibration).__name__)
     body = {"format": FORMAT, "version": 1, "kind": recalibration.kind, **recalibration.parameters()}
     # Python writes the shortest decimals that read back as the same float64.
     text = json.dumps(body | {"about": dict(recalibration.about)}, indent=1, ensure_ascii=False, allow_nan=False)
-    Path(path).write_text(text + "\n", encoding="utf-8")
+    try:
+        with replacing(Path(path)) as part:
+            part.write_text(text + "\n", encoding="utf-8")
+    except OSError as error:
+        raise InputError.expected("path", "be a file that can be written", f"{path} ({error.strerror})") from error
 
 
 def load_map(path: str | PathLike[str]) -> RecalibrationMap:
@@ -33,15 +40,16 @@ def load_map(path: str | PathLike[str]) -> RecalibrationMap:
     """
     try:
         body = json.loads(Path(path).read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
+    except (OSError, ValueError, TypeError, RecursionError) as error:
         raise InputError.expected("path", "be a readable JSON file", f"{path}: {error}") from error
     if not isinstance(body, dict) or body.pop("format", None) != FORMAT:
         raise InputError.expected("path", f"hold a {FORMAT}", f"{path}, which holds something else")
     version, kind, about = body.pop("version", None), body.pop("kind", None), body.pop("about", {})
-    if version != 1 or kind not in _KINDS or not isinstance(about, dict):
+    known = isinstance(kind, str) and kind in _KINDS
+    if version != 1 or isinstance(version, bool) or not known or not isinstance(about, dict):
         found = f"version {version}, kind {kind!r}"
         raise InputError.expected("path", f"hold version 1 of one of {', '.join(_KINDS)}", found)
     try:
-        return _KINDS[kind](**body, about=about)
+        return _KINDS[str(kind)](**body, about=about)
     except TypeError as error:
         raise InputError.expected("path", f"hold the numbers of a map of kind {kind!r}", sorted(body)) from error

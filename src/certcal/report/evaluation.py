@@ -155,15 +155,18 @@ def evaluate(
         edges=edges,
         approximations=approximations,
     )
+    if not isinstance(recalibration, RecalibrationMap | None):
+        raise InputError.expected("recalibration", "be a map from `recalibrate`", type(recalibration).__name__)
     mapped = (recalibration or IdentityMap()).intervals
     found = confidence_bounds_at(evidence, radii=distances, alpha=alpha, method=method, joint=joint)
     bounds = tuple(mapped(own) for own in found)
     failures = _failures(len(evidence), alpha if joint else 2 * alpha, delta)
     pairs = [_row(own, chosen, bins, failures, asked) for own in bounds]
     if recalibration is not None:
+        before = [_row(own, chosen, bins, failures, [])[0] for own in found]
         pairs = [
-            (replace(row, recalibrated=_before_and_after(old, new, bins)), worst)
-            for (row, worst), old, new in zip(pairs, found, bounds, strict=True)
+            (replace(row, recalibrated=_before_and_after(was, old, new, bins)), worst)
+            for (row, worst), was, old, new in zip(pairs, before, found, bounds, strict=True)
         ]
     return Report(
         rows=tuple(row for row, _ in pairs),
@@ -262,12 +265,16 @@ def _row(
     )
 
 
-def _before_and_after(old: ConfidenceIntervals, new: ConfidenceIntervals, bins: Bins) -> dict[str, float]:
-    """What the map changed at one radius: scores of the certified inputs, and sharpness on all inputs."""
+def _before_and_after(was: Row, old: ConfidenceIntervals, new: ConfidenceIntervals, bins: Bins) -> dict[str, float]:
+    """The row's values without the map, and on all inputs the sharpness without and with it."""
     before, after = (score_bounds(own, edges=bins.edges) for own in (old, new))
-    names = ("certified_ece", "certified_brier", "ece", "brier", "auroc", "levels")
-    sharp = {name: float(getattr(after, name)) for name in ("auroc", "refinement", "levels")}
-    return {f"before_{name}": float(getattr(before, name)) for name in names} | sharp
+    names = ("ece", "certified_ece", "joint_ece", "brier", "certified_brier", "joint_brier")
+    sharp = ("auroc", "refinement", "levels")
+    return (
+        {f"before_{name}": float(getattr(was, name)) for name in names}
+        | {f"before_{name}": float(getattr(before, name)) for name in sharp}
+        | {name: float(getattr(after, name)) for name in sharp}
+    )
 
 
 def _with_free(score: float, kept: Any, free: int) -> float:

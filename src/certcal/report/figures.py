@@ -143,11 +143,20 @@ def plot_trade_off(curve: TradeOff, *, ax: "Axes | None" = None) -> "Axes":
     """Clean against certified Brier score of held-out inputs as clean points gain weight, and without a map."""
     axes = ax or _new_axes()
     axes.plot(curve.certified_brier, curve.brier_all, color=CORRECT, marker="o", markersize=4, label="recalibrated")
-    for share, x, y in zip(curve.clean_weight, curve.certified_brier, curve.brier_all, strict=True):
-        axes.annotate(f"λ = {share:g}", (x, y), xytext=(5, 4), textcoords="offset points", fontsize=8)
     before = curve.identity
     axes.plot(before.certified_brier, before.brier_all, "D", color=INCORRECT, label="without a map")
-    axes.set(xlabel=f"certified Brier score at R = {curve.radius:g}", ylabel="Brier score without an attack")
+    room = np.ptp([*curve.certified_brier, before.certified_brier]), np.ptp([*curve.brier_all, before.brier_all])
+    last = None
+    for share, x, y in zip(curve.clean_weight, curve.certified_brier, curve.brier_all, strict=True):
+        point = (x, y)
+        # A label only where the one before leaves room for it.
+        if last is None or max(abs(a - b) / (r or 1) for a, b, r in zip(point, last, room, strict=True)) > 0.06:
+            axes.annotate(f"λ = {share:g}", point, xytext=(5, 4), textcoords="offset points", fontsize=8)
+            last = point
+    axes.set(
+        xlabel=f"certified Brier score of inputs certified at R = {curve.radius:g}",
+        ylabel="Brier score without an attack, all inputs",
+    )
     _legend_below(axes)
     return axes
 

@@ -98,8 +98,8 @@ _APPROXIMATE = {
 
 
 _RECALIBRATED = (
-    Column("before_certified_ece", "certified ECE before", "of the certified inputs, without the map", _UP, **_PERCENT),
-    Column("before_certified_brier", "certified Brier before", "of the certified inputs, without the map", _UP, 4),
+    Column("before_certified_ece", "certified ECE before", "certified ECE without the map", _UP, **_PERCENT),
+    Column("before_certified_brier", "certified Brier before", "certified Brier score without the map", _UP, 4),
     Column("before_brier", "Brier before", "without an attack, without the map", digits=4),
     Column("before_auroc", "AUROC before", "how well confidences tell right from wrong, without the map", digits=3),
     Column("auroc", "AUROC", "how well they do with the map; 0.5 if it is constant", digits=3),

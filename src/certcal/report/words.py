@@ -68,8 +68,9 @@ def caveats(report: Report) -> list[str]:
         )
     if report.recalibration is not None:
         about.append(
-            f"Confidences have gone through a {report.recalibration.kind} map that never falls, fitted on other inputs "
-            "than these; predictions are those without it. The map is of the smoothed confidence."
+            f"Confidences have gone through a map that never falls (kind: {report.recalibration.kind}); predictions "
+            "are those without it. The guarantee holds for these inputs whatever the map was fitted on; how it does on "
+            "others is seen only on inputs that it was not fitted on. The map is of the smoothed confidence."
         )
     if not report.joint:
         about.append(

@@ -1,6 +1,7 @@
 """From evidence to everything a run folder shows: certificates, metrics, tables and the page."""
 
 import io
+import shutil
 import time
 from dataclasses import replace
 from os import PathLike
@@ -98,6 +99,7 @@ def _write_all(run: RunFolder, report: Report, *, figures: bool, seconds: float)
         run.write("tables/radii.csv", to_csv(report))
         run.write("tables/radii.md", to_markdown(report))
         run.write("tables/radii.tex", to_latex(report))
+        shutil.rmtree(run.path / "figures", ignore_errors=True)  # those of an earlier evaluation
         if figures:
             write_figures(run, report)
         circumstances = provenance(seconds=seconds + time.perf_counter() - start)
@@ -165,10 +167,16 @@ def describe(run: RunFolder, report: Report) -> dict[str, Any]:
         "model": header.model,
         "precision": header.precision,
         "average_certified_radius": report.average_certified_radius,
+        "recalibration": _map(report),
         "rows": [plain(row) for row in report.as_dicts()],
         "per_bin": [_per_bin(report, position) for position in range(len(report))],
         "sampling": run.sources(),
     }
+
+
+def _map(report: Report) -> dict[str, Any] | None:
+    own = report.recalibration
+    return None if own is None else {"kind": own.kind} | dict(own.about)
 
 
 def write_certificates(run: RunFolder, report: Report) -> None:

@@ -61,8 +61,14 @@ def _looks(report: Report) -> str:
 def _map(report: Report) -> str:
     if report.recalibration is None:
         return ""
-    about = ", ".join(f"{key} {value}" for key, value in report.recalibration.about.items())
-    return _joined(f"{report.recalibration.kind} map, fitted on other inputs", about)
+    about = report.recalibration.about
+    radii = ", ".join(f"{radius:g}" for radius in about.get("radii", []))
+    return _joined(
+        f"{report.recalibration.kind} map",
+        about.get("objective") and f"fitted to the certified {about['objective']} score",
+        radii and f"at R = {radii}",
+        "clean_weight" in about and f"clean weight {about['clean_weight']:g}",
+    )
 
 
 def _circumstances(record: dict[str, Any]) -> str:

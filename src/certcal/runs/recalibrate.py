@@ -7,7 +7,16 @@ import numpy as np
 
 from certcal.certificates import ConfidenceIntervals, confidence_bounds_at
 from certcal.errors import InputError
-from certcal.recalibration import HeldOut, RecalibrationMap, Scores, TradeOff, held_out_scores, save_map, trade_off
+from certcal.recalibration import (
+    MIN_INPUTS,
+    HeldOut,
+    RecalibrationMap,
+    Scores,
+    TradeOff,
+    held_out_scores,
+    save_map,
+    trade_off,
+)
 from certcal.report import Report, evaluate, plot_trade_off
 from certcal.runs.certify import radii_of
 from certcal.runs.drawing import save_figure
@@ -15,6 +24,7 @@ from certcal.runs.evaluate import load_run_evidence, write_results
 from certcal.runs.folder import SOURCES, RunFolder
 
 FOLDER = "recalibration"
+CLEAN_WEIGHTS = (0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0)  # of the trade-off
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,18 +73,19 @@ def recalibrate_run(run: RunFolder, asked: RecalibrateSettings, *, figures: bool
     wanted = radii if asked.radius is None else (asked.radius,)
     bounds = confidence_bounds_at(evidence, radii=wanted, **certifying)
     options = {key: value for key, value in vars(asked).items() if key not in ("radius", "clean_weight")}
-    options["n_bins"] = evaluation.n_bins
+    options |= {"n_bins": evaluation.n_bins, "stratify": True}
     own, held = _fit(bounds, asked, options)
     report = evaluate(
         evidence.select(held.test[0]),
-        radii=radii,
+        radii=sorted({*radii, own.radius}),
         delta=evaluation.delta,
         population=evaluation.population,
         n_bins=evaluation.n_bins,
         recalibration=held.maps[0],
         **certifying,
     )
-    result = Recalibration(own.radius, held, trade_off(own, **options), report)
+    curve = trade_off(own, clean_weights=sorted({*CLEAN_WEIGHTS, asked.clean_weight}), **options)
+    result = Recalibration(own.radius, held, curve, report)
     _write(run, result, asked, figures=figures)
     return result
 
@@ -82,12 +93,21 @@ def recalibrate_run(run: RunFolder, asked: RecalibrateSettings, *, figures: bool
 def _fit(
     bounds: list[ConfidenceIntervals], asked: RecalibrateSettings, options: dict[str, Any]
 ) -> tuple[ConfidenceIntervals, HeldOut]:
-    """The largest radius at which there is something to learn, and maps fitted there on random parts."""
-    for own in sorted(bounds, key=lambda one: -one.radius):
-        held = held_out_scores(own, clean_weight=asked.clean_weight, **options)
-        if held.maps[0].kind != "identity":
-            return own, held
-    raise InputError(str(held.maps[0].about["reason"]).partition(" No map")[0] + " The confidences stay as they are.")
+    """The largest radius at which every split teaches a map, or else at which the first does; and the maps there."""
+    falling = sorted(bounds, key=lambda one: -one.radius)
+    tried = [(own, held_out_scores(own, clean_weight=asked.clean_weight, **options)) for own in falling]
+    for most in (0, asked.repeats - 1):
+        for own, held in tried:
+            if held.without_map <= most and held.maps[0].kind != "identity":
+                return own, held
+    counts = ", ".join(
+        f"{int((own.certified & ~own.correct).sum())} of {int(own.certified.sum())} at R = {own.radius:g}"
+        for own in reversed(falling)
+    )
+    raise InputError(
+        f"No map can be learned: it takes {MIN_INPUTS} certified inputs to fit on, right and wrong ones among them, "
+        f"and certified and wrong are {counts}. The confidences stay as they are; try more inputs or a smaller holdout."
+    )
 
 
 def _write(run: RunFolder, result: Recalibration, asked: RecalibrateSettings, *, figures: bool) -> None:
@@ -116,6 +136,7 @@ def describe(result: Recalibration, asked: RecalibrateSettings) -> dict[str, Any
         "settings": asdict(asked),
         "map": result.map.kind,
         "splits": len(rows),
+        "splits_without_map": result.held_out.without_map,
         "fitted_on": len(result.held_out.fit[0]),
         "held_out": len(result.held_out.test[0]),
         "before": {key: _plain(value) for key, value in asdict(before).items()},
@@ -123,7 +144,7 @@ def describe(result: Recalibration, asked: RecalibrateSettings) -> dict[str, Any
         "spread": spread,
         "trade_off": {
             name: [_plain(value) for value in getattr(result.trade_off, name)]
-            for name in ("clean_weight", "certified_ece", "certified_brier", "ece", "brier", "brier_all", "auroc")
+            for name in ("clean_weight", *(f.name for f in fields(Scores)))
         },
     }
 

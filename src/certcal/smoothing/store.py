@@ -62,7 +62,7 @@ class EvidenceStore:
 
 
 def load_evidence(path: str | os.PathLike[str]) -> Evidence:
-    """The evidence in a folder of shards, or in one Parquet file.
+    """The evidence in a folder of shards, in one Parquet file, or in a run folder.
 
     Paper: —; evidence that outlives a run is ours.
     """
@@ -71,6 +71,8 @@ def load_evidence(path: str | os.PathLike[str]) -> Evidence:
 
 def _shards_of(place: Path) -> list[Path]:
     shards = sorted(place.glob("shard-*.parquet")) if place.is_dir() else [place]
+    if not shards and (place / "evidence.parquet").is_file():  # a run folder
+        shards = [place / "evidence.parquet"]
     if not place.exists() or not shards:
         raise InputError.expected("path", "be an evidence file or a folder of shards", str(place))
     return shards
