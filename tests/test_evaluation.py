@@ -16,6 +16,7 @@ from certcal.worstcase import (
     allowed_failures,
     jointly_certified_brier_score,
     jointly_certified_calibration_error,
+    population_bound,
 )
 from smoothing_oracles import random_evidence
 
@@ -112,3 +113,16 @@ def test_approximations_lie_below_the_exact_value(evidence):
     assert set(row.approximations) == {"brier", "dece"}
     assert all(value <= row.certified_ece for value in row.approximations.values())
     assert row.as_dict()["approximate_dece"] == row.approximations["dece"]
+
+
+@pytest.mark.parametrize("joint", [True, False])
+def test_the_population_bound_counts_every_input(evidence, joint):
+    for population in ("certified", "all"):
+        report = evaluate(evidence, radii=RADII, alpha=0.01, delta=0.02, population=population, joint=joint)
+        for row, own in zip(report, report.bounds, strict=True):
+            kept = own.certified
+            parts = own.lower[kept], own.upper[kept], own.correct[kept]
+            level = 0.01 if joint else 0.02
+            bound = population_bound(*parts, alpha=level, delta=0.02, uncertified=int((~kept).sum()))
+            assert row.population_ece == bound.value
+    assert evaluate(evidence, radii=[0.1], alpha=0.6, joint=False).rows[0].population_ece == 1.0

@@ -12,7 +12,7 @@ from attack_models import probit_problem, random_model, trained_on_digits
 from certcal import InputError, certified_calibration_error, collect_evidence, expected_calibration_error
 from certcal.attacks import Adversary, SmoothedEstimate, estimate_smoothed, prepare_sandwich
 from certcal.attacks import sandwich as sandwich_room
-from certcal.attacks.refutation import allowed_failures, contradictions, most_the_estimates_may_show
+from certcal.attacks.refutation import contradictions, most_the_estimates_may_show
 from certcal.certificates import confidence_bounds_at
 from certcal.data import load_dataset
 
@@ -137,15 +137,6 @@ def test_on_digits_with_a_network():
     for row in found:
         assert row.clean_ece - 1e-9 <= row.attacked_ece <= row.certified_ece
     assert found.rows[1].attacked_ece > found.rows[1].clean_ece + 0.02
-
-
-@pytest.mark.parametrize(
-    ("n", "alpha", "delta"), [(200, 0.001, 0.0005), (50, 0.3, 0.01), (1, 0.5, 0.4), (1000, 1e-9, 0.1)]
-)
-def test_allowed_failures_is_the_binomial_quantile(n, alpha, delta):
-    allowed = allowed_failures(n, alpha, delta)
-    assert stats.binom.sf(allowed, n, alpha) <= delta
-    assert allowed == 0 or stats.binom.sf(allowed - 1, n, alpha) > delta
 
 
 def estimates(rng, truth, draws, *, votes=None):

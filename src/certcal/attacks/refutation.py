@@ -12,22 +12,6 @@ from certcal.types import ArrayLike, BoolArray, FloatArray
 from certcal.worstcase import certified_brier_score, certified_calibration_error
 
 
-def allowed_failures(certificates: int, alpha: float, delta: float) -> int:
-    """The least K such that more than K of N independent certificates fail with probability at most delta.
-
-    Each fails with probability at most alpha, so their number is at most Binomial(N, alpha) in distribution.
-
-    Paper: —.   Errs: high.
-
-    >>> allowed_failures(200, 0.001, 0.0005), allowed_failures(200, 1e-6, 0.0005)
-    (3, 0)
-    """
-    numbers = np.arange(certificates + 1, dtype=np.float64)
-    # P(X > k) = I_α(k + 1, N − k), which falls in k; 0 at k = N.
-    more = np.append(special.betainc(numbers[:-1] + 1, certificates - numbers[:-1], alpha), 0.0)
-    return int(np.argmax(more * (1 + 1e-9) <= delta))
-
-
 def contradictions(seen: SmoothedEstimate, lower: FloatArray, upper: FloatArray, *, level: float) -> BoolArray:
     """Which inputs cannot have a sound certificate, shape (n,), each wrong with probability at most `level`.
 

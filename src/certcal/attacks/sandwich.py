@@ -9,12 +9,12 @@ from torch import nn
 
 from certcal.attacks.calibration import Adversary
 from certcal.attacks.judge import Judge, SandwichRow, inputs_of
-from certcal.attacks.refutation import allowed_failures
 from certcal.certificates import Method, confidence_bounds_at
 from certcal.inputs import check_choice, check_level, one_or_more
 from certcal.metrics import ReliabilityCurve
 from certcal.smoothing import Evidence
 from certcal.types import ArrayLike
+from certcal.worstcase import allowed_failures
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,7 +101,7 @@ def prepare_sandwich(
     inputs = inputs_of(model, data, evidence)
     bounds = confidence_bounds_at(evidence, radii=radii, alpha=alpha, method=method)
     # Half of delta is for certificates that fail, half for estimates that miss: each row, input and kind of limit.
-    allowed = allowed_failures(len(evidence), alpha, delta / 2)
+    allowed = allowed_failures(len(evidence), alpha=alpha, delta=delta / 2)
     level = delta / 4 / (len(bounds) * len(wanted) * len(evidence))
     options = {"draws": attack_draws, **attack}
     judge = Judge(model, evidence, inputs, n_bins, edges, draws, seed, allowed, level)

@@ -29,6 +29,7 @@ from certcal.worstcase import (
     certified_calibration_error,
     jointly_certified_brier_score,
     jointly_certified_calibration_error,
+    population_bound,
 )
 from certcal.worstcase.problem import choose_few_bins
 
@@ -63,6 +64,7 @@ class Row:
     certified_brier: float = np.nan
     joint_brier: float = np.nan
     mean_width: float = np.nan  # of the confidence intervals
+    population_ece: float = np.nan  # upper bound for the population that all inputs are a sample of: `population_bound`
     approximations: Mapping[str, float] = field(default_factory=dict)  # of the certified ECE, from below
     recalibrated: Mapping[str, float] = field(default_factory=dict)  # scores before the map, sharpness before and after
 
@@ -126,7 +128,9 @@ def evaluate(
 
     Per input, all its certificates hold together with probability at least 1 - alpha; the certified errors are what
     follows when they hold for every input. The joint ones are made for the set as a whole: with probability at least
-    1 - delta over all noise draws, every joint value of every row holds.
+    1 - delta over all noise draws, every joint value of every row holds. `population_ece` speaks of inputs not seen: at
+    each radius by itself it holds with probability at least 1 - delta over inputs and draws, under the assumptions of
+    `population_bound`.
 
     Paper: Sec. 5.   Errs: certified accuracy low, certified errors high.
 
@@ -161,9 +165,9 @@ def evaluate(
     found = confidence_bounds_at(evidence, radii=distances, alpha=alpha, method=method, joint=joint)
     bounds = tuple(mapped(own) for own in found)
     failures = _failures(len(evidence), alpha if joint else 2 * alpha, delta)
-    pairs = [_row(own, chosen, bins, failures, asked) for own in bounds]
+    pairs = [_row(own, chosen, bins, failures, delta, asked) for own in bounds]
     if recalibration is not None:
-        before = [_row(own, chosen, bins, failures, [])[0] for own in found]
+        before = [_row(own, chosen, bins, failures, delta, [])[0] for own in found]
         pairs = [
             (replace(row, recalibrated=_before_and_after(was, old, new, bins)), worst)
             for (row, worst), was, old, new in zip(pairs, before, found, bounds, strict=True)
@@ -224,8 +228,14 @@ def _failures(inputs: int, alpha: float, delta: float) -> int:
 
 
 def _row(
-    own: ConfidenceIntervals, population: Population, bins: Bins, failures: int, approximations: list[str]
+    own: ConfidenceIntervals,
+    population: Population,
+    bins: Bins,
+    failures: int,
+    delta: float,
+    approximations: list[str],
 ) -> tuple[Row, Solution | None]:
+    level = own.alpha if own.joint else 2 * own.alpha
     kept = own.certified
     free = int((~kept).sum()) if population is Population.ALL else 0
     seen = kept | (population is Population.ALL)
@@ -236,6 +246,17 @@ def _row(
         "certified": int(kept.sum()),
         "certified_accuracy": certified_accuracy(own.certified_radius, own.correct, at=own.radius),
         "joint_accuracy": max(right - failures, 0) / len(own),
+        "population_ece": population_bound(
+            own.lower[kept],
+            own.upper[kept],
+            own.correct[kept],
+            alpha=level,
+            delta=delta,
+            edges=bins.edges,
+            uncertified=int((~kept).sum()),
+        ).value
+        if level < 1
+        else 1.0,
     }
     if not seen.any():
         return Row(**values), None

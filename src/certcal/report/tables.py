@@ -89,6 +89,9 @@ _COLUMNS = (
     Column("certified_brier", "certified Brier", "the largest Brier score within the certificates", _UP, 4),
     Column("joint_brier", "joint Brier", f"certified Brier score, {_AGAIN}", _UP, 4),
     Column("mean_width", "mean width", "mean width of the certified confidence intervals", _UP, 4),
+    Column(
+        "population_ece", "population ECE", "bound for what all inputs are a random sample of, R by R", _UP, **_PERCENT
+    ),
 )
 _APPROXIMATE = {
     "admm": ("ACCE (ADMM)", "the paper's approximation of the certified ECE, from below"),
