@@ -131,3 +131,10 @@ def test_splits_refuse_bad_settings(options, message):
     with pytest.raises(InputError) as caught:
         split_inputs(10, **options)
     assert str(caught.value) == message
+
+
+@pytest.mark.parametrize("wrong", [None, 3, [1, 2], "x"])
+def test_what_is_no_certificate_is_refused(wrong):
+    for call in (recalibrate_bounds, held_out_scores, trade_off):
+        with pytest.raises(InputError, match="Expected `bounds`"):
+            call(wrong)

@@ -252,7 +252,7 @@ def test_bad_options(options, message):
     [
         ([1.0], "Expected `weights` to have one entry per radius (3), but got 1."),
         ([1.0, -1.0, 0.0], "Expected `weights` to hold numbers ≥ 0, but got -1.0."),
-        ([0, 0, 0], "Expected `weights` to have a positive sum, but got 0."),
+        ([0, 0, 0], "Expected `weights` to have a positive, finite sum, but got 0.0."),
     ],
 )
 def test_bad_weights(bounds, weights, message):

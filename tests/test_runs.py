@@ -244,3 +244,9 @@ def test_figures_of_another_evaluation_do_not_stay(run):
     evaluate_run(run, ASKED)
     evaluate_run(run, replace(ASKED, radii=(0.05,)), figures=False)
     assert not (run.path / "figures").exists()
+
+
+def test_every_part_is_held_out_once_in_folds(imperfect):
+    result = recalibrate_run(imperfect, RecalibrateSettings(repeats=1, folds=4), figures=False)
+    assert len(result.held_out.maps) == 4
+    assert sorted(np.concatenate(result.held_out.test).tolist()) == list(range(300))

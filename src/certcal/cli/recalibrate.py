@@ -38,6 +38,7 @@ def recalibrate(
         float | None, o.fitting("--clean-weight", "Weight of the score without an attack, 0 to 1 (default: 0.5).")
     ] = None,
     holdout: Annotated[float | None, o.fitting("--holdout", "Share of inputs held out (default: 0.5).")] = None,
+    folds: Annotated[int | None, o.fitting("--folds", "Hold out each of so many parts in turn instead.")] = None,
     repeats: Annotated[int | None, o.fitting("--repeats", "Random splits to average over (default: 20).")] = None,
     seed: Annotated[int | None, o.fitting("--seed", "Seed of the splits (default: 0).")] = None,
     no_figures: o.NoFigures = False,
@@ -51,7 +52,7 @@ def recalibrate(
     asked = RecalibrateSettings(
         **o.given(
             radius=radius, method=method, objective=objective, clean_weight=clean_weight,
-            holdout=holdout, repeats=repeats, seed=seed,
+            holdout=holdout, folds=folds, repeats=repeats, seed=seed,
         )
     )  # fmt: skip
     result = recalibrate_run(folder, asked, figures=not no_figures)

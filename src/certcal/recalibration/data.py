@@ -85,18 +85,33 @@ def data_from_bounds(
     edges: ArrayLike | None,
 ) -> FittingData:
     """Certificates of the same inputs at several radii: those certified at each, and all of them clean."""
-    several = (bounds,) if isinstance(bounds, ConfidenceIntervals) else one_or_more("bounds", bounds)
+    several = as_intervals(bounds)
     share = check_share(clean_weight)
     radius_weights = _check_weights(weights, len(several)) * (1.0 - share)
     problems = []
     for own in several:
-        check_same_length("bounds", own.lower, "bounds[0]", several[0].lower)
         kept = own.certified
         where = f"inputs certified at R = {own.radius:g}"
         _check_teaches("bounds", where, "correct", own.correct[kept])
         parts = own.lower[kept], own.upper[kept], own.correct[kept]
         problems.append(WorstCaseProblem.checked(*parts, n_bins=n_bins, edges=edges))
     return FittingData(tuple(problems), radius_weights, several[0].confidence, several[0].correct, share)
+
+
+def as_intervals(
+    bounds: ConfidenceIntervals | Sequence[ConfidenceIntervals],
+) -> tuple[ConfidenceIntervals, ...]:
+    """Certificates of the same inputs, at one or several radii."""
+    several = (bounds,) if isinstance(bounds, ConfidenceIntervals) else one_or_more("bounds", bounds)
+    for own in several:
+        if not isinstance(own, ConfidenceIntervals):
+            raise InputError.expected("bounds", "be from `confidence_bounds` or a list of such", type(own).__name__)
+        check_same_length("bounds", own.lower, "bounds[0]", several[0].lower)
+        if not np.array_equal(own.correct, several[0].correct):
+            raise InputError.expected(
+                "bounds", "be of the same inputs at every radius", "others that are right elsewhere"
+            )
+    return several
 
 
 def check_share(clean_weight: float) -> float:
@@ -120,6 +135,6 @@ def _check_weights(weights: ArrayLike | None, count: int) -> FloatArray:
     ]
     if len(numbers) != count:
         raise InputError.expected("weights", f"have one entry per radius ({count})", len(numbers))
-    if sum(numbers) == 0:
-        raise InputError.expected("weights", "have a positive sum", 0)
+    if not 0 < sum(numbers) < np.inf:
+        raise InputError.expected("weights", "have a positive, finite sum", sum(numbers))
     return np.array(numbers) / sum(numbers)

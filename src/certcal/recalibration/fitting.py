@@ -10,7 +10,7 @@ import numpy as np
 from certcal.certificates import ConfidenceIntervals
 from certcal.errors import InputError
 from certcal.inputs import check_choice
-from certcal.recalibration.data import FittingData, NothingToFitError, data_from_arrays, data_from_bounds
+from certcal.recalibration.data import FittingData, NothingToFitError, as_intervals, data_from_arrays, data_from_bounds
 from certcal.recalibration.isotonic import isotonic_fit
 from certcal.recalibration.maps import IdentityMap, IsotonicMap, RecalibrationMap
 from certcal.recalibration.parametric import Objective, fit_beta, fit_temperature, loss_of
@@ -105,7 +105,7 @@ def recalibrate_bounds(
         weights: w_r ≥ 0 per radius, equal by default; they are divided by their sum.
         clean_weight, method, objective, n_bins, edges, on_failure: as for `recalibrate`.
     """
-    several = [bounds] if isinstance(bounds, ConfidenceIntervals) else list(bounds)
+    several = as_intervals(bounds)
     return _fit(
         lambda: data_from_bounds(several, weights, clean_weight, n_bins=n_bins, edges=edges),
         method,

@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from certcal.certificates import ConfidenceIntervals
 from certcal.errors import InputError
-from certcal.inputs import check_flag, check_integer, check_number, one_or_more
+from certcal.inputs import check_flag, check_integer, check_number
+from certcal.recalibration.data import as_intervals
 from certcal.recalibration.fitting import OnFailure, recalibrate_bounds
 from certcal.recalibration.maps import RecalibrationMap
 from certcal.recalibration.scores import Scores, average, score_bounds
@@ -82,7 +83,7 @@ def held_out_scores(
         n_bins, edges: bins of the calibration errors.
         fitting: weights, clean_weight, method, objective as for `recalibrate_bounds`.
     """
-    several = (bounds,) if isinstance(bounds, ConfidenceIntervals) else one_or_more("bounds", bounds)
+    several = as_intervals(bounds)
     strata = several[0].correct if check_flag("stratify", stratify) else None
     pairs = split_inputs(len(several[0]), holdout=holdout, folds=folds, repeats=repeats, seed=seed, strata=strata)
     settings: dict[str, Any] = {"n_bins": n_bins, "edges": edges}

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from certcal.certificates import ConfidenceIntervals
+from certcal.errors import InputError
 from certcal.inputs import one_or_more
 from certcal.recalibration.data import check_share
 from certcal.recalibration.heldout import held_out_scores
@@ -46,6 +47,8 @@ def trade_off(
         clean_weights: the λ to try.
         options: as for `held_out_scores`; every λ sees the same splits.
     """
+    if not isinstance(bounds, ConfidenceIntervals):
+        raise InputError.expected("bounds", "be the certificates at one radius", type(bounds).__name__)
     shares = [check_share(share) for share in one_or_more("clean_weights", clean_weights)]
     pairs = [held_out_scores(bounds, clean_weight=share, **options).mean(bounds.radius) for share in shares]
     columns = {f.name: np.array([getattr(after, f.name) for _, after in pairs]) for f in fields(Scores)}

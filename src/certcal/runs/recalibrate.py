@@ -36,6 +36,7 @@ class RecalibrateSettings:
     objective: str = "brier"
     clean_weight: float = 0.5  # 0 makes the certified score least, and the map often constant
     holdout: float = 0.5
+    folds: int | None = None  # instead of one part, hold out each of so many parts in turn
     repeats: int = 20
     seed: int = 0
 
@@ -96,9 +97,9 @@ def _fit(
     """The largest radius at which every split teaches a map, or else at which the first does; and the maps there."""
     falling = sorted(bounds, key=lambda one: -one.radius)
     tried = [(own, held_out_scores(own, clean_weight=asked.clean_weight, **options)) for own in falling]
-    for most in (0, asked.repeats - 1):
+    for all_of_them in (True, False):
         for own, held in tried:
-            if held.without_map <= most and held.maps[0].kind != "identity":
+            if not (all_of_them and held.without_map) and held.maps[0].kind != "identity":
                 return own, held
     counts = ", ".join(
         f"{int((own.certified & ~own.correct).sum())} of {int(own.certified.sum())} at R = {own.radius:g}"
