@@ -1,16 +1,20 @@
 """Figures: arrays as promised, drawn on the axes given."""
 
+from dataclasses import replace
+
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
-from certcal import certified_calibration_error, evaluate, reliability_curve
+from certcal import certified_calibration_error, confidence_bounds, evaluate, reliability_curve
+from certcal.recalibration import trade_off
 from certcal.report import (
     plot_certified_accuracy,
     plot_certified_boxes,
     plot_errors,
     plot_moves,
     plot_reliability,
+    plot_trade_off,
     plot_widths,
     prepare_certified_boxes,
     prepare_moves,
@@ -81,3 +85,13 @@ def test_every_figure_draws_every_row(rng, axes, population):
     axes.clear()
     first = plot_certified_accuracy(report.rows, ax=axes).lines[0]
     assert first.get_ydata().tolist() == [row.certified_accuracy for row in report.rows]
+
+
+def test_the_trade_off_is_drawn_as_it_is(rng, axes):
+    evidence = random_evidence(rng, inputs=200, draws=1000)
+    evidence = replace(evidence, label=np.where(rng.random(200) < 0.8, evidence.selected, 1 - evidence.selected))
+    curve = trade_off(confidence_bounds(evidence, radius=0.1, alpha=0.01), clean_weights=[0.0, 0.5, 1.0], repeats=2)
+    line, before = plot_trade_off(curve, ax=axes).lines
+    assert line.get_xdata().tolist() == curve.certified_brier.tolist()
+    assert line.get_ydata().tolist() == curve.brier_all.tolist()
+    assert (before.get_xdata()[0], before.get_ydata()[0]) == (curve.identity.certified_brier, curve.identity.brier_all)

@@ -17,7 +17,7 @@ from certcal import (
     save_evidence,
 )
 from certcal.certificates import read_certification_log
-from certcal.recalibration import load_map, recalibrate_bounds
+from certcal.recalibration import load_map, recalibrate_bounds, sharpness
 from certcal.runs import (
     CertifySettings,
     DataSettings,
@@ -188,8 +188,15 @@ def test_a_run_is_recalibrated_on_inputs_the_map_was_not_fitted_on(imperfect):
     assert row.certified_ece < row.as_dict()["before_certified_ece"] / 2
     assert (part.predicted == old.predicted).all()
 
+    for own, prefix in ((old, "before_"), (part, "")):
+        sharp = sharpness(own.confidence, own.correct)
+        for name in ("auroc", "refinement", "levels"):
+            assert row.as_dict()[prefix + name] == pytest.approx(getattr(sharp, name))
+
     told = json.loads((imperfect.path / "recalibration" / "held_out.json").read_text())
     assert told["splits"] == 5
+    errors = [one.after.certified_ece for one in result.held_out.rows]
+    assert told["spread"]["after"]["certified_ece"] == pytest.approx(np.std(errors))
     assert told["after"]["certified_ece"] == result.summary()[1].certified_ece
     assert told["trade_off"]["clean_weight"][0] == 0.0
     metrics = json.loads((imperfect.path / "recalibration" / "metrics.json").read_text())
