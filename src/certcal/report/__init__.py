@@ -1,7 +1,7 @@
 """Results for people: evaluation over radii, tables, figures, words, and a page that holds it all."""
 
 from certcal.report.content import page_data
-from certcal.report.evaluation import Population, Report, Row, evaluate
+from certcal.report.evaluation import Report, Row, evaluate
 from certcal.report.figures import (
     plot_certified_accuracy,
     plot_certified_boxes,
@@ -12,6 +12,7 @@ from certcal.report.figures import (
     plot_widths,
 )
 from certcal.report.html import render_page
+from certcal.report.options import Population
 from certcal.report.tables import to_csv, to_latex, to_markdown
 from certcal.report.views import (
     CertifiedBoxes,

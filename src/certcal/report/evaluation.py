@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from enum import StrEnum
 from typing import Any
 
 import numpy as np
@@ -15,10 +14,11 @@ from certcal.certificates import (
     confidence_bounds_at,
 )
 from certcal.errors import InputError
-from certcal.inputs import check_choice, check_flag, check_level, check_number, one_or_more
+from certcal.inputs import one_or_more
 from certcal.metrics import adaptive_calibration_error, expected_calibration_error, top_label_brier_score
 from certcal.metrics.binning import Bins
 from certcal.recalibration import IdentityMap, RecalibrationMap, score_bounds
+from certcal.report.options import Population, check_evaluation
 from certcal.smoothing import Evidence
 from certcal.types import ArrayLike
 from certcal.worstcase import (
@@ -31,16 +31,6 @@ from certcal.worstcase import (
     jointly_certified_calibration_error,
     population_bound,
 )
-from certcal.worstcase.problem import choose_few_bins
-
-APPROXIMATIONS = ("admm", "dece", "brier")
-
-
-class Population(StrEnum):
-    """Which inputs a row is about."""
-
-    CERTIFIED = "certified"  # those whose prediction is certified at R, as in the paper
-    ALL = "all"  # every input; those not certified may be right or wrong, at any confidence
 
 
 @dataclass(frozen=True)
@@ -187,39 +177,6 @@ def evaluate(
         bins=bins,
         recalibration=recalibration,
     )
-
-
-def check_evaluation(
-    *,
-    radii: Iterable[float] | float,
-    alpha: float,
-    delta: float,
-    method: str,
-    joint: bool,
-    population: str,
-    n_bins: int,
-    edges: ArrayLike | None = None,
-    approximations: Iterable[str] = (),
-) -> tuple[Population, list[str], Bins]:
-    """Refuse what `evaluate` would refuse, before there is evidence; otherwise population, approximations and bins."""
-    for radius in one_or_more("radii", radii):
-        check_number("radii", radius, "be finite and ≥ 0", lambda number: number >= 0)
-    check_level("alpha", alpha)
-    check_level("delta", delta)
-    check_choice("method", method, tuple(Method))
-    check_flag("joint", joint)
-    chosen = Population(check_choice("population", population, tuple(Population)))
-    return chosen, _check_approximations(approximations, chosen), choose_few_bins(n_bins, edges)
-
-
-def _check_approximations(names: Iterable[str], population: Population) -> list[str]:
-    asked = [names] if isinstance(names, str) else list(names)
-    for name in asked:
-        check_choice("approximations", name, APPROXIMATIONS)
-    if asked and population is Population.ALL:
-        wanted = "be left out for population 'all', which they know nothing of"
-        raise InputError.expected("approximations", wanted, ", ".join(asked))
-    return asked
 
 
 def _failures(inputs: int, alpha: float, delta: float) -> int:

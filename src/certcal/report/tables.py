@@ -8,7 +8,8 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
 from enum import StrEnum
 from typing import Any
 
-from certcal.report.evaluation import APPROXIMATIONS, Report, Row
+from certcal.report.evaluation import Report, Row
+from certcal.report.options import APPROXIMATIONS
 
 
 class Rounding(StrEnum):

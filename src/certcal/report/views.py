@@ -7,7 +7,8 @@ import numpy as np
 from certcal.errors import InputError
 from certcal.inputs import check_integer
 from certcal.metrics.reliability import ReliabilityCurve, reliability_curve
-from certcal.report.evaluation import Population, Report
+from certcal.report.evaluation import Report
+from certcal.report.options import Population
 from certcal.types import BoolArray, FloatArray, IntArray
 from certcal.worstcase.problem import WorstCaseProblem
 

@@ -2,7 +2,8 @@
 
 from decimal import Decimal
 
-from certcal.report.evaluation import Population, Report
+from certcal.report.evaluation import Report
+from certcal.report.options import Population
 from certcal.report.tables import Rounding, exactly, number, percent
 
 
