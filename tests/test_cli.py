@@ -137,9 +137,16 @@ def test_recalibrate_reports_on_held_out_inputs(desk):
     run.save_settings(RunFolder(desk / "runs" / "made").settings())
     out, _ = certcal("recalibrate", "imperfect", "--repeats", 3, "--no-figures", "--json", cwd=desk)
     told = json.loads(out)
-    assert told["after"]["certified_brier"] < told["before"]["certified_brier"]
+    scores = told["scores"][0]
+    assert scores["after"]["certified_brier"] < scores["before"]["certified_brier"]
     out, _ = certcal("recalibrate", "imperfect", "--repeats", 3, "--no-figures", cwd=desk)
     assert "runs/imperfect/recalibration/map.json" in out
+    assert "constant" not in out
+    wide = ("--radii", "0,0.1", "--weights", "1,2", "--clean-weight", 0)
+    out, _ = certcal("recalibrate", "imperfect", "--repeats", 3, "--no-figures", *wide, cwd=desk)
+    assert "map for R = 0, 0.1, mean over 3 splits" in out
+    out, _ = certcal("recalibrate", "made", "--on-failure", "identity", "--no-figures", cwd=desk)
+    assert "identity map" in out
 
 
 def test_data_is_listed_and_described(desk):

@@ -62,6 +62,20 @@ def test_batches_do_not_change_what_is_drawn():
     torch.testing.assert_close(once.confidence, often.confidence)
 
 
+def test_no_forward_pass_is_larger_than_the_batch():
+    sizes = []
+
+    class Watching(nn.Module):
+        def forward(self, x):
+            sizes.append(len(x))
+            return x.flatten(1)[:, :3]
+
+    said = RecalibratedModel(Watching(), IdentityMap(), sigma=0.1, draws=5, batch_size=8)(torch.rand(20, 4))
+    assert max(sizes) <= 8
+    assert sum(sizes) == 20 * 5
+    assert said.predicted.shape == said.confidence.shape == (20,)
+
+
 def test_modes_are_evaluation_and_gradients_are_off():
     model = RecalibratedModel(nn.Sequential(nn.Flatten(), nn.Dropout(0.5), nn.Linear(64, 3)), IdentityMap(), sigma=0.0)
     images, _ = small_data(4)

@@ -1,5 +1,6 @@
 """The guarantee for the whole set: how many certificates may fail, what they can do, and that the rate is kept."""
 
+import tracemalloc
 from fractions import Fraction
 from math import comb
 
@@ -20,6 +21,7 @@ from certcal import (
     jointly_certified_calibration_error,
 )
 from certcal.certificates import confidence_bounds_at
+from certcal.worstcase import guarantee
 from oracles import (
     bin_of,
     plain_ece,
@@ -57,6 +59,20 @@ class TestAllowedFailures:
         assert allowed_failures(10, alpha=0.5, delta=386 / 1024) in (5, 6)
         assert allowed_failures(10, alpha=0.5, delta=np.nextafter(386 / 1024, 0)) == 6
         assert allowed_failures(10, alpha=0.5, delta=386 / 1024 * (1 + 1e-9)) == 5
+
+    def test_a_tail_that_is_nearly_the_level_counts_the_error_of_its_computation(self, monkeypatch):
+        """A level just above the computed tail is not enough: the tail may be that much larger."""
+        tail = float(stats.binom.sf(3, 500, 0.001))
+        assert allowed_failures(500, alpha=0.001, delta=tail * (1 + 1e-9)) == 3
+        monkeypatch.setattr(guarantee, "tail_error", lambda total: 1e-6)
+        assert allowed_failures(500, alpha=0.001, delta=tail * (1 + 1e-9)) == 4
+        assert allowed_failures(500, alpha=0.001, delta=tail * (1 + 1e-5)) == 3
+
+    @pytest.mark.parametrize("delta", [1e-270, 1e-285, 1e-300, 1e-320])
+    def test_tails_too_small_for_floats_are_not_taken_for_nothing(self, delta):
+        found = allowed_failures(1000, alpha=0.001, delta=delta)
+        with mp.workdps(DIGITS):
+            assert at_least(found + 1, 1000, 0.001) <= mp.mpf(delta)
 
     def test_ends(self):
         assert allowed_failures(1, alpha=0.01, delta=0.02) == 0
@@ -199,6 +215,20 @@ def test_too_many_failures_to_count_one_by_one_give_an_upper_bound_between_exact
         bounds[limit] = np.array([bound.value for bound in coarse])
     assert (bounds[1000] >= bounds[400_000] - 1e-12).all()
     assert exact[8].value < bounds[400_000][8] < bounds[1000][8]  # they can be told apart
+
+
+def test_many_failures_take_little_memory(rng):
+    """The scores of all runs at once would be over a gigabyte here."""
+    lower = rng.random(60_000) * 0.9
+    upper = np.minimum(lower + 0.3 * rng.random(60_000), 1.0)
+    tracemalloc.start()
+    try:
+        found = jointly_certified_calibration_error(lower, upper, rng.random(60_000) < lower, failures=30_000)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert found.stats["attained"] <= found.value < 1
+    assert peak < 150e6
 
 
 def test_only_uncertified_inputs_have_nothing_to_fail():

@@ -144,6 +144,20 @@ class TestParametric:
         assert loss(fitted) <= grid + (2e-3 if objective == "calibration" else 1e-9)
         assert loss(fitted) <= loss(IdentityMap()) + 1e-12
 
+    @pytest.mark.parametrize("share", [0.7, 0.95])
+    def test_clean_points_count_beside_the_calibration_error_by_their_brier_score(self, share):
+        lower, upper, correct, clean = smoothed_like(300)
+
+        def loss(g):
+            certified = certified_calibration_error(*g.bounds(lower, upper), correct).value
+            return (1 - share) * certified + share * top_label_brier_score(g.transform(clean), correct)
+
+        options = {"method": "temperature", "objective": "calibration", "confidence": clean, "clean_weight": share}
+        best = min(loss(TemperatureMap(float(t))) for t in np.exp(np.linspace(-4, 4, 500)))
+        assert loss(recalibrate(lower, upper, correct, **options)) <= best + 2e-3
+        without = recalibrate(lower, upper, correct, **(options | {"clean_weight": 0.0}))
+        assert loss(without) > best + 1e-2
+
     def test_beta_for_the_log_score_is_logistic_regression(self, rng):
         z = rng.beta(4, 1.5, 4000).clip(0.01, 0.99)
         correct = rng.random(4000) < BetaMap(0.7, 1.4, -0.3).transform(z)
@@ -224,6 +238,8 @@ def test_a_radius_that_certifies_nobody_is_named(rng):
         recalibrate_bounds(wrong)
     assert str(caught.value) == f"Expected `bounds` to hold at least 20 inputs certified at R = 5, but got 0.{OFFER}"
     assert isinstance(recalibrate_bounds(wrong, on_failure="identity"), IdentityMap)
+    alone, beside = recalibrate_bounds(wrong[0]), recalibrate_bounds(wrong, weights=[1, 0])
+    assert beside.parameters() == alone.parameters()  # a radius without weight asks for nothing
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from certcal import (
     load_evidence,
     save_evidence,
 )
-from certcal.certificates import read_certification_log
+from certcal.certificates import confidence_bounds_at, read_certification_log
 from certcal.recalibration import load_map, recalibrate_bounds, sharpness
 from certcal.runs import (
     CertifySettings,
@@ -196,8 +196,9 @@ def test_a_run_is_recalibrated_on_inputs_the_map_was_not_fitted_on(imperfect):
     told = json.loads((imperfect.path / "recalibration" / "held_out.json").read_text())
     assert told["splits"] == 5
     errors = [one.after.certified_ece for one in result.held_out.rows]
-    assert told["spread"]["after"]["certified_ece"] == pytest.approx(np.std(errors))
-    assert told["after"]["certified_ece"] == result.summary()[1].certified_ece
+    assert told["radii"] == [0.2]
+    assert told["scores"][0]["spread"]["certified_ece"] == pytest.approx(np.std(errors))
+    assert told["scores"][0]["after"]["certified_ece"] == result.summary()[1].certified_ece
     assert told["trade_off"]["clean_weight"][0] == 0.0
     metrics = json.loads((imperfect.path / "recalibration" / "metrics.json").read_text())
     assert "recalibrated smoothed model" in metrics["guarantee"]
@@ -223,6 +224,32 @@ def test_nothing_to_learn_is_said_and_nothing_written(run):
     assert not (run.path / "recalibration").exists()
 
 
+def test_where_nothing_can_be_learned_the_identity_may_be_asked_for(run):
+    result = recalibrate_run(run, RecalibrateSettings(repeats=1, on_failure="identity"), figures=False)
+    assert result.map.kind == "identity"
+    assert load_map(run.path / "recalibration" / "map.json").kind == "identity"
+    before, after = result.summary()
+    assert (before.levels, before.brier_all) == (after.levels, after.brier_all)
+    with pytest.raises(InputError, match="Expected `on_failure` to be one of"):
+        RecalibrateSettings(on_failure="hope")
+
+
+def test_several_radii_are_fitted_together(imperfect):
+    asked = RecalibrateSettings(repeats=2, radii=(0.1, 0.2), weights=(3.0, 1.0), clean_weight=0.2)
+    result = recalibrate_run(imperfect, asked, figures=False)
+    assert result.radii == (0.1, 0.2)
+    bounds = confidence_bounds_at(load_evidence(imperfect.evidence), radii=[0.1, 0.2], alpha=0.01)
+    fit = [own.select(result.held_out.fit[0]) for own in bounds]
+    assert result.map.parameters() == recalibrate_bounds(fit, weights=[3, 1], clean_weight=0.2).parameters()
+    told = json.loads((imperfect.path / "recalibration" / "held_out.json").read_text())
+    assert [scores["radius"] for scores in told["scores"]] == [0.1, 0.2]
+    assert told["trade_off"]["radius"] == 0.2
+    chosen = told["trade_off"]["clean_weight"].index(0.2)
+    assert told["trade_off"]["certified_brier"][chosen] == told["scores"][1]["after"]["certified_brier"]
+    with pytest.raises(InputError, match="Expected `weights` to come with radii"):
+        RecalibrateSettings(weights=(1.0,))
+
+
 def test_the_demo_is_the_same_whatever_the_number_of_threads(tmp_path):
     told, results = [], []
     for threads in (1, 2):
@@ -237,7 +264,7 @@ def test_the_demo_is_the_same_whatever_the_number_of_threads(tmp_path):
 def test_before_and_after_are_about_the_same_inputs(imperfect):
     asked = EvaluateSettings(radii=(0.0, 0.1), alpha=0.01, delta=0.02, population="all", n_bins=7)
     imperfect.save_settings(replace(SETTINGS, evaluate=asked))
-    result = recalibrate_run(imperfect, RecalibrateSettings(repeats=2, radius=0.05), figures=False)
+    result = recalibrate_run(imperfect, RecalibrateSettings(repeats=2, radii=(0.05,)), figures=False)
     assert [row.radius for row in result.report] == [0.0, 0.05, 0.1]  # the map's own radius among them
     options = {"alpha": 0.01, "delta": 0.02, "population": "all", "n_bins": 7}
     alone = evaluate(result.report.evidence, radii=[0.0, 0.05, 0.1], **options)

@@ -55,6 +55,35 @@ def test_grid_search_chooses_by_the_certified_score_on_other_folds(data):
     assert search.get_params()["estimator__method"] == "isotonic"
 
 
+def test_grid_search_may_weigh_clean_scores_too(data):
+    """With both scores in the balance neither end wins by definition, and the chosen one has the best mix."""
+    shares = {"clean_weight": [0.0, 0.5, 1.0]}
+    search = GridSearchCV(CertifiedRecalibrator(score_clean_weight=0.8), shares, cv=4).fit(*data)
+    assert search.best_params_["clean_weight"] > 0
+    bounds, correct = data
+    mapped = search.best_estimator_.transform(bounds)
+    certified = certified_brier_score(mapped[:, 0], mapped[:, 1], correct).value
+    clean = np.square(correct - mapped[:, 2]).mean()
+    assert search.score(bounds, correct) == pytest.approx(1 - 0.2 * certified - 0.8 * clean, abs=1e-12)
+    with pytest.raises(InputError, match="Expected `X` to have a third column"):
+        CertifiedRecalibrator(score_clean_weight=0.5).fit(bounds[:, :2], correct).score(bounds[:, :2], correct)
+
+
+def test_names_of_columns(data):
+    bounds, correct = data
+    assert list(CertifiedRecalibrator().fit(bounds, correct).get_feature_names_out()) == [
+        "lower",
+        "upper",
+        "confidence",
+    ]
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(bounds, columns=["low", "high", "clean"])
+    fitted = CertifiedRecalibrator().set_output(transform="pandas").fit(frame, correct)
+    assert list(fitted.feature_names_in_) == ["low", "high", "clean"]
+    assert list(fitted.transform(frame).columns) == ["low", "high", "clean"]
+    assert fitted.score(frame, correct) == CertifiedRecalibrator().fit(bounds, correct).score(bounds, correct)
+
+
 def test_bad_input(data):
     bounds, correct = data
     with pytest.raises(InputError, match="Expected `X` to have the columns lower, upper"):
@@ -63,7 +92,7 @@ def test_bad_input(data):
         CertifiedRecalibrator().fit(bounds[:, 1::-1], correct)
     with pytest.raises(InputError, match="Expected `confidence` to be given"):
         CertifiedRecalibrator(clean_weight=0.5).fit(bounds[:, :2], correct)
-    with pytest.raises(InputError, match="X has 2 features, but CertifiedRecalibrator is expecting 3"):
+    with pytest.raises(ValueError, match="X has 2 features, but CertifiedRecalibrator is expecting 3"):
         CertifiedRecalibrator().fit(bounds, correct).transform(bounds[:, :2])
     with pytest.raises(NotFittedError):
         CertifiedRecalibrator().transform(bounds)

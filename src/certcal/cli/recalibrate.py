@@ -17,7 +17,7 @@ HELP = """Fit a map of the confidences to a run's certificates and report what i
 Predictions stay as they are. Writes map.json, scores over random splits and the report of the held-out inputs into
 the run's folder recalibration.
 
-[dim]Example:[/dim] certcal recalibrate mine --radius 0.25 --clean-weight 0.2
+[dim]Example:[/dim] certcal recalibrate mine --radii 0.25,0.5 --clean-weight 0.2
 """
 
 
@@ -28,7 +28,10 @@ def add_to(app: typer.Typer) -> None:
 
 def recalibrate(
     run: o.RunName,
-    radius: Annotated[float | None, o.fitting("--radius", "Radius to fit at (default: the largest learnable).")] = None,
+    radii: Annotated[
+        str | None, o.fitting("--radii", "Radii to fit at, together (default: the largest learnable).", "R,…")
+    ] = None,
+    weights: Annotated[str | None, o.fitting("--weights", "Weights of these radii (default: equal).", "W,…")] = None,
     method: Annotated[str | None, o.fitting("--method", "isotonic, temperature or beta (default: isotonic).")] = None,
     objective: Annotated[
         str | None,
@@ -41,6 +44,12 @@ def recalibrate(
     folds: Annotated[int | None, o.fitting("--folds", "Hold out each of so many parts in turn instead.")] = None,
     repeats: Annotated[int | None, o.fitting("--repeats", "Random splits to average over (default: 20).")] = None,
     seed: Annotated[int | None, o.fitting("--seed", "Seed of the splits (default: 0).")] = None,
+    on_failure: Annotated[
+        str | None,
+        o.fitting(
+            "--on-failure", "Where nothing can be learned: raise, or identity to change nothing (default: raise)."
+        ),
+    ] = None,
     no_figures: o.NoFigures = False,
     json: o.Json = False,
 ) -> None:
@@ -51,8 +60,9 @@ def recalibrate(
     folder = RunFolder.existing(run)
     asked = RecalibrateSettings(
         **o.given(
-            radius=radius, method=method, objective=objective, clean_weight=clean_weight,
-            holdout=holdout, folds=folds, repeats=repeats, seed=seed,
+            radii=o.numbers("radii", radii, float), weights=o.numbers("weights", weights, float),
+            method=method, objective=objective, clean_weight=clean_weight,
+            holdout=holdout, folds=folds, repeats=repeats, seed=seed, on_failure=on_failure,
         )
     )  # fmt: skip
     result = recalibrate_run(folder, asked, figures=not no_figures)
@@ -63,32 +73,27 @@ def recalibrate(
 
 
 def _show(result: "Recalibration", where: str) -> None:
-    before, after = result.summary()
+    from certcal.report.recalibrated import score_rows, warning
+
     console = wide_console()
     splits, held = len(result.held_out.fit), len(result.held_out.test[0])
-    title = f"{result.map.kind} map for R = {result.radius:g}, mean over {splits} splits, {held:,} inputs held out"
+    at = ", ".join(f"{radius:g}" for radius in result.radii)
+    title = f"{result.map.kind} map for R = {at}, mean over {splits} splits, {held:,} inputs held out"
     console.print(Text(title, style="bold"))
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    for heading in ("", "before", "after"):
-        table.add_column(heading, justify="right" if heading else "left")
-    for name, label, form in (
-        ("certified_ece", "certified ECE, certified inputs", "{:.2%}"),
-        ("certified_brier", "certified Brier score, certified inputs", "{:.4f}"),
-        ("ece", "ECE without an attack, certified inputs", "{:.2%}"),
-        ("brier_all", "Brier score without an attack, all inputs", "{:.4f}"),
-        ("auroc", "AUROC: telling right from wrong, all inputs", "{:.3f}"),
-        ("levels", "distinct confidences, all inputs", "{:.0f}"),
-    ):
-        table.add_row(label, *(form.format(getattr(scores, name)) for scores in (before, after)))
-    console.print(table)
+    for radius in result.radii:
+        table = Table(box=None, pad_edge=False, header_style="dim")
+        table.add_column(f"at R = {radius:g}" if len(result.radii) > 1 else "", min_width=52)
+        for heading in ("before", "after", "±"):
+            table.add_column(heading, justify="right", style="dim" if heading == "±" else "")
+        for row in score_rows(result.held_out, radius):
+            table.add_row(row.label, row.before, row.after, row.spread)
+        console.print(table)
     if result.held_out.without_map:
         hint = f"{result.held_out.without_map} of {splits} splits had nothing to learn from and count as unchanged."
         console.print(f"\n{hint}", style="yellow")
-    if after.auroc < 0.5 + (before.auroc - 0.5) / 2:
-        console.print("\nThe map tells right from wrong far less well: look at AUROC.", style="yellow")
-    if after.levels < 2:
-        console.print("\nThe map is constant and no longer tells right from wrong.", style="yellow")
-        console.print("Try a larger --clean-weight or a smaller --radius.", style="yellow")
+    told = warning(*result.summary())
+    if told:
+        console.print(f"\n{told}", style="yellow")
     console.print(Text.assemble("\nMap:    ", (f"{where}/map.json", "bold")), soft_wrap=True)
     page = Text.assemble("Report: ", (f"{where}/report.html", "bold"), " (held-out inputs of the first split)")
     console.print(page, soft_wrap=True)

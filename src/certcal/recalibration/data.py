@@ -87,14 +87,17 @@ def data_from_bounds(
     """Certificates of the same inputs at several radii: those certified at each, and all of them clean."""
     several = as_intervals(bounds)
     share = check_share(clean_weight)
-    radius_weights = _check_weights(weights, len(several)) * (1.0 - share)
+    shares = _check_weights(weights, len(several))
     problems = []
-    for own in several:
+    for own, weight in zip(several, shares, strict=True):
+        if weight == 0:
+            continue  # a radius that counts nothing need not teach anything
         kept = own.certified
         where = f"inputs certified at R = {own.radius:g}"
         _check_teaches("bounds", where, "correct", own.correct[kept])
         parts = own.lower[kept], own.upper[kept], own.correct[kept]
         problems.append(WorstCaseProblem.checked(*parts, n_bins=n_bins, edges=edges))
+    radius_weights = shares[shares > 0] * (1.0 - share)
     return FittingData(tuple(problems), radius_weights, several[0].confidence, several[0].correct, share)
 
 

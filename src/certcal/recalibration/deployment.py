@@ -75,6 +75,11 @@ class RecalibratedModel(nn.Module):
             tensor = isinstance(inputs, Tensor)
             got = f"{inputs.dtype} of shape {tuple(inputs.shape)}" if tensor else type(inputs).__name__
             raise InputError.expected("inputs", "be a batch of floating-point inputs in [0, 1], shape (n, …)", got)
+        parts = [self._forward(part) for part in torch.split(inputs, self.batch_size)]
+        return RecalibratedPredictions(*(torch.cat(column) for column in zip(*parts, strict=True)))
+
+    def _forward(self, inputs: Tensor) -> RecalibratedPredictions:
+        """The same for as many inputs as go through the model together."""
         votes = total = torch.zeros((), dtype=torch.float64, device=inputs.device)
         at_once = max(1, self.batch_size // max(len(inputs), 1))
         for start in range(0, self.draws, at_once):

@@ -13,7 +13,7 @@ from certcal.inputs import check_flag, check_integer, check_number
 from certcal.recalibration.data import as_intervals
 from certcal.recalibration.fitting import OnFailure, recalibrate_bounds
 from certcal.recalibration.maps import RecalibrationMap
-from certcal.recalibration.scores import Scores, average, score_bounds
+from certcal.recalibration.scores import Scores, average, deviation, score_bounds
 from certcal.types import ArrayLike, BoolArray
 
 Indices = NDArray[np.intp]
@@ -47,10 +47,18 @@ class HeldOut:
 
     def mean(self, radius: float) -> tuple[Scores, Scores]:
         """Scores before and after at one radius, averaged over splits; NaN entries are left out."""
+        rows = self._at(radius)
+        return average([row.before for row in rows]), average([row.after for row in rows])
+
+    def spread(self, radius: float) -> Scores:
+        """Standard deviations between splits of the scores after the map; they share inputs, so these are no errors."""
+        return deviation([row.after for row in self._at(radius)])
+
+    def _at(self, radius: float) -> list[HeldOutRow]:
         rows = [row for row in self.rows if row.radius == radius]
         if not rows:
             raise InputError.expected("radius", f"be one of {sorted({row.radius for row in self.rows})}", radius)
-        return average([row.before for row in rows]), average([row.after for row in rows])
+        return rows
 
 
 def held_out_scores(

@@ -1,13 +1,15 @@
 """Scores of certificates before or after a map: certified, clean, and how sharp the confidences are."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 
 from certcal.certificates import ConfidenceIntervals
 from certcal.metrics import expected_calibration_error, top_label_brier_score
 from certcal.recalibration.sharpness import sharpness
-from certcal.types import ArrayLike
+from certcal.types import ArrayLike, FloatArray
 from certcal.worstcase import certified_brier_score, certified_calibration_error
 
 
@@ -51,10 +53,18 @@ def score_bounds(bounds: ConfidenceIntervals, *, n_bins: int = 15, edges: ArrayL
 
 def average(scores: list[Scores]) -> Scores:
     """The mean of each score; NaN entries are left out."""
+    return _summary(scores, np.mean)
 
-    def mean(name: str) -> float:
+
+def deviation(scores: list[Scores]) -> Scores:
+    """The standard deviation of each score; NaN entries are left out."""
+    return _summary(scores, np.std)
+
+
+def _summary(scores: list[Scores], function: Callable[[FloatArray], Any]) -> Scores:
+    def over(name: str) -> float:
         values = np.array([getattr(own, name) for own in scores], dtype=np.float64)
         known = values[~np.isnan(values)]
-        return float(known.mean()) if len(known) else float("nan")
+        return float(function(known)) if len(known) else float("nan")
 
-    return Scores(**{f.name: mean(f.name) for f in fields(Scores)})
+    return Scores(**{f.name: over(f.name) for f in fields(Scores)})

@@ -1,7 +1,7 @@
 """All that the HTML report shows, as one dictionary of plain numbers and texts."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -25,11 +25,18 @@ _DIGITS = 4  # of plotted values; the table and the sentences are exact
 
 
 def page_data(
-    report: Report, *, title: str, created: str, facts: Sequence[tuple[str, str]], classes: Sequence[str] | None = None
+    report: Report,
+    *,
+    title: str,
+    created: str,
+    facts: Sequence[tuple[str, str]],
+    classes: Sequence[str] | None = None,
+    recalibration: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Everything on the page: sentences, table, and for each radius what its plots are drawn from.
 
-    Radii rise on the page, each once; with many of them, fewer inputs are shown at each, so that it stays small.
+    `recalibration` is from `recalibration_section`. Radii rise on the page, each once; with many of them, fewer inputs
+    are shown at each, so that it stays small.
     """
     report = by_radius(report)
     share = min(1.0, _FULL_VIEWS / len(report))
@@ -51,6 +58,7 @@ def page_data(
         "average_certified_radius": report.average_certified_radius,
         "inputs": report.inputs,
         "default_view": default,
+        "recalibration": None if recalibration is None else dict(recalibration),
         "views": [_view(report, position, classes, share) for position in range(len(report))],
     }
 

@@ -11,7 +11,7 @@ from typing import Any
 from certcal.errors import InputError
 
 # Joined in this order into one script; each file may use the names of those before it.
-_SCRIPTS = ("numbers.js", "draw.js", "inspect.js", "curves.js", "views.js", "inputs.js", "page.js")
+_SCRIPTS = ("numbers.js", "draw.js", "inspect.js", "curves.js", "views.js", "inputs.js", "recalibration.js", "page.js")
 # Numbers shown large above the table: the joint one, which the sentence states, the certified and the clean one.
 _TILES = (
     ("joint_ece", "certified_ece", "ece"),
@@ -30,12 +30,14 @@ def render_page(data: Mapping[str, Any]) -> str:
 
     Paper: —
     """
-    from jinja2 import Environment, StrictUndefined
+    from jinja2 import Environment, FunctionLoader, StrictUndefined
 
     style, script = _read("page.css"), "".join(map(_read, _SCRIPTS))
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    environment = Environment(
+        loader=FunctionLoader(_read), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
     keys = [column["key"] for column in data["columns"]]
-    return environment.from_string(_read("page.html.j2")).render(
+    return environment.get_template("page.html.j2").render(
         data=data,
         place={key: keys.index(key) for key in keys},
         explanation=data["views"][data["default_view"]].get("explanation", ""),

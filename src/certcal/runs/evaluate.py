@@ -3,6 +3,7 @@
 import io
 import shutil
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
@@ -50,11 +51,17 @@ def evaluate_run(run: RunFolder, asked: EvaluateSettings, *, figures: bool = Tru
     return report
 
 
-def write_results(report: Report, folder: str | PathLike[str], *, figures: bool = True) -> Path:
+def write_results(
+    report: Report,
+    folder: str | PathLike[str],
+    *,
+    figures: bool = True,
+    recalibration: Mapping[str, Any] | None = None,
+) -> Path:
     """Where the page is, after a report's evidence and everything that follows from it were written to a folder.
 
     For an evaluation made in Python, this gives what `certcal evaluate` leaves behind: certificates, metrics.json,
-    tables, figures and report.html.
+    tables, figures and report.html. `recalibration`, from `recalibration_section`, adds that part to the page.
 
     Paper: —; run folders are ours.
     """
@@ -67,7 +74,7 @@ def write_results(report: Report, folder: str | PathLike[str], *, figures: bool 
         settings = settings_of(report)
         if settings is not None:
             run.save_settings(settings)
-    return _write_all(run, report, figures=figures, seconds=0.0)
+    return _write_all(run, report, figures=figures, seconds=0.0, recalibration=recalibration)
 
 
 def settings_of(report: Report) -> RunSettings | None:
@@ -92,7 +99,14 @@ def settings_of(report: Report) -> RunSettings | None:
     return RunSettings(model=ModelSettings(name=where), data=DataSettings(name=where), certify=drawn, evaluate=asked)
 
 
-def _write_all(run: RunFolder, report: Report, *, figures: bool, seconds: float) -> Path:
+def _write_all(
+    run: RunFolder,
+    report: Report,
+    *,
+    figures: bool,
+    seconds: float,
+    recalibration: Mapping[str, Any] | None = None,
+) -> Path:
     start = time.perf_counter()
     with run.writing():
         write_certificates(run, report)
@@ -104,7 +118,7 @@ def _write_all(run: RunFolder, report: Report, *, figures: bool, seconds: float)
             write_figures(run, report)
         circumstances = provenance(seconds=seconds + time.perf_counter() - start)
         run.write_json("metrics.json", describe(run, report) | {"provenance": circumstances})
-        page = write_page(run, report, circumstances)
+        page = write_page(run, report, circumstances, recalibration=recalibration)
         run.log(f"evaluate: {len(report)} radii, {report.inputs} inputs, method {report.method}")
     return page
 
@@ -207,7 +221,13 @@ def write_certificates(run: RunFolder, report: Report) -> None:
         write_certification_log(part, certify_radii(evidence, alpha=share))
 
 
-def write_page(run: RunFolder, report: Report, circumstances: dict[str, Any]) -> Path:
+def write_page(
+    run: RunFolder,
+    report: Report,
+    circumstances: dict[str, Any],
+    *,
+    recalibration: Mapping[str, Any] | None = None,
+) -> Path:
     """The page that people read, report.html."""
     classes = run.sources().get("data", {}).get("classes")
     page = page_data(
@@ -216,6 +236,7 @@ def write_page(run: RunFolder, report: Report, circumstances: dict[str, Any]) ->
         created=str(circumstances["date"]),
         facts=facts(run, report, circumstances),
         classes=classes,
+        recalibration=recalibration,
     )
     return run.write("report.html", render_page(page))
 

@@ -7,9 +7,11 @@ import numpy as np
 
 from certcal.certificates import ConfidenceIntervals, confidence_bounds_at
 from certcal.errors import InputError
+from certcal.inputs import check_choice
 from certcal.recalibration import (
     MIN_INPUTS,
     HeldOut,
+    OnFailure,
     RecalibrationMap,
     Scores,
     TradeOff,
@@ -18,6 +20,7 @@ from certcal.recalibration import (
     trade_off,
 )
 from certcal.report import Report, evaluate, plot_trade_off
+from certcal.report.recalibrated import recalibration_section
 from certcal.runs.certify import radii_of
 from certcal.runs.drawing import save_figure
 from certcal.runs.evaluate import load_run_evidence, write_results
@@ -31,7 +34,8 @@ CLEAN_WEIGHTS = (0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0)  # of the trade-off
 class RecalibrateSettings:
     """How a map is fitted and tested, as for `certcal.recalibration.held_out_scores`."""
 
-    radius: float | None = None  # at which the certified score is made small; by default the largest learnable one
+    radii: tuple[float, ...] | None = None  # whose certified scores are made small; by default the largest learnable
+    weights: tuple[float, ...] | None = None  # of these radii; equal by default
     method: str = "isotonic"
     objective: str = "brier"
     clean_weight: float = 0.5  # 0 makes the certified score least, and the map often constant
@@ -39,15 +43,26 @@ class RecalibrateSettings:
     folds: int | None = None  # instead of one part, hold out each of so many parts in turn
     repeats: int = 20
     seed: int = 0
+    on_failure: str = "raise"  # or "identity": keep the confidences as they are where nothing can be learned
+
+    def __post_init__(self) -> None:
+        check_choice("on_failure", self.on_failure, tuple(OnFailure))
+        if self.radii is None and self.weights is not None:
+            raise InputError.expected("weights", "come with radii, one weight for each", "no radii")
+
+    def held_out_options(self) -> dict[str, Any]:
+        """Those that `held_out_scores` takes whatever the clean weight is."""
+        own = ("weights", "method", "objective", "holdout", "folds", "repeats", "seed")
+        return {name: getattr(self, name) for name in own}
 
 
 @dataclass(frozen=True, eq=False)
 class Recalibration:
     """What came of it."""
 
-    radius: float  # at which the map was fitted
+    radii: tuple[float, ...]  # at which the map was fitted
     held_out: HeldOut  # over all splits
-    trade_off: TradeOff
+    trade_off: TradeOff  # at the largest of them
     report: Report  # of the first split's held-out part, with the map
 
     @property
@@ -55,8 +70,13 @@ class Recalibration:
         """The map that is kept: fitted on the first split's fitting part."""
         return self.held_out.maps[0]
 
+    @property
+    def radius(self) -> float:
+        """The largest radius that the map was fitted for."""
+        return max(self.radii)
+
     def summary(self) -> tuple[Scores, Scores]:
-        """Mean scores on held-out inputs before and after, over the splits."""
+        """Mean scores on held-out inputs before and after, over the splits, at the largest radius."""
         return self.held_out.mean(self.radius)
 
 
@@ -71,14 +91,14 @@ def recalibrate_run(run: RunFolder, asked: RecalibrateSettings, *, figures: bool
     evaluation, evidence = run.settings().evaluate, load_run_evidence(run)
     radii = radii_of(evaluation, evidence.header.sigma)
     certifying: dict[str, Any] = {"alpha": evaluation.alpha, "method": evaluation.method, "joint": evaluation.joint}
-    wanted = radii if asked.radius is None else (asked.radius,)
+    wanted = radii if asked.radii is None else asked.radii
     bounds = confidence_bounds_at(evidence, radii=wanted, **certifying)
-    options = {key: value for key, value in vars(asked).items() if key not in ("radius", "clean_weight")}
-    options |= {"n_bins": evaluation.n_bins, "stratify": True}
+    options = asked.held_out_options() | {"n_bins": evaluation.n_bins, "stratify": True}
     own, held = _fit(bounds, asked, options)
+    fitted = tuple(one.radius for one in own)
     report = evaluate(
         evidence.select(held.test[0]),
-        radii=sorted({*radii, own.radius}),
+        radii=sorted({*radii, *fitted}),
         delta=evaluation.delta,
         population=evaluation.population,
         n_bins=evaluation.n_bins,
@@ -86,67 +106,81 @@ def recalibrate_run(run: RunFolder, asked: RecalibrateSettings, *, figures: bool
         **certifying,
     )
     curve = trade_off(own, clean_weights=sorted({*CLEAN_WEIGHTS, asked.clean_weight}), **options)
-    result = Recalibration(own.radius, held, curve, report)
+    result = Recalibration(fitted, held, curve, report)
     _write(run, result, asked, figures=figures)
     return result
 
 
 def _fit(
     bounds: list[ConfidenceIntervals], asked: RecalibrateSettings, options: dict[str, Any]
-) -> tuple[ConfidenceIntervals, HeldOut]:
-    """The largest radius at which every split teaches a map, or else at which the first does; and the maps there."""
+) -> tuple[list[ConfidenceIntervals], HeldOut]:
+    """The certificates that maps are fitted to, and the maps.
+
+    Those of all radii that were asked for; or else of the largest at which every split teaches a map, or at which the
+    first does.
+    """
     falling = sorted(bounds, key=lambda one: -one.radius)
-    tried = [(own, held_out_scores(own, clean_weight=asked.clean_weight, **options)) for own in falling]
+    choices = [bounds] if asked.radii is not None else [[one] for one in falling]
+    tried = [(own, held_out_scores(own, clean_weight=asked.clean_weight, **options)) for own in choices]
     for all_of_them in (True, False):
         for own, held in tried:
             if not (all_of_them and held.without_map) and held.maps[0].kind != "identity":
                 return own, held
+    if asked.on_failure == OnFailure.IDENTITY:
+        certifying = [choice for choice in tried if all(one.certified.any() for one in choice[0])]
+        return (certifying or tried)[0]
     counts = ", ".join(
         f"{int((own.certified & ~own.correct).sum())} of {int(own.certified.sum())} at R = {own.radius:g}"
         for own in reversed(falling)
     )
     raise InputError(
         f"No map can be learned: it takes {MIN_INPUTS} certified inputs to fit on, right and wrong ones among them, "
-        f"and certified and wrong are {counts}. The confidences stay as they are; try more inputs or a smaller holdout."
+        f"and certified and wrong are {counts}. Try more inputs or a smaller holdout; on_failure = identity keeps the "
+        "confidences as they are."
     )
 
 
 def _write(run: RunFolder, result: Recalibration, asked: RecalibrateSettings, *, figures: bool) -> None:
     inner = RunFolder(run.path / FOLDER)
     inner.create()
+    section = recalibration_section(result.held_out, result.trade_off, result.radii)
     with run.writing():
         inner.write_json(SOURCES, run.sources())  # whence title, facts and class names of the page
-        write_results(result.report, inner.path, figures=figures)
+        write_results(result.report, inner.path, figures=figures, recalibration=section)
         save_map(result.map, inner.path / "map.json")
         inner.write_json("held_out.json", describe(result, asked))
         if figures:
             save_figure(inner, "trade_off", lambda ax: plot_trade_off(result.trade_off, ax=ax))
-        run.log(f"recalibrate: {result.map.kind} map for R = {result.radius:g}, {asked.repeats} splits")
+        at = ", ".join(f"{radius:g}" for radius in result.radii)
+        run.log(f"recalibrate: {result.map.kind} map for R = {at}, {asked.repeats} splits")
 
 
 def describe(result: Recalibration, asked: RecalibrateSettings) -> dict[str, Any]:
     """The held-out scores as plain data."""
-    before, after = result.summary()
-    rows = [row for row in result.held_out.rows if row.radius == result.radius]
-    spread = {
-        key: {f.name: _plain(np.nanstd([getattr(getattr(row, key), f.name) for row in rows])) for f in fields(Scores)}
-        for key in ("before", "after")
-    }
+    held = result.held_out
     return {
-        "radius": result.radius,
+        "radii": list(result.radii),
         "settings": asdict(asked),
         "map": result.map.kind,
-        "splits": len(rows),
-        "splits_without_map": result.held_out.without_map,
-        "fitted_on": len(result.held_out.fit[0]),
-        "held_out": len(result.held_out.test[0]),
-        "before": {key: _plain(value) for key, value in asdict(before).items()},
-        "after": {key: _plain(value) for key, value in asdict(after).items()},
-        "spread": spread,
-        "trade_off": {
+        "splits": len(held.fit),
+        "splits_without_map": held.without_map,
+        "fitted_on": len(held.fit[0]),
+        "held_out": len(held.test[0]),
+        "scores": [_scores(held, radius) for radius in result.radii],
+        "trade_off": {"radius": result.trade_off.radius}
+        | {
             name: [_plain(value) for value in getattr(result.trade_off, name)]
             for name in ("clean_weight", *(f.name for f in fields(Scores)))
         },
+    }
+
+
+def _scores(held: HeldOut, radius: float) -> dict[str, Any]:
+    """Means before and after over the splits, and standard deviations after, at one radius."""
+    before, after = held.mean(radius)
+    named = {"before": before, "after": after, "spread": held.spread(radius)}
+    return {"radius": radius} | {
+        name: {key: _plain(value) for key, value in asdict(scores).items()} for name, scores in named.items()
     }
 
 

@@ -142,24 +142,24 @@ def smallest_sums(
     cell = cell_of.astype(np.intp)
     first, last = cell // size % size, cell % size
     right, wrong = problem.correct, ~problem.correct
-    length = step * drops
     wrong_between, right_between = tables.count
-    plus = _smallest_scores(
+    plus = _smallest_in_runs(
         _Scores(1.0 - problem.lower[right], first[right]),
         _Scores(-problem.lower[wrong], first[wrong], last[wrong]),
         edges[:-1],
         _coming_from_left(wrong_between),
-        length,
+        step,
+        drops,
     )
-    minus = _smallest_scores(
+    minus = _smallest_in_runs(
         _Scores(problem.upper[wrong], size - 1 - last[wrong]),
         _Scores(problem.upper[right] - 1.0, size - 1 - last[right], size - 1 - first[right]),
         (1.0 - edges[1:])[::-1],
         _coming_from_left(right_between[::-1, ::-1].T),
-        length,
+        step,
+        drops,
     )
-    lists = np.stack([plus, minus[::-1, ::-1].swapaxes(0, 1)])
-    return _sums_in_steps(lists, step)
+    return np.stack([plus, minus[::-1, ::-1].swapaxes(0, 1)])
 
 
 class _Scores:
@@ -178,10 +178,12 @@ class _Scores:
         return score, first
 
 
-def _smallest_scores(own: _Scores, stuck: _Scores, escape: FloatArray, escaping: IntArray, length: int) -> FloatArray:
-    """The `length` smallest scores in each run of + bins, from the smallest, padded with ∞, shape (b, b, length)."""
-    size = len(escape)
-    out = np.full((size, size, length), np.inf)
+def _smallest_in_runs(
+    own: _Scores, stuck: _Scores, escape: FloatArray, escaping: IntArray, step: int, drops: int
+) -> FloatArray:
+    """Σ of the k · step smallest scores in each run of + bins, shape (b, b, drops + 1); ∞ if there are too few."""
+    size, length = len(escape), step * drops
+    out = np.full((size, size, drops + 1), np.inf)
     place = np.arange(length)
     for end in range(size):
         starts = np.arange(end + 1)[:, None]
@@ -191,7 +193,8 @@ def _smallest_scores(own: _Scores, stuck: _Scores, escape: FloatArray, escaping:
             np.where(first >= starts, score, np.inf) for score, first in (s.smallest(end, length) for s in (own, stuck))
         ]
         parts.append(np.where(place < escaping[: end + 1, end, None], escape[: end + 1, None], np.inf))
-        out[: end + 1, end] = np.sort(np.concatenate(parts, axis=1), axis=1)[:, :length]
+        # Summed for one end at a time: the scores of all runs, bins² · failures of them, would take gigabytes.
+        out[: end + 1, end] = _sums_in_steps(np.sort(np.concatenate(parts, axis=1), axis=1)[:, :length], step)
     return out
 
 

@@ -14,6 +14,9 @@ from certcal.worstcase.failing import solve_with_failures
 from certcal.worstcase.problem import WorstCaseProblem
 from certcal.worstcase.solution import FreeInput, Kind, Solution
 
+# Tails below this lose their digits, or come out as 0, before they are summed.
+_TAIL_UNDERFLOW = 1e-280
+
 
 def allowed_failures(inputs: int, *, alpha: float, delta: float) -> int:
     """The smallest K with P(Binomial(inputs, alpha) > K) ≤ delta: with probability 1 − delta no more than K fail.
@@ -38,10 +41,11 @@ def allowed_failures(inputs: int, *, alpha: float, delta: float) -> int:
     check_level("alpha", alpha)
     check_level("delta", delta)
     least, enough = -1, total  # P(X > −1) = 1 is too much, P(X > N) = 0 is not
+    relative = float(tail_error(float(total)))
     while enough - least > 1:
         middle = (least + enough) // 2
         tail = special.betainc(middle + 1, total - middle, alpha)  # P(X ≥ middle + 1)
-        if tail * (1 + float(tail_error(float(total)))) <= delta:
+        if tail * (1 + relative) + _TAIL_UNDERFLOW <= delta:
             enough = middle
         else:
             least = middle

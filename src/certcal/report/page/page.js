@@ -125,6 +125,10 @@ reliabilityPlot("worst", "incorrect");
 boxesPlot();
 widthsPlot();
 movesPlot();
+if (page.recalibration) {
+  tradeOffPlot();
+  mapPlot();
+}
 setUpTheme();
 setUpChoice();
 setUpPaper();

@@ -1,0 +1,77 @@
+// What recalibration did: the trade-off of clean against certified scores over λ, and the graph of the map.
+
+function tradeOffPlot() {
+  const { curve, identity } = page.recalibration;
+  const known = curve.clean_weight.map((_, i) => i).filter((i) => curve.certified_brier[i] !== null && curve.brier_all[i] !== null);
+  const points = known.map((i) => ({
+    title: `λ = ${curve.clean_weight[i]}`, x: curve.certified_brier[i], y: curve.brier_all[i], auroc: curve.auroc[i],
+  }));
+  const before = { title: "without a map", x: identity.certified_brier, y: identity.brier_all };
+  const all = before.x === null ? points : [...points, before];
+  return makePlot("tradeoff", (plot, width) => {
+    if (!points.length) return emptyPlot(plot, width, "No held-out input is certified at this radius.");
+    const span = (key) => fitted(all.map((point) => point[key]));
+    const x = { ...span("x"), label: `certified Brier score at R = ${curve.radius}`, text: axisText(false), count: 5 };
+    const y = { ...span("y"), label: "clean Brier score, all inputs", text: axisText(false) };
+    const area = axes(plot, { width, height: tall(320, 320), x, y, inset: 12, left: 56 });
+    const at = (point) => [area.x(point.x), area.y(point.y)];
+    draw(area.marks, "path", { class: "correct line", d: `M${points.map((point) => at(point).join(" ")).join("L")}` });
+    for (const point of points) marker(area.marks, "circle", ...at(point), 3.2, "correct point");
+    if (all.length > points.length) marker(area.marks, "diamond", ...at(before), 4, "incorrect point");
+    labelEnds(area, points, at);
+    legendEntry(plot, "recalibrated", (svg) => marker(svg, "circle", 11, 6, 3.2, "correct"));
+    legendEntry(plot, "without a map", (svg) => marker(svg, "diamond", 11, 6, 4, "incorrect"));
+    inspectable(plot, area, {
+      count: all.length,
+      nearest: (px, py) => all.reduce((best, point, i) => (apart(at(point), px, py) < apart(at(all[best]), px, py) ? i : best), 0),
+      spot: (i) => at(all[i]),
+      tell: (i) => [all[i].title, [["certified Brier", written(all[i].x, "nearest", 4)], ["clean Brier, all", written(all[i].y, "nearest", 4)],
+        ...(all[i].auroc === undefined ? [] : [["AUROC", written(all[i].auroc)]])]],
+      mark: (i, cursor) => draw(cursor, "circle", { class: "halo", cx: at(all[i])[0], cy: at(all[i])[1], r: 6.5 }),
+    });
+    const ends = [points[0], points.at(-1), ...all.slice(points.length)];
+    const tell = (point) => `${point.title}: certified ${written(point.x, "nearest", 4)}, clean ${written(point.y, "nearest", 4)}`;
+    plot.svg.setAttribute("aria-label", `Brier scores on held-out inputs. ${ends.map(tell).join("; ")}. Arrow keys read values.`);
+  });
+}
+
+function apart([x, y], px, py) {
+  return (x - px) ** 2 + (y - py) ** 2;
+}
+
+/** A range of values with some room, between round ticks. */
+function fitted(values) {
+  const low = Math.min(...values), high = Math.max(...values), step = roundStep(low, high > low ? high : low + 0.01, 4);
+  return { from: Math.max(0, Math.floor(low / step) * step), to: (Math.floor(high / step) + 1) * step, step };
+}
+
+/** Names for the two ends of the curve; the others are read off. */
+function labelEnds(area, points, at) {
+  for (const point of new Set([points[0], points.at(-1)])) {
+    const [x, y] = at(point), late = x > area.right - 60;
+    draw(area.marks, "text", { x: late ? x - 8 : x + 8, y: y - 7, "text-anchor": late ? "end" : "start" }, point.title);
+  }
+}
+
+function mapPlot() {
+  const { x, y } = page.recalibration.map;
+  return makePlot("map", (plot, width) => {
+    const axis = { from: 0, to: 1, text: axisText(false), step: 0.2 };
+    const area = axes(plot, { width, height: tall(320, 320), x: { ...axis, label: "confidence before" }, y: { ...axis, label: "after" } });
+    draw(area.grid, "line", { class: "diagonal", x1: area.x(0), y1: area.y(0), x2: area.x(1), y2: area.y(1) });
+    draw(area.marks, "path", { class: "correct line", d: `M${x.map((value, i) => `${area.x(value)} ${area.y(y[i])}`).join("L")}` });
+    legendEntry(plot, "the map", (svg) => draw(svg, "line", { class: "correct", x1: 0, x2: 22, y1: 6, y2: 6, "stroke-width": 2 }));
+    legendEntry(plot, "no change", (svg) => draw(svg, "line", { class: "diagonal", x1: 0, x2: 22, y1: 6, y2: 6 }));
+    inspectable(plot, area, {
+      count: x.length,
+      start: x.length - 1,
+      nearest: (px) => Math.max(0, Math.min(x.length - 1, Math.round(((px - area.left) / (area.right - area.left)) * (x.length - 1)))),
+      spot: (i) => [area.x(x[i]), area.y(y[i])],
+      tell: (i) => [`confidence ${written(x[i])}`, [["becomes", written(y[i])]]],
+      mark: (i, cursor) => draw(cursor, "circle", { class: "halo", cx: area.x(x[i]), cy: area.y(y[i]), r: 6.5 }),
+    });
+    const places = [0, 0.5, 0.9, 1].map((share) => Math.round(share * (x.length - 1)));
+    const told = places.map((i) => `${written(x[i], "nearest", 2)} becomes ${written(y[i])}`).join(", ");
+    plot.svg.setAttribute("aria-label", `The map of confidences: ${told}. Arrow keys read values.`);
+  });
+}
