@@ -12,7 +12,7 @@ from certcal.attacks.smoothed import Scene, signed_log_odds
 from certcal.metrics import expected_calibration_error
 from certcal.types import FloatArray
 from certcal.worstcase import AdmmSettings, WorstCaseProblem
-from certcal.worstcase.admm import State, initialise, settle_assignment, updated_assignment
+from certcal.worstcase.admm import Program, State, initialise, settle_assignment, updated_assignment
 
 
 def acce_adversary(scene: Scene, problem: WorstCaseProblem, admm: AdmmSettings) -> Tensor:
@@ -34,7 +34,7 @@ def acce_adversary(scene: Scene, problem: WorstCaseProblem, admm: AdmmSettings) 
             break
         spread = torch.as_tensor(confidence).to(state.z).expand_as(state.z)  # h: the same z in every bin
         state = state._replace(z=spread)
-        push = ball.epsilon.new_tensor(_pushes(program.correct, state)).reshape(ball.epsilon.shape).to(point)
+        push = pushes(program, state).to(point).reshape(ball.epsilon.shape)
         length = scene.settings.step_size or 2 * scene.epsilon / scene.settings.steps
         point = ball.project(point + length * push * uphill)  # γ^(t), from a^(t−1)
         a = updated_assignment(program, state, admm)  # a^(t), from z^(t−1)
@@ -52,8 +52,7 @@ def look(scene: Scene, ball: Ball, point: Tensor) -> tuple[FloatArray, Tensor]:
     return scene.seen_confidence(point), ball.steepest(torch.cat(gradients).to(point))
 
 
-def _pushes(correct: Tensor, state: State) -> list[float]:
+def pushes(program: Program, state: State) -> Tensor:
     """Which way each confidence should go to raise ‖E(z)' a‖_1: the sign of −Σ_m s_m a_{n,m}, shape (n,)."""
-    sign = (state.a * (correct - state.z)).sum(dim=2, keepdim=True).sign()
-    pushes: list[float] = (-(sign * state.a).sum(dim=1)).sign().squeeze(0).tolist()
-    return pushes
+    sign = (state.a * (program.correct - state.z)).sum(dim=2, keepdim=True).sign()
+    return -(sign * state.a).sum(dim=1).sign().squeeze(0)

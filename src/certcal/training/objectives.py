@@ -1,22 +1,33 @@
-"""What training minimises: one small function on a batch per method."""
+"""What training minimises: one small function on a batch per method. docs/training.md."""
 
 from collections.abc import Callable
 
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
+from certcal.attacks.victims import as_logits
 from certcal.inputs import check_choice
+from certcal.training import certificate
+from certcal.training.acce import Acce
+from certcal.training.aims import Brier, Cce, SmoothAdv
+from certcal.training.copies import Copies, log_mean, log_odds, weight_loss
+from certcal.training.linf import climb_cross_entropy
+from certcal.training.reach import check_finite
+from certcal.training.search import Aim, search
 from certcal.training.settings import ObjectiveSettings
 from certcal.training.step import Objective, Step
 
 __all__ = ["OBJECTIVES", "Objective", "ObjectiveSettings", "Step", "make_objective"]
+
+MakeObjective = Callable[[ObjectiveSettings], Objective]
+MakeAim = Callable[[Tensor, Step, ObjectiveSettings], Aim]
 
 
 def plain(settings: ObjectiveSettings) -> Objective:
     """Cross-entropy on the inputs as they are."""
 
     def loss(model: nn.Module, inputs: Tensor, labels: Tensor, step: Step) -> Tensor:
-        return cross_entropy(model(inputs), labels)
+        return cross_entropy(as_logits(model(inputs), len(inputs)), labels)
 
     return loss
 
@@ -25,15 +36,122 @@ def noise(settings: ObjectiveSettings) -> Objective:
     """Cross-entropy on noisy copies. Cohen et al. (2019)."""
 
     def loss(model: nn.Module, inputs: Tensor, labels: Tensor, step: Step) -> Tensor:
-        copies = inputs.repeat_interleave(settings.draws, dim=0)
-        return cross_entropy(model(copies + step.noise(copies.shape, copies)), labels.repeat_interleave(settings.draws))
+        copies = Copies.drawn(model, inputs, step, settings.draws)
+        return weight_loss(copies.logits(inputs), labels, settings.draws, settings.update)
 
     return loss
 
 
-OBJECTIVES: dict[str, Callable[[ObjectiveSettings], Objective]] = {"ce": plain, "noise": noise}
+def against(make_aim: MakeAim) -> MakeObjective:
+    """Cross-entropy on noisy copies of attacked inputs: SmoothAdv, and ACT by what the adversary aims at.
+
+    Paper: Sec. 4, Eq. (7), Alg. 2; Salman et al. (2019). Without adversary (ε = 0) it is noise training.
+    """
+
+    def make(settings: ObjectiveSettings) -> Objective:
+        def loss(model: nn.Module, inputs: Tensor, labels: Tensor, step: Step) -> Tensor:
+            copies = Copies.drawn(model, inputs, step, settings.draws)
+            point = inputs
+            if step.epsilon > 0:
+                point = search(copies, inputs, make_aim(labels, step, settings), step.epsilon, settings)
+            return weight_loss(copies.logits(point), labels, settings.draws, settings.update)
+
+        return loss
+
+    return make
+
+
+def acce_act_star(settings: ObjectiveSettings) -> Objective:
+    """η · cross-entropy + (1 − η) · ACCE, both on attacked inputs, the latter at the adversary's last assignment a*.
+
+    Paper: App. J ("ACCE-ACT*"). Without adversary there is no a*, and it is noise training.
+    """
+
+    def loss(model: nn.Module, inputs: Tensor, labels: Tensor, step: Step) -> Tensor:
+        if step.epsilon == 0:
+            return noise(settings)(model, inputs, labels, step)
+        copies = Copies.drawn(model, inputs, step, settings.draws)
+        aim = Acce(labels, step, settings)
+        logits = copies.logits(search(copies, inputs, aim, step.epsilon, settings))
+        assert aim.predicted is not None
+        confidence = log_odds(log_mean(logits, settings.draws), aim.predicted).sigmoid()
+        error = aim.error(confidence) / (len(labels) if settings.reduction == "mean" else 1)
+        entropy = weight_loss(logits, labels, settings.draws, settings.update)
+        return settings.eta * entropy + (1 - settings.eta) * error
+
+    return loss
+
+
+def linf(settings: ObjectiveSettings) -> Objective:
+    """Cross-entropy of the base model on inputs attacked in ℓ∞, without noise. Madry et al. (2018); Paper: App. B.2."""
+
+    def loss(model: nn.Module, inputs: Tensor, labels: Tensor, step: Step) -> Tensor:
+        point = climb_cross_entropy(model, inputs, labels, step, settings) if step.epsilon > 0 else inputs
+        return cross_entropy(as_logits(model(point), len(point)), labels)
+
+    return loss
+
+
+def certified(score: certificate.Score) -> MakeObjective:
+    """Cross-entropy + λ · a certified score of the batch at R, as a few draws estimate it; no adversary needed.
+
+    The cross-entropy is that of noise training, whose copies the certificate is read off, or of SmoothAdv at ε, with
+    the certificate from a second pass on the unattacked copies. At R = 0, or without noise, nothing is added.
+    """
+
+    def make(settings: ObjectiveSettings) -> Objective:
+        def loss(model: nn.Module, inputs: Tensor, labels: Tensor, step: Step) -> Tensor:
+            radius = step.epsilon if settings.radius is None else settings.radius
+            copies = Copies.drawn(model, inputs, step, settings.draws)
+            attacked = settings.base == "smoothadv" and step.epsilon > 0
+            point = search(copies, inputs, SmoothAdv(labels), step.epsilon, settings) if attacked else inputs
+            logits = copies.logits(point)
+            entropy = weight_loss(logits, labels, settings.draws, settings.update)
+            if radius == 0 or step.sigma == 0 or settings.weight == 0:
+                return entropy
+            logits = copies.logits(inputs) if attacked else logits
+            term = certificate.estimate(logits, labels, step, radius, settings, score)
+            return entropy + settings.weight * term.to(entropy)
+
+        return loss
+
+    return make
+
+
+OBJECTIVES: dict[str, MakeObjective] = {
+    "ce": plain,
+    "noise": noise,
+    "smoothadv": against(lambda labels, step, settings: SmoothAdv(labels)),
+    "brier-act": against(lambda labels, step, settings: Brier(labels)),
+    "acce-act": against(Acce),
+    "acce-act*": acce_act_star,
+    "cce-act": against(Cce),
+    "pgd": linf,
+    "certified-brier": certified(certificate.brier),
+    "certified-log": certified(certificate.log),
+    "certified-cce": certified(certificate.cce),
+}
 
 
 def make_objective(settings: ObjectiveSettings) -> Objective:
-    """The objective of the settings."""
-    return OBJECTIVES[check_choice("objective", settings.name, tuple(OBJECTIVES))](settings)
+    """The objective of the settings: a function of model, inputs, labels and step that gives the loss of the batch.
+
+    Paper: Sec. 4, Eq. (7) and (8), Alg. 2, App. F.
+    Raises: InputError if the settings name no objective; the objective CertcalError where its loss is not finite.
+
+    >>> import torch
+    >>> objective = make_objective(ObjectiveSettings(name="smoothadv", draws=2, steps=2))
+    >>> model = nn.Linear(3, 2)
+    >>> step = Step(sigma=0.25, epsilon=0.5, generator=torch.Generator().manual_seed(0))
+    >>> loss = objective(model, torch.rand(4, 3), torch.tensor([0, 1, 1, 0]), step)
+    >>> loss.shape, loss.requires_grad, model.weight.grad
+    (torch.Size([]), True, None)
+    """
+    chosen = OBJECTIVES[check_choice("objective", settings.name, tuple(OBJECTIVES))](settings)
+
+    def checked(model: nn.Module, inputs: Tensor, labels: Tensor, step: Step) -> Tensor:
+        loss = chosen(model, inputs, labels, step)
+        check_finite(loss.detach(), "The loss")
+        return loss
+
+    return checked

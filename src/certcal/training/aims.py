@@ -1,0 +1,91 @@
+"""What adversaries in training want: cross-entropy, Brier score, or the exact worst case of the calibration error."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from certcal.training.reach import Reach, check_finite, quantile, shift_of, slack_of, standard_reach
+from certcal.training.search import View, step_length
+from certcal.training.settings import ObjectiveSettings
+from certcal.training.step import Step
+from certcal.worstcase import WorstCaseProblem, solve_exact
+from certcal.worstcase.gradient import slopes
+
+
+@dataclass(eq=False)
+class SmoothAdv:
+    """A large −log of the label's smoothed probability: push that down. Salman et al. (2019), Eq. (S)."""
+
+    classes: Tensor | None  # the labels
+
+    def signs(self, view: View, step: int) -> Tensor:
+        return -torch.ones_like(view.confidence)
+
+
+@dataclass(eq=False)
+class Brier:
+    """A large (c − z)²: confidences down where the prediction is right, up where it is wrong. Paper: Sec. 4."""
+
+    labels: Tensor
+    classes: Tensor | None = None  # the predictions
+
+    def signs(self, view: View, step: int) -> Tensor:
+        return torch.where(view.classes == self.labels, -1.0, 1.0)
+
+
+@dataclass(eq=False)
+class Cce:
+    """Towards the exact worst case of the calibration error within what the steps that are left can reach.
+
+    Paper: —; the inner problem of Eq. (8) solved exactly at every step instead of by ADMM, docs/training.md.
+    """
+
+    labels: Tensor
+    step: Step
+    settings: ObjectiveSettings
+    classes: Tensor | None = None  # the predictions
+    ball: Reach | None = field(default=None, init=False)  # from the inputs themselves, within ε
+
+    def signs(self, view: View, step: int) -> Tensor:
+        check_finite(view.confidence, "A confidence")
+        problem = self.problem(view, step)
+        directions = towards(problem, view.confidence.cpu().numpy())
+        return torch.from_numpy(directions).to(view.confidence.device)
+
+    def problem(self, view: View, step: int) -> WorstCaseProblem:
+        """Where each confidence can still go: within ε of its input, and with the steps that are left."""
+        if self.ball is None:
+            self.ball = few_draw_reach(view, self.step, self.settings)
+        far = (self.settings.steps - step) * step_length(self.step.epsilon, self.settings)
+        left = shift_of(far, self.step)
+        low, high = self.ball.low_quantile, self.ball.high_quantile
+        here = quantile(view.confidence, view.rest).clamp(low, high)  # few draws move further than the smoothed model
+        reach = Reach(torch.maximum(low, here - left), torch.minimum(high, here + left))
+        return worst_case(reach, view.classes == self.labels, self.settings)
+
+
+def towards(problem: WorstCaseProblem, confidence: np.ndarray) -> np.ndarray:
+    """Which way each confidence goes at the exact worst case, shape (n,).
+
+    An input that stands there at one of its bounds goes in direction −s, s the sign of its bin: by Danskin's theorem
+    the derivative of the worst case. One that stands at the edge of a bin, where that derivative is 0, goes to that edge.
+    """
+    worst = solve_exact(problem)
+    at_lower, at_upper, sign = slopes(problem, worst)
+    directions: np.ndarray = np.where(at_lower | at_upper, -sign, np.sign(worst.confidence - confidence))
+    return directions
+
+
+def few_draw_reach(view: View, step: Step, settings: ObjectiveSettings) -> Reach:
+    """Within which values the Standard certificate puts confidences within ε, from few draws, without abstaining."""
+    slack = slack_of(settings.draws, settings.alpha)
+    return standard_reach(view.confidence, view.rest, shift=shift_of(step.epsilon, step), slack=slack)
+
+
+def worst_case(reach: Reach, correct: Tensor, settings: ObjectiveSettings) -> WorstCaseProblem:
+    """The problem that the exact solution and ADMM take, on the CPU: three vectors of the batch's length."""
+    lower = reach.lower
+    upper = torch.maximum(lower, reach.upper)
+    return WorstCaseProblem.checked(lower, upper, correct, n_bins=settings.n_bins)

@@ -1,0 +1,54 @@
+"""Training on the certificate itself: few-draw estimates of certified scores, as functions of the weights."""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from certcal.training.copies import log_mean, log_odds
+from certcal.training.reach import Reach, check_finite, shift_of, slack_of, standard_reach
+from certcal.training.settings import ObjectiveSettings
+from certcal.training.step import Step
+from certcal.worstcase import differentiable_certified_calibration_error
+
+Score = Callable[[Reach, Tensor, ObjectiveSettings], Tensor]
+
+
+def estimate(
+    logits: Tensor, labels: Tensor, step: Step, radius: float, settings: ObjectiveSettings, score: Score
+) -> Tensor:
+    """A certified score of the batch at R if its few-draw confidences were the smoothed model's: a scalar.
+
+    The prediction, and with it correctness, is a constant: gradients go through the probability of the predicted class
+    and the Standard bounds alone.
+    """
+    smoothed = log_mean(logits, settings.draws)
+    predicted = smoothed.detach().argmax(dim=1)
+    odds = log_odds(smoothed, predicted).double()
+    check_finite(odds.detach(), "A confidence")
+    slack = slack_of(settings.draws, settings.alpha)
+    reach = standard_reach(odds.sigmoid(), (-odds).sigmoid(), shift=shift_of(radius, step), slack=slack)
+    correct = predicted == labels
+    if settings.population == "certified":
+        keep = reach.low_quantile.detach() >= 0  # at least one half: no other class can be more probable within R
+        reach, correct = Reach(reach.low_quantile[keep], reach.high_quantile[keep]), correct[keep]
+    return score(reach, correct, settings) if len(correct) else odds.sum() * 0.0
+
+
+def brier(reach: Reach, correct: Tensor, settings: ObjectiveSettings) -> Tensor:
+    """The mean of (1 − l)² where the prediction is right and u² where it is wrong. Paper: Thm. 3.3, Eq. (3)."""
+    return torch.where(correct, 1 - reach.lower, reach.upper).square().mean()
+
+
+def log(reach: Reach, correct: Tensor, settings: ObjectiveSettings) -> Tensor:
+    """The mean of −log l where the prediction is right and −log(1 − u) where it is wrong."""
+    best = torch.where(correct, reach.low_quantile, -reach.high_quantile)
+    score: Tensor = -torch.special.log_ndtr(best).mean()
+    return score
+
+
+def cce(reach: Reach, correct: Tensor, settings: ObjectiveSettings) -> Tensor:
+    """The exact worst case of the calibration error. Paper: Def. 3.4, Eq. (4); docs/exact.md."""
+    lower = reach.lower
+    upper = torch.maximum(lower, reach.upper)
+    return differentiable_certified_calibration_error(lower, upper, correct, n_bins=settings.n_bins)
