@@ -70,7 +70,7 @@ def towards(problem: WorstCaseProblem, confidence: np.ndarray) -> np.ndarray:
     """Which way each confidence goes at the exact worst case, shape (n,).
 
     An input that stands there at one of its bounds goes in direction −s, s the sign of its bin: by Danskin's theorem
-    the derivative of the worst case. One that stands at the edge of a bin, where that derivative is 0, goes to that edge.
+    the derivative of the worst case. One that stands at the edge of a bin, where that is 0, goes to that edge.
     """
     worst = solve_exact(problem)
     at_lower, at_upper, sign = slopes(problem, worst)
