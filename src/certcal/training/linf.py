@@ -22,7 +22,7 @@ def climb_cross_entropy(
     if inputs.dtype not in DTYPES:
         raise InputError.expected("inputs", "be float32 or float64", inputs.dtype)
     boxed = settings.box is None or settings.box
-    ball = Ball.around(inputs, inputs.new_full((len(inputs),), step.epsilon), Norm.LINF, boxed=boxed)
+    ball = Ball.around(inputs, torch.full((len(inputs),), step.epsilon, dtype=torch.float64), Norm.LINF, boxed=boxed)
     point = inputs
     if settings.random_start:
         unit = torch.rand(inputs.shape, generator=step.generator, device=inputs.device, dtype=inputs.dtype)

@@ -40,7 +40,9 @@ def search(copies: Copies, inputs: Tensor, aim: Aim, epsilon: float, settings: O
     All gradients are normalised, so only which probability should go which way tells one adversary from another.
     The model is in evaluation mode meanwhile, so that batch-norm statistics stay those of the data.
     """
-    ball = Ball.around(inputs, inputs.new_full((len(inputs),), epsilon), Norm.L2, boxed=bool(settings.box))
+    ball = Ball.around(
+        inputs, torch.full((len(inputs),), epsilon, dtype=torch.float64), Norm.L2, boxed=bool(settings.box)
+    )
     length, classes, point = step_length(epsilon, settings), aim.classes, inputs
     with searching(copies.model):
         for step in range(settings.steps):
