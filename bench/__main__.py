@@ -4,7 +4,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from bench import attacks, foundations, product, smoothing
+from bench import attacks, foundations, product, smoothing, training
 from bench.harness import RESULTS, record
 
 SECTIONS = {
@@ -13,8 +13,13 @@ SECTIONS = {
         "smoothing": smoothing.figures,
         "product": product.figures,
         "attacks": attacks.figures,
+        "training": training.figures,
     },
-    "gpu": {"foundations": foundations.gpu_figures, "smoothing": smoothing.gpu_figures},
+    "gpu": {
+        "foundations": foundations.gpu_figures,
+        "smoothing": smoothing.gpu_figures,
+        "training": training.gpu_figures,
+    },
 }
 
 
