@@ -66,7 +66,19 @@ def test_names_are_listed_and_sorted():
 
 
 @pytest.mark.parametrize(
-    "room", ["attacks", "certificates", "data", "metrics", "recalibration", "report", "runs", "smoothing", "worstcase"]
+    "room",
+    [
+        "attacks",
+        "certificates",
+        "data",
+        "metrics",
+        "recalibration",
+        "report",
+        "runs",
+        "smoothing",
+        "training",
+        "worstcase",
+    ],
 )
 def test_rooms_list_their_names(room):
     module = importlib.import_module(f"certcal.{room}")

@@ -64,7 +64,7 @@ def against(make_aim: MakeAim) -> MakeObjective:
 def acce_act_star(settings: ObjectiveSettings) -> Objective:
     """η · cross-entropy + (1 − η) · ACCE, both on attacked inputs, the latter at the adversary's last assignment a*.
 
-    Paper: App. J ("ACCE-ACT*"). Without adversary there is no a*, and it is noise training.
+    Paper: App. J.4 ("ACCE-ACT*"). Without adversary there is no a*, and it is noise training.
     """
 
     def loss(model: nn.Module, inputs: Tensor, labels: Tensor, step: Step) -> Tensor:
