@@ -3,9 +3,11 @@
     python -m experiments.ace_table --data digits --model small-cnn --epochs 15                    # seconds, on a CPU
     python -m experiments.ace_table --data fashion-mnist --root DATA --model lenet --epochs 4      # minutes, on a CPU
     python -m experiments.ace_table --data cifar10 --root DATA --device cuda                       # minutes, on a GPU
+    python -m experiments.ace_table --data cifar10 --root DATA --device cuda --adversary-steps 3  # against an adversary
 
-Standard training: SGD with momentum and weight decay, one cycle of the learning rate, flips and crops for colour
-images. Results, with machine and commit, go to experiments/results. Where only little data can travel, `--pack FILE`
+SGD with momentum and weight decay, one cycle of the learning rate, flips and crops for colour images. With
+`--adversary-steps`, adversarial training in ℓ∞ with a budget that grows over the first quarter of the epochs, as in the
+paper. Results, with machine and commit, go to experiments/results. Where only little data can travel, `--pack FILE`
 writes the images asked for as one compressed .npz file, which is then what `--data` names.
 """
 
@@ -25,6 +27,7 @@ from torch import Tensor, nn
 from certcal import adaptive_calibration_error, expected_calibration_error
 from certcal.attacks import AceTable, galil_ace_attack, prepare_ace_table
 from certcal.data import ImageData, build_model, channel_statistics, load_dataset
+from certcal.training import ObjectiveSettings, Step, make_objective
 
 # Beside the paper's way to climb, one that turns back at the label's border instead of stopping before it.
 STRONGER: dict[str, Any] = {"direction": "steepest", "on_flip": "shrink", "steps": 30, "plateau": None}
@@ -80,22 +83,27 @@ def fit(data: ImageData, chosen: argparse.Namespace) -> nn.Module:
     optimiser = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9, weight_decay=5e-4, nesterov=True)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, max_lr=chosen.rate, total_steps=steps, pct_start=0.2)
     half = torch.autocast(torch.device(chosen.device).type, dtype=torch.bfloat16, enabled=chosen.device != "cpu")
+    adversary = chosen.adversary_steps
+    objective = make_objective(ObjectiveSettings(name="pgd" if adversary else "ce", steps=adversary or 1))
+    chance = torch.Generator(inputs.device).manual_seed(chosen.seed)
+    budget, warm_up, done = float(Fraction(chosen.adversary_epsilon)), max(steps / 4, 1), 0
     start = time.perf_counter()
     for epoch in range(chosen.epochs):
-        right = 0
+        total = torch.zeros((), device=inputs.device)
         for batch in torch.randperm(len(inputs), device=inputs.device).split(chosen.batch):
             images = augmented(inputs[batch]) if channels == 3 else inputs[batch]
+            now = Step(sigma=0.0, epsilon=budget * min(1.0, done / warm_up), generator=chance)
             with half:
-                logits = model(images.contiguous(memory_format=torch.channels_last))
-            loss = nn.functional.cross_entropy(logits.float(), labels[batch])
+                loss = objective(model, images.contiguous(memory_format=torch.channels_last), labels[batch], now)
             optimiser.zero_grad(set_to_none=True)
             loss.backward()
             optimiser.step()
             schedule.step()
-            right = right + (logits.detach().argmax(dim=1) == labels[batch]).sum()
+            total, done = total + loss.detach(), done + 1
         seconds = time.perf_counter() - start
         print(
-            f"epoch {epoch + 1:3}   accuracy in training {float(right) / len(inputs):.4f}   {seconds:.0f} s", flush=True
+            f"epoch {epoch + 1:3}   mean loss {float(total) * chosen.batch / len(inputs):.4f}   {seconds:.0f} s",
+            flush=True,
         )
     return model.eval()
 
@@ -155,7 +163,8 @@ def pack(path: Path, train: ImageData, test: ImageData) -> None:
 
 def record(chosen: argparse.Namespace, body: dict[str, Any]) -> None:
     stem = Path(chosen.data).stem
-    path = chosen.out or Path(__file__).parent / "results" / f"ace_table-{stem}-{chosen.model}.json"
+    trained = "-adversarial" if chosen.adversary_steps else ""
+    path = chosen.out or Path(__file__).parent / "results" / f"ace_table-{stem}-{chosen.model}{trained}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(body, indent=1, ensure_ascii=False) + "\n")
     print(f"\nwritten to {path}")
@@ -171,6 +180,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--epochs", type=int, default=40)
     parser.add_argument("--batch", type=int, default=512)
     parser.add_argument("--rate", type=float, default=0.4, help="the largest learning rate")
+    parser.add_argument("--adversary-steps", type=int, default=0, help="of adversarial training; 0: standard training")
+    parser.add_argument("--adversary-epsilon", default="3/255")
     parser.add_argument("--epsilons", nargs="+", default=["2/255", "3/255", "8/255"])
     parser.add_argument("--attack-batch", type=int, help="inputs that are attacked together")
     parser.add_argument("--device", default="cpu")

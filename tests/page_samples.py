@@ -36,7 +36,7 @@ def recalibrated_sample(inputs=200):
     evidence = replace(evidence, label=np.where(right, evidence.selected, 1 - evidence.selected))
     radii = (0.05, 0.1)
     bounds = confidence_bounds_at(evidence, radii=radii, alpha=1e-3)
-    options = {"repeats": 5, "stratify": True}
+    options = {"repeats": 5}
     held = held_out_scores(bounds, clean_weight=0.5, **options)
     curve = trade_off(bounds, clean_weights=[0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0], **options)
     report = evaluate(evidence.select(held.test[0]), radii=RADII, alpha=1e-3, recalibration=held.maps[0])

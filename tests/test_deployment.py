@@ -76,6 +76,31 @@ def test_no_forward_pass_is_larger_than_the_batch():
     assert said.predicted.shape == said.confidence.shape == (20,)
 
 
+@pytest.mark.parametrize(
+    ("answer", "outputs", "message"),
+    [
+        (lambda x: (x, x), "logits", "to give outputs of shape (4, classes), but got tuple."),
+        (lambda x: x.reshape(1, -1), "logits", "to give outputs of shape (4, classes), but got (1, 12)."),
+        (lambda x: x[:, :0], "logits", "to give outputs of shape (4, classes), but got (4, 0)."),
+        (lambda x: x * torch.nan, "logits", "to give finite outputs, but got NaN or infinite ones."),
+        (torch.ones_like, "probabilities", "to give probabilities, as `outputs` says, but got values that are none."),
+    ],
+)
+def test_answers_that_are_none_are_refused(answer, outputs, message):
+    class Answer(nn.Module):
+        def forward(self, x):
+            return answer(x)
+
+    with pytest.raises(InputError) as caught:
+        RecalibratedModel(Answer(), IdentityMap(), sigma=0.1, draws=2, outputs=outputs)(torch.rand(2, 3))
+    assert str(caught.value) == f"Expected `model` {message}"
+
+
+def test_an_empty_batch_has_an_empty_answer():
+    said = RecalibratedModel(small_model(), IdentityMap(), sigma=0.1, draws=2)(torch.rand(0, 1, 8, 8))
+    assert said.predicted.shape == said.confidence.shape == (0,)
+
+
 def test_modes_are_evaluation_and_gradients_are_off():
     model = RecalibratedModel(nn.Sequential(nn.Flatten(), nn.Dropout(0.5), nn.Linear(64, 3)), IdentityMap(), sigma=0.0)
     images, _ = small_data(4)

@@ -1,14 +1,19 @@
 """The recalibration part of the HTML report: scores over splits, the trade-off and the map, as the data has them."""
 
 import re
+from dataclasses import replace
 from itertools import pairwise
 
+import numpy as np
 import pytest
 
 from browser import launch, open_page
+from certcal.certificates import confidence_bounds_at
+from certcal.recalibration import HeldOut, HeldOutRow, IdentityMap, IsotonicMap, Scores, held_out_scores, trade_off
 from certcal.report.html import render_page
-from certcal.report.recalibrated import warning
+from certcal.report.recalibrated import lead, recalibration_section, warnings
 from page_samples import page_sample, recalibrated_sample
+from smoothing_oracles import random_evidence
 
 
 @pytest.fixture(scope="module")
@@ -23,10 +28,40 @@ def path(data, tmp_path_factory):
     return made
 
 
+def test_the_page_opens_at_the_radius_that_was_fitted(data):
+    assert data["rows"][data["default_view"]]["radius"] == 0.1
+
+
 def test_words_say_that_inputs_are_held_out(data):
     lead = data["recalibration"]["lead"]
-    assert lead.startswith("The map (kind: isotonic) was fitted for R = 0.05 and R = 0.1 on 100 inputs")
+    assert lead.startswith("The map (kind: isotonic) was fitted for R = 0.05 and 0.1 on 100 inputs")
     assert "on inputs held out of the fitting" in lead
+
+
+def test_an_identity_is_not_called_fitted():
+    bounds = confidence_bounds_at(
+        random_evidence(np.random.default_rng(0), inputs=60, draws=500), radii=[5.0], alpha=0.01
+    )
+    held = held_out_scores(bounds, repeats=2)
+    text = lead(held, (5.0,))
+    assert text.startswith("Nothing could be learned, so confidences stay as they are. Expected `bounds` to hold")
+    section = recalibration_section(held, trade_off(bounds, repeats=2), (5.0,))
+    assert section["curve"]["certified_brier"] == [None] * 8
+    assert section["tables"][0]["rows"][0]["after"] == "—"
+
+
+def test_the_warning_is_about_the_map_that_is_kept():
+    """Means over splits may look fine while the kept map is constant; splits without a map are counted."""
+    kept, other = IsotonicMap([0.0, 1.0], [0.6, 0.6]), IsotonicMap([0.0, 1.0], [0.1, 0.9])
+    sharp = Scores(0.2, 0.1, 0.1, 0.1, 0.1, auroc=0.9, refinement=0.1, levels=100)
+    flat = replace(sharp, auroc=0.5, levels=1)
+    maps = (IdentityMap(), kept, other, other)
+    rows = [HeldOutRow(n, 0.1, 10, 10, sharp, after) for n, after in enumerate((sharp, flat, sharp, sharp))]
+    held = HeldOut(maps, tuple([np.arange(10)] * 4), tuple([np.arange(10)] * 4), tuple(rows))
+    assert held.kept == 1
+    assert held.mean(0.1)[1].levels > 2
+    assert "constant" in warnings(held, 0.1)[0]
+    assert "1 of 4 splits had nothing to learn from" in lead(held, (0.1,))
 
 
 def test_a_page_without_a_map_has_no_such_part():
@@ -36,14 +71,18 @@ def test_a_page_without_a_map_has_no_such_part():
 
 
 def test_a_map_that_tells_nothing_apart_is_called_so(data):
-    class Known:
-        def __init__(self, auroc, levels):
-            self.auroc, self.levels = auroc, levels
+    def told(auroc, levels, wrong=20):
+        sharp = Scores(0.2, 0.1, 0.1, 0.1, 0.1, auroc=0.9, refinement=0.1, levels=100)
+        row = HeldOutRow(0, 0.1, 10, 10, sharp, replace(sharp, auroc=auroc, levels=levels))
+        own = IsotonicMap([0.0, 1.0], [0.1, 0.9], about={"wrong": [wrong]})
+        return " ".join(warnings(HeldOut((own,), (np.arange(5),), (np.arange(5),), (row,)), 0.1))
 
-    assert warning(Known(0.9, 100), Known(0.89, 20)) is None
-    assert "far less well" in warning(Known(0.9, 100), Known(0.6, 3))
-    assert "is constant" in warning(Known(0.9, 100), Known(0.5, 1))
-    own = data["recalibration"] | {"warning": "It is constant."}
+    assert told(0.89, 20) == ""
+    assert "far less well" in told(0.6, 3)
+    assert "is constant" in told(0.5, 1)
+    assert "only one wrong prediction" in told(0.89, 20, wrong=1)
+    assert "only 7 wrong predictions" in told(0.89, 20, wrong=7)
+    own = data["recalibration"] | {"warnings": ["It is constant."]}
     assert "It is constant." in render_page(data | {"recalibration": own})
 
 

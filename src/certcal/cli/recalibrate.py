@@ -73,27 +73,28 @@ def recalibrate(
 
 
 def _show(result: "Recalibration", where: str) -> None:
-    from certcal.report.recalibrated import score_rows, warning
+    from certcal.report.recalibrated import lead, listed, score_rows, warnings
 
     console = wide_console()
-    splits, held = len(result.held_out.fit), len(result.held_out.test[0])
-    at = ", ".join(f"{radius:g}" for radius in result.radii)
-    title = f"{result.map.kind} map for R = {at}, mean over {splits} splits, {held:,} inputs held out"
+    splits, held = len(result.held_out.fit), len(result.held_out.test[result.held_out.kept])
+    over = f"mean over {splits} splits" if splits > 1 else "one split"
+    title = f"{result.map.kind} map for {listed(result.radii)}, {over}, {held:,} inputs held out"
     console.print(Text(title, style="bold"))
     for radius in result.radii:
         table = Table(box=None, pad_edge=False, header_style="dim")
         table.add_column(f"at R = {radius:g}" if len(result.radii) > 1 else "", min_width=52)
-        for heading in ("before", "after", "±"):
-            table.add_column(heading, justify="right", style="dim" if heading == "±" else "")
-        for row in score_rows(result.held_out, radius):
+        for heading in ("before", "after", "± between splits"):
+            table.add_column(heading, justify="right", style="dim" if heading.startswith("±") else "")
+        for row in score_rows(result.held_out, radius, first=radius == result.radii[0]):
             table.add_row(row.label, row.before, row.after, row.spread)
         console.print(table)
-    if result.held_out.without_map:
+    if result.map.kind == "identity":
+        console.print(f"\n{lead(result.held_out, result.radii)}", style="yellow")
+    elif result.held_out.without_map:
         hint = f"{result.held_out.without_map} of {splits} splits had nothing to learn from and count as unchanged."
         console.print(f"\n{hint}", style="yellow")
-    told = warning(*result.summary())
-    if told:
+    for told in warnings(result.held_out, result.radius):
         console.print(f"\n{told}", style="yellow")
     console.print(Text.assemble("\nMap:    ", (f"{where}/map.json", "bold")), soft_wrap=True)
-    page = Text.assemble("Report: ", (f"{where}/report.html", "bold"), " (held-out inputs of the first split)")
+    page = Text.assemble("Report: ", (f"{where}/report.html", "bold"), " (inputs held out of the map's split)")
     console.print(page, soft_wrap=True)

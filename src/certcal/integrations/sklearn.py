@@ -102,7 +102,7 @@ class CertifiedRecalibrator(TransformerMixin, BaseEstimator):  # type: ignore[mi
         known = getattr(self, "feature_names_in_", None)
         if input_features is None:
             return np.array(COLUMNS[: self.n_features_in_] if known is None else known, dtype=object)
-        names = np.array(input_features, dtype=object)
+        names = np.atleast_1d(np.array(input_features, dtype=object))
         if len(names) != self.n_features_in_:
             raise InputError(f"input_features should have length equal to number of features ({self.n_features_in_})")
         if known is not None and list(names) != list(known):

@@ -35,6 +35,7 @@ class FittingData:
     confidence: FloatArray  # (m,) clean; empty if λ = 0
     correct: BoolArray  # (m,)
     clean_weight: float  # λ
+    shares: FloatArray  # (radii asked for,) their weights, summing to 1; those of weight 0 have no problem
 
     def worst_points(self) -> tuple[FloatArray, BoolArray, FloatArray]:
         """Where each input hurts a proper score most under any map, whether it is right there, and its weight.
@@ -73,7 +74,7 @@ def data_from_arrays(
         check_same_length("confidence", clean, "lower", problem.lower)
     _check_teaches("lower", "inputs", "correct", problem.correct)
     right = problem.correct if confidence is not None else np.empty(0, dtype=bool)
-    return FittingData((problem,), np.array([1.0 - share]), clean, right, share)
+    return FittingData((problem,), np.array([1.0 - share]), clean, right, share, np.ones(1))
 
 
 def data_from_bounds(
@@ -98,7 +99,7 @@ def data_from_bounds(
         parts = own.lower[kept], own.upper[kept], own.correct[kept]
         problems.append(WorstCaseProblem.checked(*parts, n_bins=n_bins, edges=edges))
     radius_weights = shares[shares > 0] * (1.0 - share)
-    return FittingData(tuple(problems), radius_weights, several[0].confidence, several[0].correct, share)
+    return FittingData(tuple(problems), radius_weights, several[0].confidence, several[0].correct, share, shares)
 
 
 def as_intervals(

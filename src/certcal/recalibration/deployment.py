@@ -75,6 +75,10 @@ class RecalibratedModel(nn.Module):
             tensor = isinstance(inputs, Tensor)
             got = f"{inputs.dtype} of shape {tuple(inputs.shape)}" if tensor else type(inputs).__name__
             raise InputError.expected("inputs", "be a batch of floating-point inputs in [0, 1], shape (n, …)", got)
+        if len(inputs) == 0:
+            empty = torch.zeros(0, dtype=torch.float64, device=inputs.device)
+            return RecalibratedPredictions(empty.long(), empty)
+        self.model.eval()  # whoever shares the model may have left it in training
         parts = [self._forward(part) for part in torch.split(inputs, self.batch_size)]
         return RecalibratedPredictions(*(torch.cat(column) for column in zip(*parts, strict=True)))
 
@@ -97,12 +101,20 @@ class RecalibratedModel(nn.Module):
             # Drawn where the generator lives, so that the noise is the same on every device.
             noise = torch.randn(noisy.shape, generator=self._noise, dtype=torch.float32)
             noisy = noisy + self.sigma * noise.to(inputs)
-        out: Tensor = self.model(noisy.flatten(0, 1)).double()
-        if out.ndim != 2:
-            raise InputError.expected("model", "give outputs of shape (batch, classes)", f"shape {tuple(out.shape)}")
-        out = out.reshape(copies, len(inputs), -1)
+        answer = self.model(noisy.flatten(0, 1))
+        shape = tuple(answer.shape) if isinstance(answer, Tensor) else type(answer).__name__
+        if (
+            not isinstance(answer, Tensor)
+            or answer.ndim != 2
+            or len(answer) != copies * len(inputs)
+            or 0 in answer.shape
+        ):
+            raise InputError.expected("model", f"give outputs of shape ({copies * len(inputs)}, classes)", shape)
+        out = answer.double().reshape(copies, len(inputs), answer.shape[1])
+        if not bool(out.isfinite().all()):
+            raise InputError.expected("model", "give finite outputs", "NaN or infinite ones")
         if self.outputs == "logits":
             return out.softmax(dim=2)
-        if not bool(((out >= 0) & (out <= 1)).all()):
-            raise InputError.expected("model", "give probabilities, as `outputs` says", "values outside [0, 1]")
+        if not bool(((out >= 0) & (out <= 1)).all() and ((out.sum(dim=2) - 1).abs() < 1e-3).all()):
+            raise InputError.expected("model", "give probabilities, as `outputs` says", "values that are none")
         return out

@@ -50,7 +50,7 @@ def recalibrate(
     Such a map leaves predictions alone and turns bounds [l, u] into [g(l), g(u)]. So its certified Brier score is its
     plain Brier score on the points (l, 1) of correct and (u, 0) of incorrect inputs, and isotonic regression on them is
     the exact minimiser; with `clean_weight` λ it minimises (1 − λ) · certified + λ · clean. Report scores on other
-    inputs than these: `held_out_scores` does both.
+    inputs than these: `held_out_scores` does both. Give certified inputs only, as `recalibrate_bounds` chooses them.
 
     Paper: —; docs/recalibration.md, from Thm. 3.3.
 
@@ -78,7 +78,7 @@ def recalibrate(
         method,
         objective,
         on_failure,
-        {},
+        lambda data: {},
     )
 
 
@@ -111,12 +111,19 @@ def recalibrate_bounds(
         method,
         objective,
         on_failure,
-        {"radii": [own.radius for own in several]},
+        lambda data: {
+            "radii": [own.radius for own, weight in zip(several, data.shares, strict=True) if weight > 0],
+            "weights": [float(weight) for weight in data.shares if weight > 0],
+        },
     )
 
 
 def _fit(
-    gather: Callable[[], FittingData], method: str, objective: str, on_failure: str, about: dict[str, Any]
+    gather: Callable[[], FittingData],
+    method: str,
+    objective: str,
+    on_failure: str,
+    about: Callable[[FittingData], dict[str, Any]],
 ) -> RecalibrationMap:
     kind = MapKind(check_choice("method", method, tuple(MapKind)))
     goal = Objective(check_choice("objective", objective, tuple(Objective)))
@@ -131,8 +138,9 @@ def _fit(
         return IdentityMap(about={"reason": str(error)})
     fitted = _best_map(data, kind, goal)
     told = {"objective": str(goal), "clean_weight": data.clean_weight}
-    told["inputs"] = [problem.size for problem in data.problems]
-    return replace(fitted, about=told | about)  # type: ignore[type-var]
+    told["certified"] = [problem.size for problem in data.problems]  # inputs fitted to, and of them wrong
+    told["wrong"] = [int((~problem.correct).sum()) for problem in data.problems]
+    return replace(fitted, about=told | about(data))  # type: ignore[type-var]
 
 
 def _best_map(data: FittingData, kind: MapKind, goal: Objective) -> RecalibrationMap:

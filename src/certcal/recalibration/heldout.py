@@ -9,12 +9,12 @@ from numpy.typing import NDArray
 
 from certcal.certificates import ConfidenceIntervals
 from certcal.errors import InputError
-from certcal.inputs import check_flag, check_integer, check_number
+from certcal.inputs import check_integer, check_number
 from certcal.recalibration.data import as_intervals
 from certcal.recalibration.fitting import OnFailure, recalibrate_bounds
 from certcal.recalibration.maps import RecalibrationMap
 from certcal.recalibration.scores import Scores, average, deviation, score_bounds
-from certcal.types import ArrayLike, BoolArray
+from certcal.types import ArrayLike
 
 Indices = NDArray[np.intp]
 
@@ -31,7 +31,7 @@ class HeldOutRow:
     after: Scores
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class HeldOut:
     """Maps, what each was fitted on and tested on, and the scores on the latter."""
 
@@ -40,10 +40,24 @@ class HeldOut:
     test: tuple[Indices, ...]
     rows: tuple[HeldOutRow, ...]  # splits × radii
 
+    def __repr__(self) -> str:
+        radii = sorted({row.radius for row in self.rows})
+        return f"HeldOut({len(self.maps)} splits, {self.without_map} without a map, radii {radii})"
+
     @property
     def without_map(self) -> int:
         """How many parts could not teach a map: there the identity stands, and after is as before."""
         return sum(own.kind == "identity" for own in self.maps)
+
+    @property
+    def kept(self) -> int:
+        """The split whose map is kept: the first that taught one."""
+        return next((split for split, own in enumerate(self.maps) if own.kind != "identity"), 0)
+
+    def of_kept(self, radius: float) -> tuple[Scores, Scores]:
+        """Scores of the kept map before and after at one radius, on the inputs held out of its split."""
+        row = next(row for row in self._at(radius) if row.split == self.kept)
+        return row.before, row.after
 
     def mean(self, radius: float) -> tuple[Scores, Scores]:
         """Scores before and after at one radius, averaged over splits; NaN entries are left out."""
@@ -51,7 +65,10 @@ class HeldOut:
         return average([row.before for row in rows]), average([row.after for row in rows])
 
     def spread(self, radius: float) -> Scores:
-        """Standard deviations between splits of the scores after the map; they share inputs, so these are no errors."""
+        """Standard deviations between splits of the scores after the map; they share inputs, so these are no errors.
+
+        NaN for a single split.
+        """
         return deviation([row.after for row in self._at(radius)])
 
     def _at(self, radius: float) -> list[HeldOutRow]:
@@ -68,7 +85,6 @@ def held_out_scores(
     folds: int | None = None,
     repeats: int = 1,
     seed: int = 0,
-    stratify: bool = False,
     n_bins: int = 15,
     edges: ArrayLike | None = None,
     **fitting: Any,
@@ -86,14 +102,11 @@ def held_out_scores(
         folds: instead of one part, hold out each of that many parts in turn.
         repeats: how many random splits, or rounds of folds.
         seed: of the splits.
-        stratify: whether every part gets its share of right and of wrong predictions. Which predictions are right is
-            decided by the selection draws, so the certificates of a part are as good as those of all.
         n_bins, edges: bins of the calibration errors.
         fitting: weights, clean_weight, method, objective as for `recalibrate_bounds`.
     """
     several = as_intervals(bounds)
-    strata = several[0].correct if check_flag("stratify", stratify) else None
-    pairs = split_inputs(len(several[0]), holdout=holdout, folds=folds, repeats=repeats, seed=seed, strata=strata)
+    pairs = split_inputs(len(several[0]), holdout=holdout, folds=folds, repeats=repeats, seed=seed)
     settings: dict[str, Any] = {"n_bins": n_bins, "edges": edges}
     maps, rows = [], []
     for split, (fit, test) in enumerate(pairs):
@@ -112,11 +125,10 @@ def split_inputs(
     folds: int | None = None,
     repeats: int = 1,
     seed: int = 0,
-    strata: BoolArray | None = None,
 ) -> list[tuple[Indices, Indices]]:
     """Random (fit, test) positions: one split per repeat, or one per fold and repeat.
 
-    With `strata`, shape (inputs,), every part has its share of those that are True.
+    Parts do not get a fixed share of wrong predictions each: the rest would then tell the fitting part its accuracy.
     """
     check_integer("repeats", repeats, minimum=1)
     rng = np.random.default_rng(check_integer("seed", seed, minimum=0))
@@ -127,19 +139,10 @@ def split_inputs(
     held = min(max(round(share * inputs), 1), inputs - 1)
     pairs = []
     for _ in range(repeats):
-        order = rng.permutation(inputs) if strata is None else _mixed(strata, rng)
+        order = rng.permutation(inputs)
         parts = [order[:held]] if folds is None else np.array_split(order, folds)
         for part in parts:
             out = np.zeros(inputs, dtype=bool)
             out[part] = True
             pairs.append((np.flatnonzero(~out), np.flatnonzero(out)))
     return pairs
-
-
-def _mixed(strata: BoolArray, rng: np.random.Generator) -> Indices:
-    """A random order in which every stretch has its share of either stratum."""
-    place = np.empty(len(strata))
-    for flag in (True, False):
-        own = rng.permutation(np.flatnonzero(strata == flag))
-        place[own] = (np.arange(len(own)) + rng.random()) / max(len(own), 1)
-    return np.argsort(place, kind="stable")

@@ -58,7 +58,7 @@ def average(scores: list[Scores]) -> Scores:
 
 def deviation(scores: list[Scores]) -> Scores:
     """The standard deviation of each score; NaN entries are left out."""
-    return _summary(scores, np.std)
+    return _summary(scores, lambda known: np.std(known) if len(known) > 1 else np.nan)
 
 
 def _summary(scores: list[Scores], function: Callable[[FloatArray], Any]) -> Scores:

@@ -24,7 +24,10 @@ def save_map(recalibration: RecalibrationMap, path: str | PathLike[str]) -> None
         raise InputError.expected("recalibration", "be a map from `recalibrate`", type(recalibration).__name__)
     body = {"format": FORMAT, "version": 1, "kind": recalibration.kind, **recalibration.parameters()}
     # Python writes the shortest decimals that read back as the same float64.
-    text = json.dumps(body | {"about": dict(recalibration.about)}, indent=1, ensure_ascii=False, allow_nan=False)
+    try:
+        text = json.dumps(body | {"about": dict(recalibration.about)}, indent=1, ensure_ascii=False, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise InputError.expected("recalibration", "have an `about` of plain, finite data", str(error)) from error
     try:
         with replacing(Path(path)) as part:
             part.write_text(text + "\n", encoding="utf-8")

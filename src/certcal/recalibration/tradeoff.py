@@ -14,7 +14,7 @@ from certcal.recalibration.scores import Scores
 from certcal.types import FloatArray
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class TradeOff:
     """The Pareto curve of clean against certified scores over λ, means over splits of inputs not fitted on."""
 
@@ -29,6 +29,9 @@ class TradeOff:
     refinement: FloatArray
     levels: FloatArray
     identity: Scores  # without a map
+
+    def __repr__(self) -> str:
+        return f"TradeOff(R = {self.radius:g}, λ = {', '.join(f'{share:g}' for share in self.clean_weight)})"
 
 
 def trade_off(

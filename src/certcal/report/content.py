@@ -40,7 +40,7 @@ def page_data(
     """
     report = by_radius(report)
     share = min(1.0, _FULL_VIEWS / len(report))
-    default = default_view(report)
+    default = default_view(report) if recalibration is None else _place_of(report, recalibration["radius"])
     return {
         "title": title,
         "created": created,
@@ -75,6 +75,11 @@ def default_view(report: Report) -> int:
     """The radius to show first: the largest at which at least half of the inputs are certified."""
     halves = [n for n, row in enumerate(report.rows) if 2 * row.certified >= report.inputs]
     return max(halves, key=lambda n: report.rows[n].radius, default=0)
+
+
+def _place_of(report: Report, radius: float) -> int:
+    """The row of a radius, if there is one."""
+    return next((n for n, row in enumerate(report.rows) if row.radius == radius), default_view(report))
 
 
 def plain(row: dict[str, float]) -> dict[str, float | None]:

@@ -66,7 +66,7 @@ class Row:
         return values | named | recalibrated
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Report:
     """The rows of an evaluation, with the settings they were made with and the worst case behind each."""
 
@@ -86,6 +86,10 @@ class Report:
 
     def __iter__(self) -> Iterator[Row]:
         return iter(self.rows)
+
+    def __repr__(self) -> str:
+        radii = f"R = {self.rows[0].radius:g} … {self.rows[-1].radius:g}" if self.rows else "no radii"
+        return f"Report({self.inputs} inputs, {len(self.rows)} radii, {radii}, method {self.method})"
 
     def __len__(self) -> int:
         return len(self.rows)

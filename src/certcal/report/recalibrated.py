@@ -6,11 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from certcal.recalibration import HeldOut, RecalibrationMap, Scores, TradeOff
+from certcal.recalibration import HeldOut, RecalibrationMap, TradeOff
+from certcal.report.options import Population
 from certcal.report.tables import Rounding, exactly, number, percent
 from certcal.types import FloatArray
 
 _DIGITS = 4  # of plotted values
+FEW_WRONG = 8  # certified and wrong inputs below which a map is hardly learned
 
 # (field of `Scores`, label, in percent)
 SCORES = (
@@ -19,7 +21,7 @@ SCORES = (
     ("ece", "ECE without an attack, certified inputs", True),
     ("brier_all", "Brier score without an attack, all inputs", False),
     ("auroc", "AUROC: telling right from wrong, all inputs", False),
-    ("refinement", "refinement, what no map of bins removes, all inputs", False),
+    ("refinement", "refinement: Brier score that no map removes, all inputs", False),
     ("levels", "distinct confidences, all inputs", False),
 )
 
@@ -35,13 +37,14 @@ class ScoreRow:
     spread: str  # of the value after
 
 
-def score_rows(held: HeldOut, radius: float) -> list[ScoreRow]:
-    """The table of held-out scores at one radius."""
+def score_rows(held: HeldOut, radius: float, *, first: bool = True) -> list[ScoreRow]:
+    """The table of held-out scores at one radius; those of all inputs are the same at others, and stand only first."""
     before, after = held.mean(radius)
     spread = held.spread(radius)
     return [
         ScoreRow(key, label, *(written(getattr(scores, key), key, share=share) for scores in (before, after, spread)))
         for key, label, share in SCORES
+        if first or not label.endswith("all inputs")
     ]
 
 
@@ -54,26 +57,28 @@ def written(value: float, key: str, *, share: bool) -> str:
     return percent(value, Rounding.NEAREST) if share else number(value, Rounding.NEAREST)
 
 
-def recalibration_section(held: HeldOut, curve: TradeOff, radii: Sequence[float]) -> dict[str, Any]:
+def recalibration_section(
+    held: HeldOut, curve: TradeOff, radii: Sequence[float], *, population: str = Population.CERTIFIED
+) -> dict[str, Any]:
     """The recalibration part of `page_data`: the kept map, scores over splits, and the trade-off of both scores."""
-    kept = held.maps[0]
-    fitted, tested, splits = len(held.fit[0]), len(held.test[0]), len(held.fit)
-    at = " and ".join(f"R = {exactly(radius)}" for radius in radii)
-    lead = (
-        f"The map (kind: {kept.kind}) was fitted for {at} on {fitted:,} inputs, and this page is about the {tested:,} "
-        f"others. The table below repeats that over {splits} random {'splits' if splits > 1 else 'split'}: mean before "
-        "and after, always on inputs held out of the fitting. Predictions are the same before and after."
-    )
-    if held.without_map:
-        lead += f" {held.without_map} of {splits} splits had nothing to learn from and count as unchanged."
+    kept = held.maps[held.kept]
+    about = lead(held, radii)
+    if population == Population.ALL:
+        about += " The guarantee counts inputs without a certificate too, at their worst; no map can help those."
     return {
-        "lead": lead,
-        "warning": warning(*held.mean(max(radii))),
+        "radius": max(radii),
+        "lead": about,
+        "warnings": warnings(held, max(radii)),
         "tables": [
-            {"radius": exactly(radius), "rows": [vars(row) for row in score_rows(held, radius)]} for radius in radii
+            {
+                "radius": exactly(radius),
+                "rows": [vars(row) for row in score_rows(held, radius, first=radius == radii[0])],
+            }
+            for radius in radii
         ],
         "curve": {
             "radius": exactly(curve.radius),
+            "chosen": kept.about.get("clean_weight"),
             "clean_weight": curve.clean_weight.tolist(),
             **{name: _numbers(getattr(curve, name)) for name in ("certified_brier", "brier_all", "auroc", "levels")},
         },
@@ -84,15 +89,44 @@ def recalibration_section(held: HeldOut, curve: TradeOff, radii: Sequence[float]
     }
 
 
-def warning(before: Scores, after: Scores) -> str | None:
-    """What has to be said of a map that no longer tells right from wrong."""
+def lead(held: HeldOut, radii: Sequence[float]) -> str:
+    """What was fitted on which inputs, and on which the scores are."""
+    kept, splits = held.maps[held.kept], len(held.fit)
+    fitted, tested = len(held.fit[held.kept]), len(held.test[held.kept])
+    if kept.kind == "identity":
+        return f"Nothing could be learned, so confidences stay as they are. {kept.about.get('reason', '')}".strip()
+    weights = kept.about.get("weights", [1.0])
+    shares = "" if len(set(weights)) == 1 else f", weighted {' : '.join(f'{weight:.3g}' for weight in weights)},"
+    text = (
+        f"The map (kind: {kept.kind}) was fitted for {listed(radii)}{shares} on {fitted:,} inputs, and this page is about "
+        f"the {tested:,} others. The table below repeats that over {splits} random {'splits' if splits > 1 else 'split'}: "
+        "mean before and after, always on inputs held out of the fitting. Predictions are the same before and after."
+    )
+    if held.without_map:
+        text += f" {held.without_map} of {splits} splits had nothing to learn from and count as unchanged."
+    return text
+
+
+def listed(radii: Sequence[float]) -> str:
+    """R = 0.1, 0.25 and 0.5."""
+    texts = [exactly(radius) for radius in radii]
+    return "R = " + (texts[0] if len(texts) == 1 else f"{', '.join(texts[:-1])} and {texts[-1]}")
+
+
+def warnings(held: HeldOut, radius: float) -> list[str]:
+    """What has to be said of the kept map: that it was taught by too little, or no longer tells right from wrong."""
+    told = []
+    before, after = held.of_kept(radius)
+    wrong = min(held.maps[held.kept].about.get("wrong", [FEW_WRONG]))
+    if wrong < FEW_WRONG:
+        some = "one wrong prediction" if wrong == 1 else f"{wrong} wrong predictions"
+        told.append(f"The map was taught by only {some} among the certified inputs: take it for a guess.")
     if after.levels < 2:
-        return (
-            "The map is constant and no longer tells right from wrong: take a larger clean weight or a smaller radius."
-        )
-    if after.auroc < 0.5 + (before.auroc - 0.5) / 2:
-        return "The map tells right from wrong far less well: look at the AUROC."
-    return None
+        hint = "take a larger clean weight or a smaller radius"
+        told.append(f"The map is constant and no longer tells right from wrong: {hint}.")
+    elif after.auroc < 0.5 + (before.auroc - 0.5) / 2:
+        told.append("The map tells right from wrong far less well: look at the AUROC.")
+    return told
 
 
 def prepare_map(recalibration: RecalibrationMap, *, points: int = 401) -> dict[str, list[float | None]]:

@@ -51,9 +51,9 @@ def caveats(report: Report) -> list[str]:
     about = [
         "It is about these inputs: the calibration error of this set, not of inputs that were not certified here.",
         "Population ECE, in the table, is a separate bound for what these inputs were drawn from: at each R by itself, "
-        f"with probability at least {_complement(report.delta)}, if they are independent draws and model, R and bins "
-        "were fixed without them. It counts every input, and says nothing of calibration without bins, of other "
-        "distributions, or of the certified inputs alone.",
+        f"with probability at least {_complement(report.delta)}, if they are independent draws and model, R, bins and "
+        "any map were fixed without them. It counts every input, and says nothing of calibration without bins, of "
+        "other distributions, or of the certified inputs alone.",
         f"It is about the smoothed model: predictions averaged over Gaussian noise with σ = {header.sigma:g}, run as "
         f"“{header.precision}”. The network without noise has no certificate.",
         "Perturbations are ℓ2, in the units of inputs in [0, 1], one for each input, chosen by an adversary who knows "

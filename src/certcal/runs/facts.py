@@ -6,6 +6,8 @@ from certcal.report import Report
 from certcal.report.tables import Rounding, number
 from certcal.runs.folder import RunFolder
 
+_OBJECTIVES = {"brier": "Brier score", "log": "log score", "calibration": "calibration error"}
+
 
 def title(run: RunFolder, report: Report) -> str:
     """Data, model and noise in one line."""
@@ -65,7 +67,7 @@ def _map(report: Report) -> str:
     radii = ", ".join(f"{radius:g}" for radius in about.get("radii", []))
     return _joined(
         f"{report.recalibration.kind} map",
-        about.get("objective") and f"fitted to the certified {about['objective']} score",
+        about.get("objective") and f"fitted to the certified {_OBJECTIVES[about['objective']]}",
         radii and f"at R = {radii}",
         "clean_weight" in about and f"clean weight {about['clean_weight']:g}",
     )

@@ -1,6 +1,6 @@
 """Recalibrate a run: fit a map on one part of its inputs, report before and after on the rest."""
 
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -49,6 +49,8 @@ class RecalibrateSettings:
         check_choice("on_failure", self.on_failure, tuple(OnFailure))
         if self.radii is None and self.weights is not None:
             raise InputError.expected("weights", "come with radii, one weight for each", "no radii")
+        if self.radii is not None and len(set(self.radii)) < len(self.radii):
+            raise InputError.expected("radii", "be different from each other", ", ".join(map(str, self.radii)))
 
     def held_out_options(self) -> dict[str, Any]:
         """Those that `held_out_scores` takes whatever the clean weight is."""
@@ -63,12 +65,12 @@ class Recalibration:
     radii: tuple[float, ...]  # at which the map was fitted
     held_out: HeldOut  # over all splits
     trade_off: TradeOff  # at the largest of them
-    report: Report  # of the first split's held-out part, with the map
+    report: Report  # of the kept split's held-out part, with the map
 
     @property
     def map(self) -> RecalibrationMap:
-        """The map that is kept: fitted on the first split's fitting part."""
-        return self.held_out.maps[0]
+        """The map that is kept: fitted on the first split that taught one."""
+        return self.held_out.maps[self.held_out.kept]
 
     @property
     def radius(self) -> float:
@@ -84,7 +86,7 @@ def recalibrate_run(run: RunFolder, asked: RecalibrateSettings, *, figures: bool
     """A map fitted on part of a run's inputs, and what it does to the rest, written to the run's folder.
 
     Writes recalibration/map.json, scores over random splits, the trade-off of clean against certified scores, and the
-    report of the first split's held-out inputs with the map. Nothing is reported on inputs that a map was fitted on.
+    report of the inputs held out of that map's split. Nothing is reported on inputs that a map was fitted on.
 
     Paper: —; docs/recalibration.md.
     """
@@ -93,19 +95,20 @@ def recalibrate_run(run: RunFolder, asked: RecalibrateSettings, *, figures: bool
     certifying: dict[str, Any] = {"alpha": evaluation.alpha, "method": evaluation.method, "joint": evaluation.joint}
     wanted = radii if asked.radii is None else asked.radii
     bounds = confidence_bounds_at(evidence, radii=wanted, **certifying)
-    options = asked.held_out_options() | {"n_bins": evaluation.n_bins, "stratify": True}
+    options = asked.held_out_options() | {"n_bins": evaluation.n_bins}
     own, held = _fit(bounds, asked, options)
-    fitted = tuple(one.radius for one in own)
+    weights = asked.weights or (1.0,) * len(own)
+    fitted = tuple(one.radius for one, weight in zip(own, weights, strict=True) if weight > 0)
     report = evaluate(
-        evidence.select(held.test[0]),
+        evidence.select(held.test[held.kept]),
         radii=sorted({*radii, *fitted}),
         delta=evaluation.delta,
         population=evaluation.population,
         n_bins=evaluation.n_bins,
-        recalibration=held.maps[0],
+        recalibration=None if held.maps[held.kept].kind == "identity" else held.maps[held.kept],
         **certifying,
     )
-    curve = trade_off(own, clean_weights=sorted({*CLEAN_WEIGHTS, asked.clean_weight}), **options)
+    curve = trade_off(own, radius=max(fitted), clean_weights=sorted({*CLEAN_WEIGHTS, asked.clean_weight}), **options)
     result = Recalibration(fitted, held, curve, report)
     _write(run, result, asked, figures=figures)
     return result
@@ -116,15 +119,15 @@ def _fit(
 ) -> tuple[list[ConfidenceIntervals], HeldOut]:
     """The certificates that maps are fitted to, and the maps.
 
-    Those of all radii that were asked for; or else of the largest at which every split teaches a map, or at which the
-    first does.
+    Those of all radii that were asked for; or else of the largest at which every split teaches a map, or at which some
+    split does.
     """
     falling = sorted(bounds, key=lambda one: -one.radius)
     choices = [bounds] if asked.radii is not None else [[one] for one in falling]
     tried = [(own, held_out_scores(own, clean_weight=asked.clean_weight, **options)) for own in choices]
     for all_of_them in (True, False):
         for own, held in tried:
-            if not (all_of_them and held.without_map) and held.maps[0].kind != "identity":
+            if held.without_map == 0 or (not all_of_them and held.without_map < len(held.maps)):
                 return own, held
     if asked.on_failure == OnFailure.IDENTITY:
         certifying = [choice for choice in tried if all(one.certified.any() for one in choice[0])]
@@ -135,24 +138,34 @@ def _fit(
     )
     raise InputError(
         f"No map can be learned: it takes {MIN_INPUTS} certified inputs to fit on, right and wrong ones among them, "
-        f"and certified and wrong are {counts}. Try more inputs or a smaller holdout; on_failure = identity keeps the "
-        "confidences as they are."
+        f"and certified and wrong are {counts}. Try more inputs, a smaller radius or a smaller holdout; "
+        "on_failure = identity keeps the confidences as they are."
     )
 
 
 def _write(run: RunFolder, result: Recalibration, asked: RecalibrateSettings, *, figures: bool) -> None:
     inner = RunFolder(run.path / FOLDER)
     inner.create()
-    section = recalibration_section(result.held_out, result.trade_off, result.radii)
+    section = recalibration_section(
+        result.held_out, result.trade_off, result.radii, population=result.report.population
+    )
     with run.writing():
         inner.write_json(SOURCES, run.sources())  # whence title, facts and class names of the page
         write_results(result.report, inner.path, figures=figures, recalibration=section)
-        save_map(result.map, inner.path / "map.json")
+        save_map(_with_origin(result, asked), inner.path / "map.json")
         inner.write_json("held_out.json", describe(result, asked))
         if figures:
             save_figure(inner, "trade_off", lambda ax: plot_trade_off(result.trade_off, ax=ax))
         at = ", ".join(f"{radius:g}" for radius in result.radii)
-        run.log(f"recalibrate: {result.map.kind} map for R = {at}, {asked.repeats} splits")
+        run.log(f"recalibrate: {result.map.kind} map for R = {at}, {len(result.held_out.fit)} splits")
+
+
+def _with_origin(result: Recalibration, asked: RecalibrateSettings) -> RecalibrationMap:
+    """The kept map with what deployment has to match, and the split that it was fitted on."""
+    report, header = result.report, result.report.evidence.header
+    origin = {"sigma": header.sigma, "model": header.model, "alpha": report.alpha, "certificate": str(report.method)}
+    split = {"split": result.held_out.kept, "seed": asked.seed}
+    return replace(result.map, about=dict(result.map.about) | origin | split)  # type: ignore[type-var]
 
 
 def describe(result: Recalibration, asked: RecalibrateSettings) -> dict[str, Any]:
@@ -164,8 +177,8 @@ def describe(result: Recalibration, asked: RecalibrateSettings) -> dict[str, Any
         "map": result.map.kind,
         "splits": len(held.fit),
         "splits_without_map": held.without_map,
-        "fitted_on": len(held.fit[0]),
-        "held_out": len(held.test[0]),
+        "fitted_on": len(held.fit[held.kept]),
+        "held_out": len(held.test[held.kept]),
         "scores": [_scores(held, radius) for radius in result.radii],
         "trade_off": {"radius": result.trade_off.radius}
         | {

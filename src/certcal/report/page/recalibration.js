@@ -4,7 +4,7 @@ function tradeOffPlot() {
   const { curve, identity } = page.recalibration;
   const known = curve.clean_weight.map((_, i) => i).filter((i) => curve.certified_brier[i] !== null && curve.brier_all[i] !== null);
   const points = known.map((i) => ({
-    title: `λ = ${curve.clean_weight[i]}`, x: curve.certified_brier[i], y: curve.brier_all[i], auroc: curve.auroc[i],
+    title: `λ = ${curve.clean_weight[i]}`, chosen: curve.clean_weight[i] === curve.chosen, x: curve.certified_brier[i], y: curve.brier_all[i], auroc: curve.auroc[i],
   }));
   const before = { title: "without a map", x: identity.certified_brier, y: identity.brier_all };
   const all = before.x === null ? points : [...points, before];
@@ -16,7 +16,7 @@ function tradeOffPlot() {
     const area = axes(plot, { width, height: tall(320, 320), x, y, inset: 12, left: 56 });
     const at = (point) => [area.x(point.x), area.y(point.y)];
     draw(area.marks, "path", { class: "correct line", d: `M${points.map((point) => at(point).join(" ")).join("L")}` });
-    for (const point of points) marker(area.marks, "circle", ...at(point), 3.2, "correct point");
+    for (const point of points) marker(area.marks, "circle", ...at(point), point.chosen ? 5 : 3.2, "correct point");
     if (all.length > points.length) marker(area.marks, "diamond", ...at(before), 4, "incorrect point");
     labelEnds(area, points, at);
     legendEntry(plot, "recalibrated", (svg) => marker(svg, "circle", 11, 6, 3.2, "correct"));
@@ -45,9 +45,10 @@ function fitted(values) {
   return { from: Math.max(0, Math.floor(low / step) * step), to: (Math.floor(high / step) + 1) * step, step };
 }
 
-/** Names for the two ends of the curve; the others are read off. */
+/** Names for the two ends of the curve and for the map that is kept; the others are read off. */
 function labelEnds(area, points, at) {
-  for (const point of new Set([points[0], points.at(-1)])) {
+  const ends = new Set([points[0], points.at(-1), ...points.filter((point) => point.chosen)]);
+  for (const point of ends) {
     const [x, y] = at(point), late = x > area.right - 60;
     draw(area.marks, "text", { x: late ? x - 8 : x + 8, y: y - 7, "text-anchor": late ? "end" : "start" }, point.title);
   }
