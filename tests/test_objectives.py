@@ -561,6 +561,24 @@ def test_wrong_settings_are_refused(options, words):
         make_objective(ObjectiveSettings(**{"name": "noise"} | options))
 
 
+@pytest.mark.parametrize("values", [{"sigma": -0.1, "epsilon": 0.0}, {"sigma": 0.1, "epsilon": float("nan")}])
+def test_wrong_steps_are_refused(values):
+    with pytest.raises(InputError, match=r"`(sigma|epsilon)` to be a finite number ≥ 0"):
+        Step(**values, generator=torch.Generator())
+
+
+@pytest.mark.parametrize("gradient", ["backprop", "stein"])
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_every_objective_runs_without_noise_and_on_the_device(name, gradient, device):
+    model, (inputs, labels) = random_model(17).to(device), random_inputs(17, N)
+    chosen = ObjectiveSettings(name=name, gradient="backprop" if name == "pgd" else gradient, radius=0.2)
+    for sigma in (0.0, 0.3):
+        step = step_of(0, epsilon=0.3, sigma=sigma, device=device)
+        loss = make_objective(chosen)(model, inputs.to(device), labels.to(device), step)
+        assert loss.device.type == torch.device(device).type
+        assert gradients(model, loss).isfinite().all()
+
+
 def test_half_precision_inputs_are_refused():
     model, (inputs, labels) = random_model(0), random_inputs(0, N)
     for name in ("noise", "pgd"):

@@ -6,6 +6,8 @@ from typing import Protocol
 import torch
 from torch import Tensor, nn
 
+from certcal.inputs import check_number
+
 
 @dataclass(frozen=True)
 class Step:
@@ -14,6 +16,10 @@ class Step:
     sigma: float  # of the noise, after its warm-up
     epsilon: float  # radius of the adversary, after its warm-up; 0: no adversary
     generator: torch.Generator  # on the device of the batch
+
+    def __post_init__(self) -> None:
+        for name in ("sigma", "epsilon"):
+            check_number(name, getattr(self, name), "be a finite number ≥ 0", lambda number: number >= 0)
 
     def noise(self, shape: torch.Size, like: Tensor) -> Tensor:
         """Gaussian noise of this step, on the device and in the type of a tensor."""
