@@ -15,7 +15,7 @@ from certcal.training.acce import Acce
 from certcal.training.aims import Cce, towards
 from certcal.training.copies import weight_loss
 from certcal.training.linf import climb_cross_entropy
-from certcal.training.search import look, search
+from certcal.training.search import View, look, search
 from certcal.worstcase import WorstCaseProblem
 from training_oracles import algorithm2, ascend, mean_probs, worst_case_directions
 from training_problems import AIMS, SIGMA, N, attacked, gradients, noise_of, setting, step_of
@@ -197,6 +197,22 @@ def test_cce_solves_again_for_what_is_left_at_every_step():
     literal = ascend(model, inputs, noise_of(copies), objective, epsilon=0.25, steps=4, factor=0.4)
     point = search(copies, inputs, Cce(labels, step, chosen), 0.25, chosen)
     torch.testing.assert_close(point, literal, rtol=0, atol=2e-6)
+
+
+def test_what_is_left_starts_from_within_the_ball_even_if_few_draws_went_further():
+    chosen = ObjectiveSettings(name="cce-act", steps=4, step_factor=0.5)  # steps of ε / 4
+    aim = Cce(torch.tensor([0, 0, 0]), step_of(0, epsilon=SIGMA), chosen)  # R / σ = 1
+    normal = torch.distributions.Normal(0.0, 1.0)
+
+    def view(quantiles):
+        z = normal.cdf(torch.tensor(quantiles, dtype=torch.float64))
+        return View(torch.tensor([0, 1, 0]), z, 1 - z, torch.zeros(3, 1))
+
+    aim.problem(view([0.0, 0.0, 0.0]), 0)
+    left = aim.problem(view([2.5, -2.5, 0.3]), 3)  # one step of 1/4 is left, and the ball ends at ±1
+    np.testing.assert_allclose(left.lower, normal.cdf(torch.tensor([0.75, -1.0, 0.05])), rtol=1e-6)
+    np.testing.assert_allclose(left.upper, normal.cdf(torch.tensor([1.0, -0.75, 0.55])), rtol=1e-6)
+    assert left.correct.tolist() == [True, False, True]
 
 
 @pytest.mark.parametrize("random_start", [True, False])
