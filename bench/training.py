@@ -55,6 +55,5 @@ def compare(name: str, model: torch.nn.Module, inputs: torch.Tensor, *, repeats:
             f"{name}: step of {key} over one of smoothadv", times[key] / times["smoothadv"], "×", LIMIT, note=note
         )
         note = ""
-    yield Figure(
-        f"{name}: step of certified-cce over one of noise", times["certified-cce"] / times["noise"], "×", LIMIT
-    )
+    ratio = times["certified-cce"] / times["noise"]
+    yield Figure(f"{name}: step of certified-cce over one of noise", ratio, "×", 1.1)
