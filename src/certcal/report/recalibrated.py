@@ -97,9 +97,10 @@ def lead(held: HeldOut, radii: Sequence[float]) -> str:
         return f"Nothing could be learned, so confidences stay as they are. {kept.about.get('reason', '')}".strip()
     weights = kept.about.get("weights", [1.0])
     shares = "" if len(set(weights)) == 1 else f", weighted {' : '.join(f'{weight:.3g}' for weight in weights)},"
+    random = "one random split" if splits == 1 else f"{splits} random splits"
     text = (
-        f"The map (kind: {kept.kind}) was fitted for {listed(radii)}{shares} on {fitted:,} inputs, and this page is about "
-        f"the {tested:,} others. The table below repeats that over {splits} random {'splits' if splits > 1 else 'split'}: "
+        f"The map (kind: {kept.kind}) was fitted for {listed(radii)}{shares} on {fitted:,} inputs, and this page is "
+        f"about the {tested:,} others. The table below repeats that over {random}: "
         "mean before and after, always on inputs held out of the fitting. Predictions are the same before and after."
     )
     if held.without_map:
