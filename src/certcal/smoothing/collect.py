@@ -1,23 +1,34 @@
 """Collecting evidence: from a model and data to the sufficient statistic of its draws, resumable at any point."""
 
+import copy
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import closing, contextmanager, nullcontext
 from os import PathLike
 from typing import Any
 
 import torch
 from torch import nn
 
+from certcal.cluster import Cluster, as_cluster
 from certcal.data.fingerprint import model_fingerprint
 from certcal.errors import InputError
 from certcal.inputs import check_choice, check_device, check_flag, check_integer, check_number, one_or_more
+from certcal.smoothing.conditions import (
+    Conditions,
+    count_classes,
+    device_of,
+    fastest_convolutions,
+    made_up_inputs,
+    make_sampler,
+    on_device,
+)
 from certcal.smoothing.drawing import Plan, StoppingRule, sample_window, windows
 from certcal.smoothing.evidence import MAX_CHUNK, MAX_DRAWS, Evidence, EvidenceHeader
-from certcal.smoothing.fusion import fuse as fused
 from certcal.smoothing.interrupts import deferred_interrupts
 from certcal.smoothing.keeper import Keeper
 from certcal.smoothing.progress import Progress
-from certcal.smoothing.sampler import PRECISIONS, Sampler
+from certcal.smoothing.sampler import PRECISIONS
+from certcal.smoothing.schedule import Schedule
 from certcal.smoothing.sources import Item, Source
 from certcal.smoothing.store import EvidenceStore
 from certcal.threads import fastest_threads
@@ -41,6 +52,7 @@ def collect_evidence(
     fuse: bool = False,
     compile: bool = False,
     store: str | PathLike[str] | None = None,
+    engine: "str | Cluster" = "local",
     progress: bool | None = None,
 ) -> Evidence:
     """The evidence of a smoothed model: for each input, votes, sums and a histogram of its noisy predictions.
@@ -69,6 +81,8 @@ def collect_evidence(
         fuse: fold batch-norm, ReLU and residual sums into convolutions: the fastest way on a GPU, with other rounding.
         compile: run the model through torch.compile.
         store: a folder to keep the evidence in. A run that was interrupted, or asks for more draws, goes on there.
+        engine: "local" draws in this process, "ray" on the workers of a Ray cluster; a `certcal.cluster.Cluster` says
+            which, and how many. The evidence is the same.
         progress: show draws per second and time left; by default if standard error is a terminal.
 
     Raises:
@@ -86,61 +100,117 @@ def collect_evidence(
     check_choice("precision", precision, tuple(PRECISIONS))
     targets = _chunk_targets(n, chunk, stages, stop)
     plan = Plan(targets, stop)
+    cluster = as_cluster(engine)
     if not isinstance(model, nn.Module):
         raise InputError.expected("model", "be a torch.nn.Module", type(model).__name__)
-    place = check_device("device", device or _device_of(model))
+    tf32 = bool(torch.backends.cudnn.allow_tf32)
+    conditions = Conditions(
+        str(_device(device or device_of(model), cluster)), precision, batch_size, fuse, compile, tf32
+    )
     source = Source(data)
-    modes = {module: module.training for module in model.modules()}  # a frozen batch-norm stays frozen
-    model = model.to(place).eval()
-    if place.type == "cuda":
-        model = model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-    keeping: EvidenceStore | None = None
-    try:
-        with torch.inference_mode(), _fastest_convolutions():
-            first = next(source.items(set()))
-            header = EvidenceHeader(
-                model=model_fingerprint(model),
-                sigma=float(sigma),
-                seed=seed,
-                classes=_count_classes(model, first, place),
-                n0=n0,
-                chunk=chunk,
-                precision=_describe_precision(precision, place, fuse=fuse, compile=compile),
-                looks=len(targets),
-                stages=() if stages is None else tuple(target * chunk for target in targets),
-                outputs=outputs,
-            )
-            rows = max(chunk, n0) if place.type == "cpu" else 4  # a rehearsal on the CPU takes whole batches
-            made_up = torch.rand(rows, *first.input.shape, generator=torch.Generator().manual_seed(0)).to(place)
-            runner = fused(model, made_up[:4], PRECISIONS[precision]) if fuse else model
-            sampler = Sampler(
-                runner,
-                header,
-                device=place,
-                precision=precision,
-                outputs=outputs,
-                chunks_per_batch=1 if place.type == "cpu" else max(1, (batch_size or 4000) // chunk),
-                compile=compile,
-            )
-            if store is not None:
-                keeping = EvidenceStore(store, header, probe=model(made_up[:1]).float().flatten().tolist())
+    with _ready(model, conditions, cluster) as (ready, place), torch.inference_mode(), fastest_convolutions():
+        first = next(source.items(set()))
+        header = EvidenceHeader(
+            model=model_fingerprint(ready),
+            sigma=float(sigma),
+            seed=seed,
+            classes=count_classes(ready, first.input.to(place)),
+            n0=n0,
+            chunk=chunk,
+            precision=str(conditions),
+            looks=len(targets),
+            stages=() if stages is None else tuple(target * chunk for target in targets),
+            outputs=outputs,
+        )
+        probe = ready(made_up_inputs(1, tuple(first.input.shape)).to(place)).float().flatten().tolist()
+        with nullcontext() if store is None else closing(EvidenceStore(store, header, probe=probe)) as keeping:
             keeper = Keeper(header, keeping)
             keeper.check(first)  # the others are checked as they are read
-            rehearse = place.type == "cpu" and len(plan.finished(keeper, source.indices)) < len(source)
-            threads = fastest_threads(lambda: torch.cat([sampler.predict(made_up[:draws])[0] for draws in (chunk, n0)]))
             meter = Progress(len(source), targets[-1] * chunk, show=progress)
-            with threads if rehearse else nullcontext(), meter, deferred_interrupts() as interrupted:
-                try:
-                    for window in windows(source, keeper, plan, meter):
-                        sample_window(window, sampler, keeper, plan, meter, interrupted)
-                finally:
-                    keeper.save()
+            if cluster is None:
+                _sample_here(ready, conditions, first, source, keeper, plan, meter)
+            elif len(plan.finished(keeper, source.indices)) < len(source):
+                _sample_there(cluster, ready, conditions, probe, source, keeper, plan, meter)
+    return keeper.evidence(source.indices)
+
+
+def _sample_here(
+    model: nn.Module,
+    conditions: Conditions,
+    first: Item,
+    source: Source,
+    keeper: Keeper,
+    plan: Plan,
+    meter: Progress,
+) -> None:
+    """Draw in this process."""
+    place, header = torch.device(conditions.device), keeper.header
+    rows = max(header.chunk, header.n0) if place.type == "cpu" else 4  # a rehearsal on the CPU takes whole batches
+    made_up = made_up_inputs(rows, tuple(first.input.shape)).to(place)
+    sampler = make_sampler(model, header, conditions, made_up)
+    rehearse = place.type == "cpu" and len(plan.finished(keeper, source.indices)) < len(source)
+    sizes = (header.chunk, header.n0)
+    threads = fastest_threads(lambda: torch.cat([sampler.predict(made_up[:draws])[0] for draws in sizes]))
+    with threads if rehearse else nullcontext(), meter, deferred_interrupts() as interrupted:
+        try:
+            for window in windows(source, keeper, plan, meter):
+                sample_window(window, sampler, keeper, plan, meter, interrupted)
+        finally:
+            keeper.save()
+
+
+def _sample_there(
+    cluster: Cluster,
+    model: nn.Module,
+    conditions: Conditions,
+    probe: list[float],
+    source: Source,
+    keeper: Keeper,
+    plan: Plan,
+    meter: Progress,
+) -> None:
+    """Draw on the workers of a cluster."""
+    from certcal.smoothing.remote import pack, sample_on
+
+    first = next(source.items(set()))
+    parcel = pack(model, keeper.header, conditions, tuple(first.input.shape), probe)
+
+    def schedule(batch: int) -> Schedule:
+        return Schedule(windows(source, keeper, plan, meter), keeper, plan, meter, batch=batch)
+
+    with meter, deferred_interrupts() as interrupted:
+        try:
+            sample_on(cluster, parcel, schedule, interrupted)
+        finally:
+            keeper.save()
+
+
+def _device(name: str, cluster: Cluster | None) -> torch.device:
+    """A device of this machine, or one of the kind that the workers of a cluster have."""
+    if cluster is None:
+        return check_device("device", name)
+    try:
+        return torch.device(torch.device(name).type)
+    except (RuntimeError, TypeError) as error:
+        raise InputError.expected("device", "name a kind of device, such as 'cpu' or 'cuda'", repr(name)) from error
+
+
+@contextmanager
+def _ready(
+    model: nn.Module, conditions: Conditions, cluster: Cluster | None
+) -> Iterator[tuple[nn.Module, torch.device]]:
+    """The model in evaluation mode and where it is: on its device, or for workers a copy of it on the CPU."""
+    if cluster is not None:
+        place = torch.device("cpu")
+        yield copy.deepcopy(model).to(place).eval(), place
+        return
+    place = torch.device(conditions.device)
+    modes = {module: module.training for module in model.modules()}  # a frozen batch-norm stays frozen
+    try:
+        yield on_device(model, place), place
     finally:
         for module, training in modes.items():
             module.training = training
-        if keeping is not None:
-            keeping.close()
-    return keeper.evidence(source.indices)
 
 
 def _chunk_targets(n: int, chunk: int, stages: Sequence[int] | None, stop: StoppingRule | None) -> list[int]:
@@ -152,39 +222,3 @@ def _chunk_targets(n: int, chunk: int, stages: Sequence[int] | None, stop: Stopp
     if targets != sorted(set(targets)) or targets[-1] != -(-n // chunk):
         raise InputError.expected("stages", f"rise to n = {n} by whole chunks of {chunk}", list(draws))
     return targets
-
-
-@contextmanager
-def _fastest_convolutions() -> Iterator[None]:
-    """Within this context cuDNN tries its algorithms once per shape and keeps the fastest; shapes here never change."""
-    before = torch.backends.cudnn.benchmark
-    torch.backends.cudnn.benchmark = True
-    try:
-        yield
-    finally:
-        torch.backends.cudnn.benchmark = before
-
-
-def _describe_precision(precision: str, device: torch.device, *, fuse: bool, compile: bool) -> str:
-    """All that decides how the model's numbers are rounded, such as "bfloat16 fused on cuda"."""
-    words = [precision, *["fused"] * fuse, *["compiled"] * compile]
-    if device.type == "cuda" and precision == "float32" and torch.backends.cudnn.allow_tf32:
-        words.append("(tf32 convolutions)")
-    return " ".join([*words, "on", device.type])
-
-
-def _device_of(model: nn.Module) -> str:
-    return str(next((parameter.device for parameter in model.parameters()), torch.device("cpu")))
-
-
-def _count_classes(model: nn.Module, item: Item, device: torch.device) -> int:
-    """How many classes the model tells apart, from its answer to one input."""
-    try:
-        out = model(item.input[None].to(device))
-    except (RuntimeError, ValueError, TypeError) as error:
-        got = f"{type(error).__name__}: {str(error).splitlines()[0]}"
-        raise InputError.expected("model", f"accept inputs of shape {tuple(item.input.shape)}", got) from error
-    if not isinstance(out, torch.Tensor) or out.ndim != 2 or out.shape[1] < 2:
-        shape = tuple(out.shape) if isinstance(out, torch.Tensor) else type(out).__name__
-        raise InputError.expected("model", "give outputs of shape (batch, classes ≥ 2)", shape)
-    return int(out.shape[1])

@@ -63,36 +63,38 @@ def sample_window(
             if item.index in active
             for chunk in keeper.missing(item.index, target)
         ]
-        _draw(work, window, sampler, keeper, meter, interrupted)
+        draw(work, window, sampler, keep=keeper.keep, drew=meter.drew, interrupted=interrupted)
         stopped = plan.finished(keeper, sorted(active)) if target != plan.targets[-1] else set()
         for index in stopped:
             meter.stopped(keeper.drawn(index) * keeper.header.chunk)
         active -= stopped
 
 
-def _draw(
+def draw(
     work: list[tuple[int, int]],
     window: list[Item],
     sampler: Sampler,
-    keeper: Keeper,
-    meter: Progress,
-    interrupted: Callable[[], bool],
+    *,
+    keep: Callable[[Rows], None],
+    drew: Callable[[int], None] = lambda draws: None,
+    interrupted: Callable[[], bool] = lambda: False,
 ) -> None:
     """Draw chunks in batches. A row holds chunks in one piece, so a gap is a reason to collect what came before it."""
     pending: list[tuple[int, int]] = []
     last = time.monotonic()
     for start in range(0, len(work), sampler.capacity):
         batch = work[start : start + sampler.capacity]
-        if not _continues(pending + batch) or time.monotonic() - last > COLLECT_SECONDS:
-            _keep(pending, window, sampler, keeper)
+        if pending and (not _continues(pending + batch) or time.monotonic() - last > COLLECT_SECONDS):
+            keep(_collected(pending, window, sampler))
             pending, last = [], time.monotonic()
         sampler.draw(batch)
         pending += batch
-        meter.drew(len(batch) * keeper.header.chunk)
+        drew(len(batch) * sampler.header.chunk)
         if interrupted():
-            _keep(pending, window, sampler, keeper)
+            keep(_collected(pending, window, sampler))
             raise KeyboardInterrupt("sampling stopped; with a store, the same call goes on from here")
-    _keep(pending, window, sampler, keeper)
+    if pending:
+        keep(_collected(pending, window, sampler))
 
 
 def _continues(chunks: list[tuple[int, int]]) -> bool:
@@ -105,24 +107,20 @@ def _continues(chunks: list[tuple[int, int]]) -> bool:
     return True
 
 
-def _keep(pending: list[tuple[int, int]], window: list[Item], sampler: Sampler, keeper: Keeper) -> None:
-    """Hand what the sampler has accumulated over the pending chunks to the keeper."""
-    if not pending:
-        return
+def _collected(pending: list[tuple[int, int]], window: list[Item], sampler: Sampler) -> Rows:
+    """What the sampler has accumulated over the pending chunks."""
     votes, score_units, square_units, histogram = sampler.collect()
     slots = sorted({slot for slot, _ in pending})
     chunks = [[chunk for slot, chunk in pending if slot == own] for own in slots]
-    keeper.keep(
-        Rows(
-            index=np.array([window[slot].index for slot in slots]),
-            content=np.array([window[slot].content for slot in slots]),
-            label=np.array([window[slot].label for slot in slots]),
-            selected=np.array([sampler.selected[slot] for slot in slots]),
-            first=np.array([own[0] for own in chunks]),
-            stop=np.array([own[-1] + 1 for own in chunks]),
-            votes=votes[slots],
-            score_units=score_units[slots],
-            square_units=square_units[slots],
-            histogram=histogram[slots],
-        )
+    return Rows(
+        index=np.array([window[slot].index for slot in slots]),
+        content=np.array([window[slot].content for slot in slots]),
+        label=np.array([window[slot].label for slot in slots]),
+        selected=np.array([sampler.selected[slot] for slot in slots]),
+        first=np.array([own[0] for own in chunks]),
+        stop=np.array([own[-1] + 1 for own in chunks]),
+        votes=votes[slots],
+        score_units=score_units[slots],
+        square_units=square_units[slots],
+        histogram=histogram[slots],
     )

@@ -19,20 +19,20 @@ class Keeper:
 
     def __init__(self, header: EvidenceHeader, store: EvidenceStore | None) -> None:
         self.header, self._store = header, store
-        self._parts = [] if store is None else [store.rows()]
+        self._parts: list[Rows] = []
+        self._places: dict[int, list[tuple[int, int]]] = {}  # of each input, the parts and rows it is in
         self._unsaved: list[Rows] = []
         self._saved_at = time.monotonic()
         self._ranges: dict[int, list[tuple[int, int]]] = {}  # chunks drawn of each input, as [first, stop)
         self.selected: dict[int, int] = {}
         self._known: dict[int, tuple[int, int]] = {}  # content and label
-        for part in self._parts:
-            self._note(part)
+        if store is not None:
+            self._note(store.rows())
 
     def keep(self, rows: Rows) -> None:
         """Take rows of finished chunks in, and save them if the last time is long ago."""
-        self._parts.append(rows)
-        self._unsaved.append(rows)
         self._note(rows)
+        self._unsaved.append(rows)
         if time.monotonic() - self._saved_at > SAVE_SECONDS:
             self.save()
 
@@ -58,10 +58,14 @@ class Keeper:
 
     def evidence(self, indices: Sequence[int]) -> Evidence:
         """The evidence of some inputs, in their order."""
-        rows = concatenate(self._parts, self.header.classes)
-        self._parts = [rows]
-        wanted = np.isin(rows.index, np.asarray(indices))
-        whole = sum_rows(Rows(**{name: getattr(rows, name)[wanted] for name in FIELDS}), self.header)
+        wanted: dict[int, list[int]] = {}
+        for index in indices:
+            for part, row in self._places.get(index, []):
+                wanted.setdefault(part, []).append(row)
+        some = (
+            Rows(**{name: getattr(self._parts[part], name)[rows] for name in FIELDS}) for part, rows in wanted.items()
+        )
+        whole = sum_rows(concatenate(some, self.header.classes), self.header)
         position = {int(index): place for place, index in enumerate(whole.index)}
         return whole.select(np.array([position[index] for index in indices if index in position], dtype=np.int64))
 
@@ -82,7 +86,11 @@ class Keeper:
 
     def _note(self, rows: Rows) -> None:
         columns = (rows.index, rows.content, rows.label, rows.selected, rows.first, rows.stop)
-        for index, content, label, selected, first, stop in zip(*(part.tolist() for part in columns), strict=True):
+        for row, (index, content, label, selected, first, stop) in enumerate(
+            zip(*(part.tolist() for part in columns), strict=True)
+        ):
+            self._places.setdefault(index, []).append((len(self._parts), row))
             self._ranges.setdefault(index, []).append((first, stop))
             self.selected[index] = selected
             self._known[index] = content, label
+        self._parts.append(rows)

@@ -32,7 +32,7 @@ class Sampler:
         chunks_per_batch: int,
         compile: bool,
     ) -> None:
-        self._header, self._device = header, device
+        self.header, self._device = header, device
         self._from_logits = outputs == "logits"
         self._autocast_dtype = PRECISIONS[precision]
         self.capacity = chunks_per_batch
@@ -59,7 +59,7 @@ class Sampler:
 
     def draw(self, work: Sequence[tuple[int, int]]) -> None:
         """Add the chunks (slot, chunk) to the statistics; at most `chunks_per_batch` of them."""
-        size = self._header.chunk
+        size = self.header.chunk
         batch = self._noisy([slot for slot, _ in work], [chunk + 1 for _, chunk in work], size, self.capacity)
         probs, votes = (part[: len(work) * size] for part in self.predict(batch))
         slots = torch.tensor([slot for slot, _ in work]).to(self._device, non_blocking=True)
@@ -67,7 +67,7 @@ class Sampler:
         score = probs.gather(1, self._selected[per_draw][:, None]).squeeze(1)
         cell = torch.bucketize(score, self._thresholds, right=True)
         ones = torch.ones_like(votes)
-        self._votes.view(-1).scatter_add_(0, per_draw * self._header.classes + votes, ones)
+        self._votes.view(-1).scatter_add_(0, per_draw * self.header.classes + votes, ones)
         self._histogram.view(-1).scatter_add_(0, per_draw * CELLS + cell, ones)
         exact = score.double().view(len(work), size)
         self._score_units.index_add_(0, slots, (exact.sum(dim=1) / SCORE_UNIT).round().long())
@@ -93,19 +93,19 @@ class Sampler:
         def zeros(*shape: int) -> Tensor:
             return torch.zeros(len(self._items), *shape, dtype=torch.int64, device=self._device)
 
-        self._votes, self._histogram = zeros(self._header.classes), zeros(CELLS)
+        self._votes, self._histogram = zeros(self.header.classes), zeros(CELLS)
         self._score_units, self._square_units, self._invalid = zeros(), zeros(), zeros()
 
     def _select(self, slots: list[int]) -> Tensor:
         """The class most often predicted in the selection draws; the lowest number wins a tie."""
-        n0 = self._header.n0
-        together = 1 if self._device.type == "cpu" else max(1, self.capacity * self._header.chunk // n0)
+        n0 = self.header.n0
+        together = 1 if self._device.type == "cpu" else max(1, self.capacity * self.header.chunk // n0)
         counts = []
         for start in range(0, len(slots), together):
             part = slots[start : start + together]
             probs, votes = self.predict(self._noisy(part, [SELECTION] * len(part), n0, together))
             rows = votes[: len(part) * n0].view(len(part), n0)
-            one_hot = torch.zeros(len(part), self._header.classes, dtype=torch.int64, device=self._device)
+            one_hot = torch.zeros(len(part), self.header.classes, dtype=torch.int64, device=self._device)
             counts.append(one_hot.scatter_add_(1, rows, torch.ones_like(rows)))
             bad = _is_no_distribution(probs[: len(part) * n0]).view(len(part), n0).any(dim=1)
             if bad.any():
@@ -120,7 +120,7 @@ class Sampler:
         batch = torch.empty(capacity * draws, *shape, device=self._device, memory_format=layout)
         for place, (slot, stream) in enumerate(zip(slots, streams, strict=True)):
             own, index = batch[place * draws : (place + 1) * draws], self._items[slot].index
-            self._noise.fill(own, sigma=self._header.sigma, index=index, stream=stream)
+            self._noise.fill(own, sigma=self.header.sigma, index=index, stream=stream)
             own += self._inputs[slot]
         batch[len(slots) * draws :] = 0
         return batch
@@ -129,9 +129,9 @@ class Sampler:
         """Class probabilities in float32, shape (rows, k), and predicted classes, shape (rows,)."""
         with self._autocast():
             out = self._model(batch)
-        if not isinstance(out, Tensor) or out.shape != (len(batch), self._header.classes):
+        if not isinstance(out, Tensor) or out.shape != (len(batch), self.header.classes):
             shape = tuple(out.shape) if isinstance(out, Tensor) else type(out).__name__
-            raise InputError.expected("model", f"give outputs of shape ({len(batch)}, {self._header.classes})", shape)
+            raise InputError.expected("model", f"give outputs of shape ({len(batch)}, {self.header.classes})", shape)
         # Probabilities may come out a rounding above 1; what is certified is their clipped version.
         probs = torch.softmax(out.float(), dim=1) if self._from_logits else _clipped(out.float())
         return probs, probs.argmax(dim=1)

@@ -124,13 +124,18 @@ def check_same_probe(path: Path, probe: list[float] | None) -> None:
     stored = json.loads((pq.read_schema(path).metadata or {}).get(_PROBE, b"null"))
     if probe is None or stored is None or len(probe) != len(stored):
         return
-    scale = 1.0 + max(map(abs, stored))
-    # Other machines and thread counts round otherwise; settings such as a temperature change far more.
-    if not all(abs(new - old) <= 1e-3 * scale for new, old in zip(probe, stored, strict=True)):
+    if not same_probe(probe, stored):
         raise InputError(
             f"Expected the model of the evidence in {path.parent}, but its outputs differ although its weights do not: "
             "a setting that is no tensor has changed. Use another folder for this model."
         )
+
+
+def same_probe(probe: list[float], stored: list[float]) -> bool:
+    """Whether two answers to a fixed input are of one model."""
+    scale = 1.0 + max(map(abs, stored))
+    # Other machines and thread counts round otherwise; settings such as a temperature change far more.
+    return all(abs(new - old) <= 1e-3 * scale for new, old in zip(probe, stored, strict=True))
 
 
 def _provenance() -> dict[str, str]:

@@ -1,0 +1,22 @@
+"""Many machines through Ray: connect or start, check every node, spread calls over workers and repeat lost ones."""
+
+from typing import TYPE_CHECKING, Any
+
+from certcal.cluster.settings import Cluster, as_cluster
+
+if TYPE_CHECKING:
+    from certcal.cluster.pool import Pool, run_calls
+    from certcal.cluster.session import Session, connected
+
+# Ray is an extra, and takes its time to import: it is loaded when a cluster is used.
+_LATER = {"Pool": "pool", "Session": "session", "connected": "session", "run_calls": "pool"}
+
+__all__ = ["Cluster", "Pool", "Session", "as_cluster", "connected", "run_calls"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(f"{__name__}.{_LATER[name]}"), name)

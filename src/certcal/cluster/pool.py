@@ -1,0 +1,217 @@
+"""Worker processes that each hold one state, and calls spread over them; what a lost worker was doing is done again."""
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any
+
+import ray
+from ray.exceptions import ActorDiedError, ActorUnavailableError, ObjectLostError, RayError, RayTaskError
+
+from certcal.cluster.preflight import check_versions, told
+from certcal.cluster.session import Session
+from certcal.cluster.settings import Cluster
+from certcal.errors import CertcalError
+
+DEPTH = 2  # calls at a worker: one running and one waiting, so that it never waits for the driver
+_LOST = (ActorDiedError, ActorUnavailableError, ObjectLostError)
+State = Any
+
+
+class _Host:
+    """What runs in a worker process."""
+
+    def prepare(self, make_state: Callable[..., State], *arguments: Any) -> None:
+        self._state = make_state(*arguments)
+
+    def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        return function(self._state, *arguments)
+
+
+@dataclass(eq=False)
+class Call:
+    """One call: function(state, *arguments). References among the arguments arrive as what they refer to."""
+
+    name: str  # for people, should it fail
+    function: Callable[..., Any]
+    arguments: tuple[Any, ...]
+    losses: int = 0  # workers that died under it
+
+
+@dataclass(eq=False)
+class _Worker:
+    handle: Any
+    ready: Any  # the reference that resolves once the state is made; None from then on
+    calls: dict[Any, Call] = field(default_factory=dict)  # by the reference of its result, the running one first
+
+
+class Pool:
+    """Workers that made their state once, from `make_state(*arguments)`.
+
+    Workers join as the cluster finds room for them. One that dies is replaced, and its calls go to others; each call
+    yields one result. An error raised by a call ends it all.
+    """
+
+    def __init__(self, session: Session, make_state: Callable[..., State], *arguments: Any) -> None:
+        self._session, self._making = session, (make_state, *arguments)
+        self._again: deque[Call] = deque()
+        self._workers: list[_Worker] = []
+        self._failed_starts = 0
+
+    def __enter__(self) -> "Pool":
+        self._workers = [self._start() for _ in range(self._session.workers)]
+        try:
+            self._wait_for_one()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End all workers, whatever they are doing."""
+        for worker in self._workers:
+            ray.kill(worker.handle)
+        self._workers = []
+
+    @property
+    def room(self) -> int:
+        """How many more calls the workers can take now."""
+        ready = sum(worker.ready is None for worker in self._workers)
+        return max(0, DEPTH * ready - self.in_flight)
+
+    @property
+    def in_flight(self) -> int:
+        """Calls that have no result yet."""
+        return len(self._again) + sum(len(worker.calls) for worker in self._workers)
+
+    def submit(self, call: Call) -> None:
+        """Give a call to the worker that has the fewest."""
+        ready = [worker for worker in self._workers if worker.ready is None]
+        if not ready:
+            self._again.append(call)
+            return
+        worker = min(ready, key=lambda worker: len(worker.calls))
+        worker.calls[worker.handle.call.remote(call.function, *call.arguments)] = call
+
+    def results(self, timeout: float = 1.0) -> list[tuple[Call, Any]]:
+        """Results that have come by now; waits for one, but not longer than so many seconds."""
+        self._welcome()
+        while self._again and any(worker.ready is None for worker in self._workers):
+            self.submit(self._again.popleft())
+        owners = {reference: worker for worker in self._workers for reference in worker.calls}
+        waiting = [worker.ready for worker in self._workers if worker.ready is not None]
+        pending = [*owners, *waiting]
+        done, _ = ray.wait(pending, timeout=timeout, num_returns=1) if pending else ([], [])
+        if done:  # all that came with it
+            done, _ = ray.wait(pending, timeout=0, num_returns=len(pending))
+        kept = []
+        for reference in done:
+            worker = owners.get(reference)
+            if worker is None or reference not in worker.calls:  # a new worker, or one found lost a moment ago
+                continue
+            call = worker.calls[reference]
+            try:
+                result = ray.get(reference)
+            except _LOST as error:
+                self._replace(worker, error)
+                continue
+            except RayTaskError as error:
+                raise told(error, f"{call.name} failed on a worker") from error
+            except RayError as error:
+                self._replace(worker, error)
+                continue
+            del worker.calls[reference]
+            kept.append((call, result))
+        return kept
+
+    def _wait_for_one(self) -> None:
+        patience = self._session.cluster.patience
+        deadline = time.monotonic() + patience
+        while not any(worker.ready is None for worker in self._workers):
+            self._welcome(timeout=1.0)
+            if time.monotonic() > deadline:
+                raise CertcalError(f"The cluster started no worker in {patience:g} s: others may be using all of it.")
+
+    def _start(self) -> _Worker:
+        # Restarts are left to this class: Ray would keep calls waiting for a worker that finds no room any more.
+        options = {"num_cpus": 1, "num_gpus": self._session.gpus, "max_restarts": 0, "scheduling_strategy": "SPREAD"}
+        handle: Any = ray.remote(_Host).options(**options).remote()
+        return _Worker(handle, handle.prepare.remote(*self._making))
+
+    def _welcome(self, timeout: float = 0) -> None:
+        """Note which workers have made their state."""
+        new = {worker.ready: worker for worker in self._workers if worker.ready is not None}
+        done, _ = ray.wait(list(new), timeout=timeout, num_returns=1 if timeout else len(new)) if new else ([], [])
+        for reference in done:
+            try:
+                ray.get(reference)
+            except RayTaskError as error:
+                raise told(error, "A worker could not get ready") from error
+            except RayError as error:
+                self._replace(new[reference], error)
+                continue
+            new[reference].ready = None
+
+    def _replace(self, worker: _Worker, error: RayError) -> None:
+        """Start another worker for one that was lost, and do its calls again. The first of them was running."""
+        calls = list(worker.calls.values())
+        worker.calls.clear()
+        if calls:
+            calls[0].losses += 1
+            name, losses = calls[0].name, calls[0].losses
+        else:
+            self._failed_starts += 1
+            name, losses = "Preparing a worker", self._failed_starts
+        if losses > self._session.cluster.retries:
+            reason = str(error).strip().splitlines()[0].rstrip(".")
+            raise CertcalError(f"{name} lost its worker {losses} times (out of memory?): {reason}.")
+        self._again.extend(calls)
+        ray.kill(worker.handle)  # whatever is left of it
+        self._workers[self._workers.index(worker)] = self._start()
+
+
+def run_calls(
+    cluster: Cluster,
+    function: Callable[..., Any],
+    arguments: Iterable[tuple[Any, ...]],
+    *,
+    device: str = "cpu",
+    name: str = "A call",
+) -> Iterator[tuple[int, Any]]:
+    """(position, function(*arguments)) for each tuple of arguments, as they finish on the workers of a cluster.
+
+    Versions are checked on every node first; a call whose worker dies is repeated; an error of the function is raised
+    here as one line. No more calls are under way than workers can take.
+
+    Paper: —; scale is ours.
+    """
+    from certcal.cluster.session import connected
+
+    with connected(cluster, device=device) as session:
+        check_versions(session)
+        with Pool(session, _nothing) as pool:
+            waiting = enumerate(arguments)
+            empty = False
+            while not empty or pool.in_flight:
+                while not empty and pool.room:
+                    position, values = next(waiting, (-1, ()))
+                    empty = position < 0
+                    if not empty:
+                        pool.submit(Call(f"{name} ({position})", _without_state, (position, function, *values)))
+                for call, result in pool.results():
+                    yield call.arguments[0], result
+
+
+def _nothing() -> None:
+    """The state of workers that need none."""
+
+
+def _without_state(state: None, position: int, function: Callable[..., Any], *arguments: Any) -> Any:
+    return function(*arguments)

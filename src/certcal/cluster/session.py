@@ -1,0 +1,150 @@
+"""A connection to a Ray cluster: the one named, the one the program already uses, or one started for the run."""
+
+import logging
+import os
+import shutil
+import socket
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import ray
+
+from certcal.cluster.settings import Cluster, check_address
+from certcal.errors import CertcalError, InputError
+
+CONNECT_SECONDS = 5.0
+OBJECT_STORE = 512 * 2**20  # of a cluster started for the run; inputs in flight are far smaller
+
+
+@dataclass(frozen=True)
+class Session:
+    """A connected cluster and what each worker on it takes."""
+
+    cluster: Cluster
+    gpus: float  # of each worker
+
+    @property
+    def nodes(self) -> list[dict[str, Any]]:
+        """The nodes that have room for a worker."""
+        return [node for node in ray.nodes() if node["Alive"] and self._room(node)]
+
+    @property
+    def workers(self) -> int:
+        """How many workers to start: those asked for, or all that fit."""
+        return self.cluster.workers or sum(self._room(node) for node in self.nodes)
+
+    def _room(self, node: dict[str, Any]) -> int:
+        has = node["Resources"]
+        by_cpu = int(has.get("CPU", 0))
+        return by_cpu if not self.gpus else min(by_cpu, int(has.get("GPU", 0) / self.gpus))
+
+
+@contextmanager
+def connected(cluster: Cluster, *, device: str = "cpu") -> Iterator[Session]:
+    """Within this context Ray is connected. A cluster that was started for it is stopped at its end.
+
+    Args:
+        cluster: which one, and how much of it.
+        device: the kind of device that workers run on, "cpu" or "cuda".
+
+    Raises:
+        InputError: if the address does not answer within a few seconds, or no node has room for a worker.
+        CertcalError: if Ray itself fails to start or connect.
+    """
+    gpus = cluster.gpus if cluster.gpus is not None else float(device != "cpu")
+    with _quiet(), _connection(cluster):
+        session = Session(cluster, gpus)
+        if not session.nodes:
+            needs = "1 CPU" + (f" and {gpus:g} GPU" if gpus else "")
+            has = ray.cluster_resources()
+            got = f"one with {has.get('CPU', 0):g} CPUs and {has.get('GPU', 0):g} GPUs over {len(ray.nodes())} nodes"
+            raise InputError.expected("engine", f"be a cluster with room for a worker ({needs})", got)
+        yield session
+
+
+@contextmanager
+def _connection(cluster: Cluster) -> Iterator[None]:
+    asked = cluster.address
+    if ray.is_initialized():
+        here = ray.get_runtime_context().gcs_address
+        if asked not in (None, "auto", here):
+            raise InputError.expected("address", f"be {here}, which this program is connected to", repr(asked))
+        yield
+        return
+    named = asked or os.environ.get("RAY_ADDRESS")
+    if named is not None:
+        check_address("RAY_ADDRESS" if asked is None else "address", named)
+    folder = None
+    if named in (None, "local"):
+        folder = _start(cluster)
+    else:
+        _connect(str(named))
+    try:
+        yield
+    finally:
+        ray.shutdown()
+        if folder is not None:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _connect(address: str) -> None:
+    if address != "auto":
+        host, _, port = address.rpartition(":")
+        try:
+            with socket.create_connection((host.strip("[]"), int(port)), timeout=CONNECT_SECONDS):
+                pass
+        except (OSError, OverflowError) as error:
+            raise _unreachable(address, error) from error
+    try:
+        ray.init(address=address, **_SILENT)
+    except (ConnectionError, RuntimeError, TimeoutError) as error:
+        raise _unreachable(address, error) from error
+
+
+def _start(cluster: Cluster) -> Path:
+    """A cluster of this machine; the folder of its logs."""
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    # Ray's sockets lie in this folder, and their names may have a hundred characters.
+    short = "/tmp" if os.path.isdir("/tmp") else None
+    folder = Path(tempfile.mkdtemp(prefix="certcal-ray-", dir=short))
+    try:
+        ray.init(
+            address="local",
+            num_cpus=cluster.workers or os.cpu_count(),
+            include_dashboard=False,
+            object_store_memory=OBJECT_STORE,
+            _temp_dir=str(folder),
+            **_SILENT,
+        )
+    except Exception as error:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise CertcalError(f"Ray could not start a cluster on this machine: {_first_line(error)}.") from error
+    return folder
+
+
+_SILENT: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR, "configure_logging": False}
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Ray's own remarks, but for errors, stay away from the screen that progress is shown on."""
+    logger = logging.getLogger("ray")
+    before = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
+
+
+def _unreachable(address: str, error: Exception) -> InputError:
+    need = "name a running Ray cluster that this machine is part of (ray start --address=…)"
+    return InputError.expected("address", need, f"{address}: {_first_line(error)}")
+
+
+def _first_line(error: BaseException) -> str:
+    return next((line.strip().rstrip(".") for line in str(error).splitlines() if line.strip()), type(error).__name__)

@@ -1,0 +1,65 @@
+"""Which cluster to use, and how much of it."""
+
+from dataclasses import dataclass
+from importlib.util import find_spec
+
+from certcal.errors import InputError
+from certcal.inputs import check_integer, check_number
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cluster:
+    """A Ray cluster and the worker processes wanted on it. None of it changes a result.
+
+    Args:
+        workers: processes; by default as many as the cluster has room for.
+        address: host:port of the cluster's head, or "auto" for the one this machine is part of. By default what
+            RAY_ADDRESS names, and without that a cluster of this machine alone, started for the run.
+        gpus: GPUs of each worker, such as 0.5 for two workers on one. By default 1 where the device is a GPU.
+        retries: how often a call is repeated whose worker died under it.
+        patience: seconds to wait for a cluster, a node or a first worker before giving up.
+
+    >>> Cluster(workers=4)
+    Cluster(workers=4, address=None, gpus=None, retries=3, patience=60.0)
+    """
+
+    workers: int | None = None
+    address: str | None = None
+    gpus: float | None = None
+    retries: int = 3
+    patience: float = 60.0
+
+    def __post_init__(self) -> None:
+        if self.workers is not None:
+            check_integer("workers", self.workers, minimum=1)
+        if self.gpus is not None:
+            check_number("gpus", self.gpus, "be a number ≥ 0", lambda value: value >= 0)
+        check_integer("retries", self.retries, minimum=0)
+        check_number("patience", self.patience, "be a number of seconds > 0", lambda value: value > 0)
+        if self.address is not None:
+            check_address("address", self.address)
+
+
+def as_cluster(engine: object) -> Cluster | None:
+    """The cluster that an `engine` argument means: None for "local", any cluster for "ray", or the one given.
+
+    >>> as_cluster("local") is None
+    True
+    """
+    if isinstance(engine, str) and engine == "local":
+        return None
+    if not isinstance(engine, Cluster) and not (isinstance(engine, str) and engine == "ray"):
+        raise InputError.expected("engine", "be 'local', 'ray' or a certcal.cluster.Cluster", repr(engine))
+    if find_spec("ray") is None:
+        need = "be 'local' where Ray is not installed (pip install 'certcal[ray]')"
+        raise InputError.expected("engine", need, "'ray'")
+    return engine if isinstance(engine, Cluster) else Cluster()
+
+
+def check_address(name: str, value: object) -> str:
+    """host:port, or one of Ray's words."""
+    if isinstance(value, str):
+        host, _, port = value.rpartition(":")
+        if value in ("auto", "local") or (host and port.isdecimal() and "/" not in value):
+            return value
+    raise InputError.expected(name, "be host:port of the cluster's head, 'auto' or 'local'", repr(value))

@@ -1,0 +1,174 @@
+"""Drawing on a Ray cluster: the driver decides and keeps, workers that hold the model draw."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import ray
+import torch
+from torch import Tensor, nn
+
+from certcal.cluster import Cluster, connected
+from certcal.cluster.pool import DEPTH, Call, Pool
+from certcal.cluster.preflight import check_versions, on_every_node
+from certcal.data.fingerprint import model_fingerprint
+from certcal.errors import CertcalError, InputError
+from certcal.inputs import check_device
+from certcal.smoothing.conditions import (
+    Conditions,
+    capacity,
+    fastest_convolutions,
+    made_up_inputs,
+    make_sampler,
+    on_device,
+)
+from certcal.smoothing.drawing import draw
+from certcal.smoothing.evidence import EvidenceHeader
+from certcal.smoothing.sampler import Sampler
+from certcal.smoothing.schedule import Schedule, Shard
+from certcal.smoothing.shards import Rows, concatenate, same_probe
+from certcal.smoothing.sources import Item
+
+
+@dataclass(frozen=True)
+class Parcel:
+    """What a worker needs to sample as the driver would."""
+
+    model: bytes  # pickled; a class is named by the module it is imported from
+    header: EvidenceHeader
+    conditions: Conditions
+    shape: tuple[int, ...]  # of one input
+    probe: list[float]  # the model's answer to a made-up input
+
+
+def pack(
+    model: nn.Module, header: EvidenceHeader, conditions: Conditions, shape: tuple[int, ...], probe: list[float]
+) -> Parcel:
+    """The parcel of a model that is on the CPU."""
+    try:
+        pickled = ray.cloudpickle.dumps(model)
+    except Exception as error:  # whatever its parts raise when they are pickled
+        raise InputError.expected("model", "be one that can be pickled and sent to workers", _brief(error)) from error
+    return Parcel(pickled, header, conditions, shape, probe)
+
+
+def sample_on(
+    cluster: Cluster, parcel: Parcel, make_schedule: Callable[[int], Schedule], interrupted: Callable[[], bool]
+) -> None:
+    """Check the cluster, place the model once per worker, and draw until the schedule is over."""
+    with connected(cluster, device=torch.device(parcel.conditions.device).type) as session:
+        check_versions(session)
+        placed = ray.put(parcel)
+        on_every_node(session, check_model, placed)
+        with Pool(session, make_station, placed) as pool:
+            _drive(pool, make_schedule(capacity(parcel.conditions, parcel.header.chunk)), session.workers, interrupted)
+
+
+def _drive(pool: Pool, schedule: Schedule, workers: int, interrupted: Callable[[], bool]) -> None:
+    """Keep every worker busy, with no more shards under way than it takes; after Ctrl-C only let those finish."""
+    places: dict[int, Any] = {}  # inputs in the object store, while shards of them are under way
+    shards: dict[Call, Shard] = {}
+    while shards or not (schedule.over or interrupted()):
+        while pool.room and not interrupted() and (shard := schedule.next(DEPTH * workers)) is not None:
+            call = _call(shard, places)
+            shards[call] = shard
+            pool.submit(call)
+        for call, result in pool.results():
+            shard = shards.pop(call)
+            if shard.chunks:
+                schedule.drawn(shard, *result)
+            else:
+                schedule.selected(shard, result)
+        if len(places) > 2 * sum(len(shard.items) for shard in shards.values()) + DEPTH * workers:
+            busy = {item.index for shard in shards.values() for item in shard.items}
+            places = {index: place for index, place in places.items() if index in busy}
+    if interrupted():
+        raise KeyboardInterrupt("sampling stopped; with a store, the same call goes on from here")
+
+
+def _call(shard: Shard, places: dict[int, Any]) -> Call:
+    for item in shard.items:
+        if item.index not in places:
+            places[item.index] = ray.put(item)
+    items = [places[item.index] for item in shard.items]
+    numbers = ", ".join(str(item.index) for item in shard.items[:3]) + ", …" * (len(shard.items) > 3)
+    if shard.chunks:
+        return Call(f"Drawing for input {numbers}", draw_chunks, (shard.selected, shard.chunks, *items))
+    return Call(f"Selecting the class of input {numbers}", select_classes, tuple(items))
+
+
+@dataclass(frozen=True)
+class Station:
+    """What a worker holds: the sampler, and the classes there are."""
+
+    sampler: Sampler
+    classes: int
+
+
+def make_station(parcel: Parcel) -> Station:
+    """The model on the worker's device, ready to sample. On a CPU it runs in one thread, whatever the machine."""
+    conditions = parcel.conditions
+    kind = torch.device(conditions.device).type
+    torch.backends.cudnn.allow_tf32 = conditions.tf32
+    if kind == "cpu":
+        torch.set_num_threads(1)  # local sampling uses more where they give the same bits
+    place = check_device("device", kind)
+    model = on_device(_unpacked(parcel), place)
+    with torch.inference_mode():
+        sampler = make_sampler(model, parcel.header, conditions, made_up_inputs(4, parcel.shape).to(place))
+    return Station(sampler, parcel.header.classes)
+
+
+def select_classes(station: Station, *items: Item) -> list[int]:
+    """The classes that the selection draws choose."""
+    with torch.inference_mode(), fastest_convolutions():
+        station.sampler.open_window(items, {})
+    return station.sampler.selected
+
+
+def draw_chunks(
+    station: Station, selected: tuple[int, ...], chunks: tuple[tuple[int, ...], ...], *items: Item
+) -> tuple[Rows, float]:
+    """Rows of the chunks of each input, and the seconds they took."""
+    start = time.perf_counter()
+    known = {item.index: chosen for item, chosen in zip(items, selected, strict=True)}
+    work = [(slot, chunk) for slot, own in enumerate(chunks) for chunk in own]
+    parts: list[Rows] = []
+    with torch.inference_mode(), fastest_convolutions():
+        station.sampler.open_window(items, known)
+        draw(work, list(items), station.sampler, keep=parts.append)
+    return concatenate(parts, station.classes), time.perf_counter() - start
+
+
+def check_model(parcel: Parcel) -> None:
+    """On a node: the model can be made here, and is the driver's."""
+    model = _unpacked(parcel).eval()
+    if model_fingerprint(model) != parcel.header.model:
+        raise CertcalError(f"The model's weights or classes are others {_here()} than where the run was started.")
+    with torch.inference_mode():
+        answer: Tensor = model(made_up_inputs(1, parcel.shape))
+    if not same_probe(answer.float().flatten().tolist(), parcel.probe):
+        raise CertcalError(
+            f"The model's outputs are others {_here()} than where the run was started although its weights are the "
+            "same: the file its class comes from may be another version."
+        )
+
+
+def _unpacked(parcel: Parcel) -> nn.Module:
+    try:
+        model: nn.Module = ray.cloudpickle.loads(parcel.model)
+    except Exception as error:  # a module that is not there, or is another one
+        raise CertcalError(
+            f"The model cannot be made {_here()}: {_brief(error)}. The file that its class comes from has to be "
+            "importable on every node, installed or on its PYTHONPATH; weights travel with the run."
+        ) from error
+    return model
+
+
+def _here() -> str:
+    return f"on node {ray.util.get_node_ip_address()}"
+
+
+def _brief(error: Exception) -> str:
+    return f"{type(error).__name__}: {(str(error).splitlines() or [''])[0].rstrip('.')}"
