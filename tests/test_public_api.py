@@ -26,7 +26,8 @@ SIGNATURES = {
     "clopper_pearson": "(successes, trials, *, alpha)",
     "collect_evidence": (
         "(model, data, *, sigma, n=100000, n0=100, seed=0, chunk=250, stages=None, stop=None, outputs='logits', "
-        "device=None, precision='float32', batch_size=None, fuse=False, compile=False, store=None, progress=None)"
+        "device=None, precision='float32', batch_size=None, fuse=False, compile=False, store=None, "
+        "engine='local', progress=None)"
     ),
     "confidence_bounds": (
         "(evidence, *, radius, alpha, method=<Method.CDF_CP: 'cdf-cp'>, joint=True, "
@@ -70,6 +71,7 @@ def test_names_are_listed_and_sorted():
     [
         "attacks",
         "certificates",
+        "cluster",
         "data",
         "metrics",
         "recalibration",

@@ -50,6 +50,10 @@ def certify(
     batch_size: o.BatchSize = None,
     fuse: o.Fuse = None,
     compile: o.Compile = None,
+    engine: o.Engine = None,
+    workers: o.Workers = None,
+    ray_address: o.RayAddress = None,
+    gpus_per_worker: o.GpusPerWorker = None,
     radii: o.Radii = None,
     alpha: o.Alpha = None,
     delta: o.Delta = None,
@@ -65,6 +69,7 @@ def certify(
     from certcal.runs import RunFolder, certify_run, load_settings
 
     folder = RunFolder.named(run)
+    where = o.engine_of(engine, workers=workers, address=ray_address, gpus=gpus_per_worker)
     settings = load_settings(
         config or (folder.config if folder.config.is_file() else None),
         {
@@ -113,6 +118,6 @@ def certify(
     )
     if settings.model.weights is None:
         tell("no --weights: certifying the network as its factory returns it")
-    certify_run(folder, settings, progress=True)
+    certify_run(folder, settings, engine=where, progress=True)
     tell(f"evidence: {folder.evidence}")
     finish(folder, settings.evaluate, figures=not no_figures, json=json)

@@ -3,11 +3,14 @@
 from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar
 
 import typer
 
 from certcal.errors import InputError
+
+if TYPE_CHECKING:
+    from certcal.cluster import Cluster
 
 T = TypeVar("T")
 
@@ -76,6 +79,13 @@ BatchSize = Annotated[_Whole, _how("--batch-size", "Draws per forward pass on a 
 Fuse = Annotated[_Flag, _how("--fuse", "Fold batch-norm into convolutions: fastest on a GPU.")]
 Compile = Annotated[_Flag, _how("--compile", "Run the model through torch.compile.")]
 
+Engine = Annotated[_Text, _how("--engine", "Where to draw, local or ray (default: local).", "NAME")]
+Workers = Annotated[_Whole, _how("--workers", "Ray: worker processes (default: all that fit).")]
+RayAddress = Annotated[
+    _Text, _how("--ray-address", "Ray: host:port (default: RAY_ADDRESS, or a local one).", "ADDRESS")
+]
+GpusPerWorker = Annotated[_Number, _how("--gpus-per-worker", "Ray: GPUs of each worker (default: 1 on cuda).")]
+
 _METHODS = "standard, standard-bernstein, cdf, cdf-cp or cdf-cp-mean (default: cdf-cp)."
 _POPULATIONS = "Whom errors are about, certified or all (default: certified)."
 Radii = Annotated[_Text, _ask("--radii", "Radii, as 0,0.1,0.25 (default: 0 to 2 σ).", "A,B,…")]
@@ -111,6 +121,18 @@ def given(**values: Any) -> dict[str, Any]:
     return {
         name: str(value) if isinstance(value, StrEnum) else value for name, value in values.items() if value is not None
     }
+
+
+def engine_of(engine: str | None, *, workers: int | None, address: str | None, gpus: float | None) -> "str | Cluster":
+    """Where to draw. What only a cluster has is refused without --engine ray."""
+    from certcal.cluster import Cluster, as_cluster
+
+    only = given(workers=workers, address=address, gpus=gpus)
+    name = engine or "local"
+    as_cluster(name)
+    if name == "local" and only:
+        raise InputError.expected("engine", "be ray with --workers, --ray-address or --gpus-per-worker", repr(name))
+    return Cluster(**only) if name == "ray" else name
 
 
 def evaluation_options(

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from certcal.cluster import Cluster, as_cluster
 from certcal.errors import InputError
 from certcal.runs.folder import SOURCES, RunFolder
 from certcal.runs.provenance import provenance
@@ -18,8 +19,12 @@ if TYPE_CHECKING:
     from certcal.data import ImageData
 
 
-def certify_run(run: RunFolder, settings: RunSettings, *, progress: bool | None = None) -> Evidence:
+def certify_run(
+    run: RunFolder, settings: RunSettings, *, engine: str | Cluster = "local", progress: bool | None = None
+) -> Evidence:
     """The evidence of the run, drawn or drawn on, and kept in its folder with settings and provenance.
+
+    Where it is drawn, `engine` as for `certcal.collect_evidence`, is no setting of the run: another one may go on.
 
     Paper: —; run folders are ours.
     Raises: InputError if the folder holds evidence of another model, data or noise; it is unchanged then.
@@ -27,6 +32,7 @@ def certify_run(run: RunFolder, settings: RunSettings, *, progress: bool | None 
     from certcal.smoothing import collect_evidence, save_evidence
 
     start = time.perf_counter()
+    cluster = as_cluster(engine)
     data = load_data(settings.data)
     model = load_model(settings.model, data)
     device = settings.certify.device or best_device()
@@ -36,13 +42,15 @@ def certify_run(run: RunFolder, settings: RunSettings, *, progress: bool | None 
         run.save_settings(settings)  # before sampling, so that an interrupted run knows what it was
         run.log(f"certify: {len(data)} inputs of {data.name}, {settings.certify.n} draws each on {device}")
         evidence = collect_evidence(
-            model, data, **_sampling(settings), device=device, store=run.shards, progress=progress
+            model, data, **_sampling(settings), device=device, store=run.shards, engine=engine, progress=progress
         )
         save_evidence(evidence, run.evidence)
         if settings.certify.stages is None:  # there may have been more draws than were asked for
             settings = replace(settings, certify=replace(settings.certify, n=int(evidence.draws.max())))
         run.save_settings(settings)
         sources = _sources(settings, data, model, evidence, time.perf_counter() - start, device)
+        if cluster is not None:
+            sources["certify"] |= {"engine": "ray", "workers": cluster.workers, "threads": 1}
         run.write_json(SOURCES, sources | _evidence_facts(run, evidence, added))
         run.log(f"certify: {evidence.draws.sum()} draws kept in {run.evidence.name}")
     return evidence

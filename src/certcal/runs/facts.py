@@ -78,7 +78,8 @@ def _circumstances(record: dict[str, Any]) -> str:
         return ""
     versions = ", ".join(f"{name} {number}" for name, number in record.get("versions", {}).items())
     threads = f", {record['threads']} threads" if record.get("threads") else ""
-    device = f"on {record['device']}{threads}" if record.get("device") else None
+    engine = f" with {record['engine']}" if record.get("engine") else ""
+    device = f"on {record['device']}{threads}{engine}" if record.get("device") else None
     commit = f"certcal at {record['certcal_commit']}" if record.get("certcal_commit") else None
     return _joined(record.get("date"), device, f"{record.get('seconds', 0):,.1f} s", versions, commit)
 
