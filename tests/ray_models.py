@@ -1,9 +1,12 @@
 """What tests on Ray run in worker and driver processes: models that leave traces, fail or die, and a driver to kill."""
 
 import os
+import subprocess
 import sys
 import time
+from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from torch import nn
 
@@ -11,6 +14,8 @@ from certcal.cluster import Cluster
 from certcal.smoothing import collect_evidence
 from smoothing_models import small_data, small_model
 
+ROOT = Path(__file__).parent.parent
+HERE = [str(ROOT / "src"), str(ROOT / "tests")]
 SMALL = {"sigma": 0.3, "n": 500, "n0": 20, "chunk": 50}
 
 
@@ -43,6 +48,27 @@ class Failing(Traced):
         if len(x) == SMALL["chunk"]:
             raise ArithmeticError("this model cannot\nbe run")
         return out
+
+
+@contextmanager
+def head(*, path=(), workers=4):
+    """A cluster of this machine, started as people start one; its address."""
+    program = [sys.executable, "-c", "import sys; from ray.scripts.scripts import main; sys.exit(main())"]
+    options = ["start", "--head", "--block", "--port=0", f"--num-cpus={workers}", "--include-dashboard=false"]
+    known = os.environ | {"PYTHONPATH": os.pathsep.join([*path, *HERE]), "RAY_USAGE_STATS_ENABLED": "0"}
+    # Names of sockets may have a hundred characters, fewer than pytest's folders sometimes have.
+    with TemporaryDirectory(prefix="ray", ignore_cleanup_errors=True) as folder:
+        options += [f"--temp-dir={folder}", "--object-store-memory=100000000"]
+        with open(Path(folder) / "output", "w") as output:
+            process = subprocess.Popen([*program, *options], env=known, stdout=output, stderr=output)
+        try:
+            named, deadline = Path(folder) / "ray_current_cluster", time.monotonic() + 60
+            while not named.exists() and process.poll() is None and time.monotonic() < deadline:
+                time.sleep(0.05)
+            yield named.read_text().strip()
+        finally:
+            process.terminate()
+            process.wait(timeout=30)
 
 
 def traces(folder):

@@ -100,7 +100,8 @@ def _connect(address: str) -> None:
     try:
         ray.init(address=address, **_SILENT)
     except (ConnectionError, RuntimeError, TimeoutError) as error:
-        raise _unreachable(address, error) from error
+        trouble = ConnectionError(f"{_first_line(error)} (where it asks for a token, set RAY_AUTH_MODE=token)")
+        raise _unreachable(address, trouble) from error
 
 
 def _knock(address: str) -> None:

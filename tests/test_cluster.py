@@ -1,0 +1,87 @@
+"""Clusters that cannot be used are refused in a line before any sampling; the command starts and stops one itself."""
+
+import os
+import socket
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+# Clusters of these tests have no token, and drivers must not look for one; Ray reads this when it is imported.
+os.environ.setdefault("RAY_AUTH_MODE", "disabled")
+pytest.importorskip("ray", reason="Ray is not installed (the extra `ray`)")
+
+from certcal import CertcalError, InputError
+from certcal.cluster import Cluster
+from certcal.smoothing import collect_evidence
+from ray_models import HERE, SMALL, head
+from smoothing_models import small_data, small_model
+
+
+def refused(text, **options):
+    with pytest.raises(CertcalError) as caught:
+        collect_evidence(small_model(), small_data(), **SMALL, **options)
+    assert text in str(caught.value)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_without_ray(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)  # as Python marks what cannot be imported
+    refused("pip install 'certcal[ray]'", engine="ray")
+
+
+def test_an_address_nobody_answers_at(monkeypatch):
+    start = time.monotonic()
+    refused("Connection refused", engine=Cluster(address="127.0.0.1:1"))
+    monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:1")
+    refused("127.0.0.1:1", engine="ray")
+    assert time.monotonic() - start < 5
+
+
+def test_an_address_that_is_not_ray(monkeypatch):
+    monkeypatch.setattr("certcal.cluster.session.CONNECT_SECONDS", 0.3)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        refused("timed out", engine=Cluster(address=f"127.0.0.1:{silent.getsockname()[1]}"))
+
+
+@pytest.mark.parametrize("text", ["nowhere", "ray://here:10001", "here:", ":1"])
+def test_an_address_that_is_none(text):
+    with pytest.raises(InputError, match="host:port"):
+        Cluster(address=text)
+
+
+@pytest.mark.parametrize("engine", ["dask", None, 4])
+def test_another_engine(engine):
+    refused("Expected `engine` to be 'local', 'ray' or a certcal.cluster.Cluster", engine=engine)
+
+
+def test_a_worker_with_another_version(tmp_path):
+    fake = tmp_path / "certcal-9.9.9.dist-info"
+    fake.mkdir()
+    (fake / "METADATA").write_text("Metadata-Version: 2.1\nName: certcal\nVersion: 9.9.9\n")
+    with head(path=[str(tmp_path)], workers=1) as address:
+        text = refused(" has 9.9.9.", engine=Cluster(address=address))
+    assert "Expected every node of the cluster to have certcal 0.1.0" in text
+
+
+def test_the_command_starts_and_stops_a_cluster_of_its_own(tmp_path):
+    """Beside it no process and no folder is left; the engine is nothing a run remembers."""
+    inputs, labels = small_data()
+    np.savez(tmp_path / "data.npz", inputs=inputs.numpy(), labels=labels.numpy())
+    given = ["--model", "smoothing_models:small_model", "--data", "data.npz", "--sigma", "0.3", "--n", "500"]
+    command = [sys.executable, "-m", "certcal", "certify", "run", *given, "--no-figures"]
+    known = {name: value for name, value in os.environ.items() if name != "RAY_ADDRESS"}
+    known |= {"PYTHONPATH": os.pathsep.join(HERE)}
+    there = subprocess.run(
+        [*command, "--engine", "ray", "--workers", "1"], cwd=tmp_path, env=known, capture_output=True, text=True
+    )
+    assert there.returncode == 0, there.stderr
+    assert "ray" not in (tmp_path / "runs" / "run" / "config.toml").read_text()
+    assert "Ray" not in there.stderr
+    (left,) = [line for line in there.stderr.splitlines() if "draws made" in line]
+    assert left.startswith("5,000 draws made")
+    here = subprocess.run(command, cwd=tmp_path, env=known, capture_output=True, text=True)
+    assert "0 draws made" in here.stderr
