@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 from bench import attacks, foundations, product, smoothing, training
+from bench import attacks, foundations, product, scale, smoothing
 from bench.harness import RESULTS, record
 
 SECTIONS = {
@@ -19,6 +20,7 @@ SECTIONS = {
         "foundations": foundations.gpu_figures,
         "smoothing": smoothing.gpu_figures,
         "training": training.gpu_figures,
+        "scale": scale.figures,
     },
 }
 

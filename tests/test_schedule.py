@@ -1,0 +1,98 @@
+"""The schedule of shards, without any cluster: in whatever order results come, the evidence is the local one."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from certcal.certificates import StopWhenDecided
+from certcal.smoothing.conditions import Conditions, made_up_inputs, make_sampler
+from certcal.smoothing.drawing import Plan, windows
+from certcal.smoothing.keeper import Keeper
+from certcal.smoothing.progress import Progress
+from certcal.smoothing.remote import Station, draw_chunks, select_classes
+from certcal.smoothing.schedule import Schedule
+from certcal.smoothing.sources import Source
+from smoothing_models import small_data, small_model
+from test_collect import assert_same, collect
+
+pytest.importorskip("ray", reason="Ray is not installed (the extra `ray`)")
+RULE = StopWhenDecided(radii=0.1, alpha=0.01)
+STAGED = {"stages": [100, 300, 500], "stop": RULE}
+
+
+@pytest.fixture(scope="module")
+def local():
+    return {False: collect(), True: collect(**STAGED)}
+
+
+def station(header):
+    conditions = Conditions("cpu", "float32", None, False, False, True)
+    return Station(make_sampler(small_model(), header, conditions, made_up_inputs(4, (1, 8, 8))), header.classes)
+
+
+@settings(max_examples=25)
+@given(st.integers(0, 2**32 - 1), st.booleans(), st.integers(1, 6), st.integers(1, 3))
+def test_any_order_of_results_gives_the_same_evidence(local, seed, staged, slots, batch):
+    """Shards finish in any order and any time; some are lost and drawn again."""
+    rng = np.random.default_rng(seed)
+    header = local[staged].header
+    source, keeper = Source(small_data()), Keeper(header, None)
+    plan = Plan([2, 6, 10], RULE) if staged else Plan([10], None)
+    meter = Progress(len(source), 500, show=False)
+    schedule = Schedule(windows(source, keeper, plan, meter), keeper, plan, meter, batch=batch)
+    worker, under_way = station(header), []
+    while under_way or not schedule.over:
+        while len(under_way) < slots and (shard := schedule.next(slots)) is not None:
+            under_way.append(shard)
+        assert under_way, "nothing under way and nothing to do, but not over"
+        shard = under_way.pop(rng.integers(len(under_way)))
+        if rng.random() < 0.1:  # its worker died
+            under_way.append(shard)
+        elif shard.chunks:
+            rows, _ = draw_chunks(worker, shard.selected, shard.chunks, *shard.items)
+            schedule.drawn(shard, rows, 10 ** rng.uniform(-3, 1))
+        else:
+            schedule.selected(shard, select_classes(worker, *shard.items))
+    assert schedule.next(slots) is None
+    assert_same(keeper.evidence(source.indices), local[staged])
+
+
+def test_shards_grow_until_they_take_their_time(local):
+    """From one batch to what two seconds hold, in whole batches."""
+    header = local[False].header
+    source, keeper, plan = Source(small_data(200)), Keeper(header, None), Plan([10], None)
+    meter = Progress(len(source), 500, show=False)
+    schedule = Schedule(windows(source, keeper, plan, meter), keeper, plan, meter, batch=4)
+    sizes, worker = [], station(header)
+    while not schedule.over:
+        shard = schedule.next(2)
+        if shard.chunks:
+            sizes.append(shard.size)
+            rows, _ = draw_chunks(worker, shard.selected, shard.chunks, *shard.items)
+            schedule.drawn(shard, rows, 0.1 * shard.size)
+        else:
+            schedule.selected(shard, [0] * len(shard.items))
+    assert sizes[0] == 4
+    assert set(sizes[1:-1]) == {20}
+
+
+def test_inputs_are_read_as_they_are_needed(local):
+    """Of ten thousand inputs, no more than a window beyond what the slots hold."""
+    header = local[False].header
+    read = []
+
+    class Watched(torch.utils.data.Dataset):
+        def __len__(self):
+            return 10_000
+
+        def __getitem__(self, position):
+            read.append(position)
+            return torch.zeros(1, 8, 8), 0
+
+    source, keeper, plan = Source(Watched()), Keeper(header, None), Plan([10], None)
+    meter = Progress(len(source), 500, show=False)
+    schedule = Schedule(windows(source, keeper, plan, meter), keeper, plan, meter, batch=1)
+    shards = [schedule.next(8) for _ in range(8)]
+    assert all(shards[:1])
+    assert len(read) <= 64
