@@ -37,7 +37,7 @@ def two_workers() -> Iterator[Figure]:
     for _ in range(2):
         for workers in rates:
             with steady_rate(workers) as times:
-                collect_evidence(model, data, sigma=0.25, n=10_000, engine=Cluster(workers=workers), progress=False)
+                collect_evidence(model, data, sigma=0.25, n=4000, engine=Cluster(workers=workers), progress=False)
             rates[workers].append(times.rate())
     one, two = max(rates[1]), max(rates[2])
     note = f"{one:,.0f} and {two:,.0f} draws/s; load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores"

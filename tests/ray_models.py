@@ -50,6 +50,17 @@ class Failing(Traced):
         return out
 
 
+class Scaled(nn.Module):
+    """Its logits depend on the environment of the process, as they might on the version of a file."""
+
+    def __init__(self):
+        super().__init__()
+        self.model = small_model()
+
+    def forward(self, x):
+        return self.model(x) * float(os.environ.get("CERTCAL_TEST_FACTOR", "1"))
+
+
 @contextmanager
 def head(*, path=(), workers=4):
     """A cluster of this machine, started as people start one; its address."""

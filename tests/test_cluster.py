@@ -5,6 +5,7 @@ import socket
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,11 +14,12 @@ import pytest
 os.environ.setdefault("RAY_AUTH_MODE", "disabled")
 pytest.importorskip("ray", reason="Ray is not installed (the extra `ray`)")
 
-from certcal import CertcalError, InputError
+from certcal import CertcalError, InputError, load_evidence
 from certcal.cluster import Cluster
 from certcal.smoothing import collect_evidence
 from ray_models import HERE, SMALL, head
 from smoothing_models import small_data, small_model
+from test_collect import assert_same
 
 
 def refused(text, **options):
@@ -68,20 +70,21 @@ def test_a_worker_with_another_version(tmp_path):
 
 
 def test_the_command_starts_and_stops_a_cluster_of_its_own(tmp_path):
-    """Beside it no process and no folder is left; the engine is nothing a run remembers."""
+    """No folder of Ray's is left, and the engine is nothing that a run's settings remember."""
+    before = set(Path("/tmp").glob("certcal-ray-*"))
     inputs, labels = small_data()
     np.savez(tmp_path / "data.npz", inputs=inputs.numpy(), labels=labels.numpy())
     given = ["--model", "smoothing_models:small_model", "--data", "data.npz", "--sigma", "0.3", "--n", "500"]
-    command = [sys.executable, "-m", "certcal", "certify", "run", *given, "--no-figures"]
+    command = [sys.executable, "-m", "certcal", "certify", "run", *given, "--no-figures", "--engine", "ray"]
     known = {name: value for name, value in os.environ.items() if name != "RAY_ADDRESS"}
     known |= {"PYTHONPATH": os.pathsep.join(HERE)}
-    there = subprocess.run(
-        [*command, "--engine", "ray", "--workers", "1"], cwd=tmp_path, env=known, capture_output=True, text=True
-    )
+    there = subprocess.run([*command, "--workers", "1"], cwd=tmp_path, env=known, capture_output=True, text=True)
     assert there.returncode == 0, there.stderr
     assert "ray" not in (tmp_path / "runs" / "run" / "config.toml").read_text()
     assert "Ray" not in there.stderr
+    assert set(Path("/tmp").glob("certcal-ray-*")) <= before
     (left,) = [line for line in there.stderr.splitlines() if "draws made" in line]
     assert left.startswith("5,000 draws made")
-    here = subprocess.run(command, cwd=tmp_path, env=known, capture_output=True, text=True)
-    assert "0 draws made" in here.stderr
+    drawn = load_evidence(tmp_path / "runs" / "run" / "shards")
+    local = collect_evidence(small_model(), small_data(), sigma=0.3, n=500)
+    assert_same(drawn, local)
