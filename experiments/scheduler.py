@@ -4,8 +4,8 @@
 
 The schedule, the keeping of results and the number of calls at a worker are the engine's own code; clocks, workers and
 draws are made up: workers that take their time to start, die and stray, and a driver that handles one result at a time.
-Writes results/scheduler.json, from which docs/capacity.md quotes. Expected: above 95 % of ideal on 8 GPUs and above 85 % on
-64, where 10 000 shards are six minutes and a tenth of that is the start.
+Writes results/scheduler.json, from which docs/capacity.md quotes. Expected: above 95 % of ideal on 8 GPUs and above
+85 % on 64, where 10 000 shards are six minutes and a tenth of that is the start.
 """
 
 import heapq

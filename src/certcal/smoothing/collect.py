@@ -2,7 +2,7 @@
 
 import copy
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager, nullcontext
+from contextlib import ExitStack, closing, contextmanager, nullcontext
 from os import PathLike
 from typing import Any
 
@@ -176,9 +176,10 @@ def _sample_there(
     parcel = pack(model, keeper.header, conditions, tuple(first.input.shape), probe)
 
     def schedule(batch: int) -> Schedule:
+        shown.enter_context(meter)  # which counts from the first draws, not from the checks before them
         return Schedule(windows(source, keeper, plan, meter), keeper, plan, meter, batch=batch)
 
-    with meter, deferred_interrupts() as interrupted:
+    with ExitStack() as shown, deferred_interrupts() as interrupted:
         try:
             sample_on(cluster, parcel, schedule, interrupted)
         finally:
