@@ -224,7 +224,7 @@ def main() -> None:
     world = World(rate, overhead, overhead)  # the whole overhead on both sides: a cautious reading
     inputs = SHARDS * int(rate * 2 / CHUNK) * CHUNK // N
     stops = stopping_draws(10 * inputs)
-    share = float(np.minimum(stops, N).mean() / N)
+    share = round(float(stops.mean() / N), 4)
     runs = []
     for gpus in GPUS:
         for sampling, own in (("fixed", None), ("staged", stops)):
@@ -232,7 +232,7 @@ def main() -> None:
             runs.append({"sampling": sampling} | Simulation(world, gpus, enough, own).run())
             print(runs[-1], flush=True)
     body = {"commit": commit(), "world": asdict(world), "stages": STAGES, "radii": RADII, "alpha": ALPHA}
-    body |= {"staged_share": round(share, 4), "stopped_after": _counts(stops), "runs": runs}
+    body |= {"staged_share": share, "stopped_after": _counts(stops), "runs": runs}
     body |= {"dollars_per_gpu_hour": DOLLARS_PER_GPU_HOUR, "capacity": capacity(runs, share, world.start)}
     RESULTS.mkdir(exist_ok=True)
     (RESULTS / "scheduler.json").write_text(json.dumps(body, indent=1, ensure_ascii=False) + "\n")
