@@ -68,6 +68,7 @@ class Judge:
     seed: int
     allowed: int
     level: float
+    batch_size: int | None = None
 
     def row(
         self, bounds: ConfidenceIntervals, clean: FloatArray, adversary: Adversary, options: dict[str, Any]
@@ -127,6 +128,7 @@ class Judge:
             seed=self.seed,
             indices=self.evidence.index[positions],
             precision=self.precision,
+            batch_size=self.batch_size,
         )
 
     @property

@@ -68,12 +68,14 @@ def prepare_sandwich(
     alpha: float,
     adversaries: Iterable[str] | str = (Adversary.BRIER, Adversary.REACH),
     method: str = Method.CDF_CP,
+    joint: bool = True,
     n_bins: int = 15,
     edges: ArrayLike | None = None,
     draws: int = 1000,
     attack_draws: int = 32,
     delta: float = 0.001,
     seed: int = 0,
+    batch_size: int | None = None,
     **attack: Any,
 ) -> Sandwich:
     """How badly calibrated the smoothed model is without attack, under attacks, and at most, at each radius.
@@ -85,13 +87,14 @@ def prepare_sandwich(
         data: what the evidence was drawn from, as for `collect_evidence`.
         evidence: of these inputs.
         radii: R, of the certificates and of the attacks.
-        alpha, method: as for `confidence_bounds`.
+        alpha, method, joint: as for `confidence_bounds`.
         adversaries: names of an `Adversary`.
         n_bins, edges: bins of the calibration errors.
         draws: fresh ones per input, by which clean and attacked inputs are judged.
         attack_draws: shared ones that the attacks see.
         delta: probability with which chance alone may contradict sound certificates somewhere in the table.
         seed: of the attacks' and the judging noise.
+        batch_size: noisy copies per forward pass.
         attack: further options of `attack_calibration`, such as `steps` or `box`.
 
     Raises: InputError if an argument is wrong, or the evidence is of another model or of other inputs.
@@ -99,12 +102,13 @@ def prepare_sandwich(
     check_level("delta", delta)
     wanted = [check_choice("adversaries", name, tuple(Adversary)) for name in one_or_more("adversaries", adversaries)]
     inputs = inputs_of(model, data, evidence)
-    bounds = confidence_bounds_at(evidence, radii=radii, alpha=alpha, method=method)
+    bounds = confidence_bounds_at(evidence, radii=radii, alpha=alpha, method=method, joint=joint)
     # Half of delta is for certificates that fail, half for estimates that miss: each row, input and kind of limit.
-    allowed = allowed_failures(len(evidence), alpha=alpha, delta=delta / 2)
+    failing = alpha if joint else min(2 * alpha, 1.0)  # the probability that one of an input's two certificates fails
+    allowed = allowed_failures(len(evidence), alpha=failing, delta=delta / 2)
     level = delta / 4 / (len(bounds) * len(wanted) * len(evidence))
-    options = {"draws": attack_draws, **attack}
-    judge = Judge(model, evidence, inputs, n_bins, edges, draws, seed, allowed, level)
+    options = {"draws": attack_draws, "batch_size": batch_size, **attack}
+    judge = Judge(model, evidence, inputs, n_bins, edges, draws, seed, allowed, level, batch_size)
     clean = judge.look(inputs, np.arange(len(evidence))).confidence
     tried = [judge.row(own, clean[own.certified], Adversary(name), options) for own in bounds for name in wanted]
     rows, before, after = zip(*tried, strict=True)

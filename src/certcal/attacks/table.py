@@ -1,13 +1,13 @@
 """What the (η, ω)-ACE attacks do to a model, as the rows of the paper's Table 1 and the curves of its App. B.2."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 from torch import Tensor, nn
 
-from certcal.attacks.ace import CONFIGURATIONS, Configuration, run_ace
+from certcal.attacks.ace import CONFIGURATIONS, Configuration, galil_ace_attack, run_ace
 from certcal.attacks.launch import Attacked, as_budgets
 from certcal.attacks.settings import End
 from certcal.attacks.victims import as_inputs, as_labels, classify, held_still
@@ -20,10 +20,15 @@ from certcal.metrics import (
 )
 from certcal.types import ArrayLike, BoolArray, FloatArray
 
+GALIL = "galil"
+
 
 @dataclass(frozen=True)
 class AceRow:
-    """A model under one attack; the first row of a table, with η = 0, ω empty and ε = 0, is without attack."""
+    """A model under one attack; the first row of a table, with η = 0, ω empty and ε = 0, is without attack.
+
+    Rows of the original ACE of Galil and El-Yaniv have η = 0 and ω = "galil".
+    """
 
     eta: int
     omega: str
@@ -72,6 +77,7 @@ def prepare_ace_table(
     epsilons: Iterable[float] | float,
     configurations: Iterable[tuple[int, str]] | None = None,
     n_bins: int = 15,
+    galil: bool = False,
     **settings: Any,
 ) -> AceTable:
     """Accuracy and calibration without attack and under each (η, ω)-ACE attack, at each budget.
@@ -85,6 +91,7 @@ def prepare_ace_table(
         epsilons: how far inputs may move in ℓ∞.
         configurations: pairs (eta, omega); by default the four of the paper, in its order.
         n_bins: of the ECE, the AdaECE and the curves.
+        galil: also the original ACE, with its own settings.
     """
     budgets = as_budgets(epsilons)
     chosen = CONFIGURATIONS if configurations is None else [Configuration.checked(*pair) for pair in configurations]
@@ -92,12 +99,19 @@ def prepare_ace_table(
         inputs = as_inputs(x, model, boxed=bool(settings.get("box", True)))
         labels = as_labels(y, len(inputs))
     clean = _predict(model, inputs, labels)
-    rows, curves = [_row(clean, clean, None, None, n_bins)], [_curve(clean, n_bins)]
+    rows, curves = [_row(clean, clean, (0, ""), 0.0, None, n_bins)], [_curve(clean, n_bins)]
     for own in chosen:
         for found in run_ace(model, inputs, labels, eta=own.eta, omega=own.omega, epsilon=budgets, **settings):
             attacked = _predict(model, found.inputs, labels)
-            rows.append(_row(attacked, clean, own, found, n_bins))
+            rows.append(_row(attacked, clean, (own.eta, own.omega.value), found.epsilon, found, n_bins))
             curves.append(_curve(attacked, n_bins))
+    for epsilon in budgets if galil else ():
+        shared = {key: value for key, value in settings.items() if key in ("batch_size", "box")}
+        moved = galil_ace_attack(model, inputs, labels, epsilon=epsilon, **shared)
+        attacked = _predict(model, moved, labels)
+        took = int((moved != inputs).flatten(1).any(dim=1).sum())
+        rows.append(replace(_row(attacked, clean, (0, GALIL), epsilon, None, n_bins), moved=took))
+        curves.append(_curve(attacked, n_bins))
     return AceTable(tuple(rows), tuple(curves))
 
 
@@ -108,13 +122,18 @@ def _predict(model: nn.Module, inputs: Tensor, labels: Tensor) -> _Predictions:
 
 
 def _row(
-    own: _Predictions, clean: _Predictions, setting: Configuration | None, found: Attacked | None, n_bins: int
+    own: _Predictions,
+    clean: _Predictions,
+    setting: tuple[int, str],
+    epsilon: float,
+    found: Attacked | None,
+    n_bins: int,
 ) -> AceRow:
-    pair = own.confidence, own.correct
+    pair, (eta, omega) = (own.confidence, own.correct), setting
     return AceRow(
-        eta=0 if setting is None else setting.eta,
-        omega="" if setting is None else setting.omega.value,
-        epsilon=0.0 if found is None else found.epsilon,
+        eta=eta,
+        omega=omega,
+        epsilon=epsilon,
         inputs=len(own.correct),
         accuracy=float(own.correct.mean()),
         ece=expected_calibration_error(*pair, n_bins=n_bins),

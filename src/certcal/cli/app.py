@@ -6,11 +6,17 @@ from typing import Annotated
 
 import typer
 
-from certcal.cli import bench, certify, data, demo, evaluate, recalibrate, report
+from certcal.cli import attack, bench, certify, data, demo, evaluate, recalibrate, report
 from certcal.cli.screen import complain
 from certcal.errors import CertcalError, InputError
 
 STOPPED = 130  # the exit code of Ctrl-C
+_GOES_ON = "What was drawn is kept; the same command goes on from there."
+_KEPT = {
+    "certify": _GOES_ON,
+    "demo": _GOES_ON,
+    "attack": "A family of attacks that was finished is kept; the same command goes on with the other.",
+}
 
 app = typer.Typer(
     help="Certify how calibrated a classifier stays when an adversary perturbs its inputs.\n\n"
@@ -41,7 +47,7 @@ def _common(
     """What every verb understands. `main` takes --debug out of the arguments, wherever it stands."""
 
 
-for _room in (demo, data, certify, evaluate, recalibrate, report, bench):
+for _room in (demo, data, certify, evaluate, recalibrate, attack, report, bench):
     _room.add_to(app)
 
 
@@ -60,8 +66,8 @@ def main(arguments: list[str] | None = None) -> None:
     except KeyboardInterrupt:
         code = STOPPED
     if code == STOPPED:
-        sampling = bool({"certify", "demo"} & set(given))
-        complain("Stopped." + " What was drawn is kept; the same command goes on from there." * sampling)
+        verb = next((word for word in given if not word.startswith("-")), "")
+        complain(f"Stopped. {_KEPT.get(verb, '')}".strip())
     sys.exit(code or 0)
 
 

@@ -42,6 +42,7 @@ def _option(panel: str) -> Callable[..., Any]:
 _what, _how, _ask = _option("What to certify"), _option("How to draw"), _option("What to ask")
 _show, _other = _option("Output"), _option("Options")
 fitting = _option("How to fit")
+attacks, attacking = _option("Which attacks"), _option("How to attack")
 _Text: TypeAlias = str | None
 _Whole: TypeAlias = int | None
 _Number: TypeAlias = float | None

@@ -3,6 +3,7 @@
 import csv
 import io
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
 from enum import StrEnum
@@ -125,28 +126,40 @@ def cells(report: Report) -> list[list[str]]:
 
 def to_csv(report: Report) -> str:
     """The table with every digit, as CSV."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([column.key for column in columns(report)])
-    for row in report.rows:
-        writer.writerow([_value(row, column) for column in columns(report)])
-    return text.getvalue()
+    shown = columns(report)
+    return csv_text([column.key for column in shown], [[_value(row, one) for one in shown] for row in report.rows])
 
 
 def to_markdown(report: Report) -> str:
     """The table in Markdown, rounded outward."""
-    lines = [[column.label for column in columns(report)], ["---:"] * len(columns(report)), *cells(report)]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+    return markdown_text([column.label for column in columns(report)], cells(report))
 
 
 def to_latex(report: Report) -> str:
     """The table as a LaTeX tabular with booktabs rules, rounded outward."""
-    shown = columns(report)
-    head = " & ".join("$R$" if column.key == "radius" else column.label for column in shown)
-    lines = [" & ".join(cell.replace(" %", r"\,\%").replace("—", "--") for cell in line) for line in cells(report)]
-    body = "".join(f"{line} \\\\\n" for line in lines)
-    start, end = f"\\begin{{tabular}}{{{'r' * len(shown)}}}\n\\toprule", "\\bottomrule\n\\end{tabular}\n"
-    return f"{start}\n{head} \\\\\n\\midrule\n{body}{end}"
+    return latex_text(["$R$" if column.key == "radius" else column.label for column in columns(report)], cells(report))
+
+
+def csv_text(heads: Sequence[str], lines: Sequence[Sequence[object]]) -> str:
+    """A head and lines of values as CSV."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerows([heads, *lines])
+    return text.getvalue()
+
+
+def markdown_text(heads: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
+    """A head and lines of texts as a table in Markdown."""
+    return "".join(f"| {' | '.join(line)} |\n" for line in (heads, ["---:"] * len(heads), *lines))
+
+
+def latex_text(heads: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
+    """A head, in LaTeX, and lines of texts as a LaTeX tabular with booktabs rules."""
+    body = "".join(
+        " & ".join(cell.replace(" %", r"\,\%").replace("—", "--") for cell in line) + " \\\\\n" for line in lines
+    )
+    start, end = f"\\begin{{tabular}}{{{'r' * len(heads)}}}\n\\toprule", "\\bottomrule\n\\end{tabular}\n"
+    return f"{start}\n{' & '.join(heads)} \\\\\n\\midrule\n{body}{end}"
 
 
 def _value(row: Row, column: Column) -> float | None:

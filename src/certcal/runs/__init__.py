@@ -1,5 +1,6 @@
 """Run folders: settings in, evidence drawn once, results written beside it."""
 
+from certcal.runs.attack import AttackSettings, attack_run
 from certcal.runs.certify import certify_run
 from certcal.runs.evaluate import evaluate_run, write_results
 from certcal.runs.folder import RunFolder
@@ -14,6 +15,7 @@ from certcal.runs.settings import (
 )
 
 __all__ = [
+    "AttackSettings",
     "CertifySettings",
     "DataSettings",
     "EvaluateSettings",
@@ -22,6 +24,7 @@ __all__ = [
     "Recalibration",
     "RunFolder",
     "RunSettings",
+    "attack_run",
     "certify_run",
     "evaluate_run",
     "load_settings",

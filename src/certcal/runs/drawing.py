@@ -32,17 +32,18 @@ def write_figures(run: RunFolder, report: Report) -> None:
         save_figure(run, name, draw)
 
 
-def save_figure(run: RunFolder, name: str, draw: Callable[["Axes"], "Axes"]) -> None:
-    """One figure as PNG and SVG, the same bytes for the same data."""
+def save_figure(run: RunFolder, name: str, *draws: Callable[["Axes"], "Axes"]) -> None:
+    """One figure as PNG and SVG, the same bytes for the same data; several drawings stand side by side."""
     import matplotlib
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     style: dict[Any, Any] = {"svg.hashsalt": "certcal", "axes.spines.top": False, "axes.spines.right": False}
     with matplotlib.rc_context(style):
-        figure = Figure(figsize=(5, 4.5), layout="constrained")
+        figure = Figure(figsize=(5 * len(draws), 4.5), layout="constrained")
         FigureCanvasAgg(figure)
-        draw(figure.add_subplot())
+        for place, draw in enumerate(draws, start=1):
+            draw(figure.add_subplot(1, len(draws), place))
         for kind, metadata in (("png", {}), ("svg", {"Date": None})):
             buffer = io.BytesIO()
             figure.savefig(buffer, format=kind, dpi=150, metadata=metadata)

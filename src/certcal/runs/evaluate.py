@@ -27,6 +27,7 @@ from certcal.report import (
 )
 from certcal.report.content import default_view, plain
 from certcal.report.html import render_page
+from certcal.runs.attack_files import attack_metrics, attack_page, kept_attacks, write_attack_figures
 from certcal.runs.certify import radii_of
 from certcal.runs.drawing import write_figures
 from certcal.runs.facts import facts, title
@@ -34,6 +35,8 @@ from certcal.runs.folder import SOURCES, RunFolder
 from certcal.runs.provenance import provenance
 from certcal.runs.settings import CertifySettings, DataSettings, EvaluateSettings, ModelSettings, RunSettings
 from certcal.smoothing import Evidence
+
+IN_PYTHON = "given in Python"  # the model and data of a run that was not made by the command line
 
 
 def evaluate_run(run: RunFolder, asked: EvaluateSettings, *, figures: bool = True) -> Report:
@@ -95,8 +98,8 @@ def settings_of(report: Report) -> RunSettings | None:
         n_bins=size,
     )
     drawn = CertifySettings(sigma=header.sigma, n=int(report.evidence.draws.max()), n0=header.n0, seed=header.seed)
-    where = "given in Python"
-    return RunSettings(model=ModelSettings(name=where), data=DataSettings(name=where), certify=drawn, evaluate=asked)
+    model, data = ModelSettings(name=IN_PYTHON), DataSettings(name=IN_PYTHON)
+    return RunSettings(model=model, data=data, certify=drawn, evaluate=asked)
 
 
 def _write_all(
@@ -115,7 +118,7 @@ def _write_all(
         run.write("tables/radii.tex", to_latex(report))
         shutil.rmtree(run.path / "figures", ignore_errors=True)  # those of an earlier evaluation
         if figures:
-            write_figures(run, report)
+            write_all_figures(run, report)
         circumstances = provenance(seconds=seconds + time.perf_counter() - start)
         run.write_json("metrics.json", describe(run, report) | {"provenance": circumstances})
         page = write_page(run, report, circumstances, recalibration=recalibration)
@@ -132,10 +135,30 @@ def rewrite_report(run: RunFolder, *, figures: bool = True) -> Path:
     report = evaluate_evidence(run, run.settings().evaluate)
     with run.writing():
         if figures:
-            write_figures(run, report)
+            write_all_figures(run, report)
         page = write_page(run, report, provenance(seconds=time.perf_counter() - start))
         run.log(f"report: {page.name} written again")
     return page
+
+
+def refresh_results(run: RunFolder, *, figures: bool = True) -> dict[str, Any]:
+    """What metrics.json says of attacks, after it, the page and the attacks' figures were written again."""
+    start = time.perf_counter()
+    report = evaluate_evidence(run, run.settings().evaluate)
+    with run.writing():
+        if figures:
+            write_attack_figures(run, kept_attacks(run), report.rows[default_view(report)].radius)
+        circumstances = provenance(seconds=time.perf_counter() - start)
+        metrics = describe(run, report)
+        run.write_json("metrics.json", metrics | {"provenance": circumstances})
+        write_page(run, report, circumstances)
+    return dict(metrics["attack"] or {})
+
+
+def write_all_figures(run: RunFolder, report: Report) -> None:
+    """The figures of an evaluation and those of attacks on its evidence."""
+    write_figures(run, report)
+    write_attack_figures(run, kept_attacks(run), report.rows[default_view(report)].radius)
 
 
 def evaluate_evidence(run: RunFolder, asked: EvaluateSettings) -> Report:
@@ -185,6 +208,7 @@ def describe(run: RunFolder, report: Report) -> dict[str, Any]:
         "rows": [plain(row) for row in report.as_dicts()],
         "per_bin": [_per_bin(report, position) for position in range(len(report))],
         "sampling": run.sources(),
+        "attack": attack_metrics(kept_attacks(run)),
     }
 
 
@@ -238,7 +262,8 @@ def write_page(
         classes=classes,
         recalibration=recalibration,
     )
-    return run.write("report.html", render_page(page))
+    own = {"alpha": report.alpha, "method": str(report.method), "joint": report.joint, "n_bins": len(report.bins)}
+    return run.write("report.html", render_page(page | {"attack": attack_page(kept_attacks(run), own)}))
 
 
 def _per_bin(report: Report, position: int) -> dict[str, Any] | None:

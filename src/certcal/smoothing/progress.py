@@ -17,11 +17,14 @@ class Progress:
     Speed counts the draws made now; those found in a store or saved by stopping early only move the bar.
     """
 
-    def __init__(self, inputs: int, draws: int, *, show: bool | None) -> None:
+    def __init__(
+        self, inputs: int, draws: int, *, show: bool | None, doing: str = "sampling", unit: str = "draws"
+    ) -> None:
+        self._doing, self._unit = doing, unit
         self._draws, self._left = draws, inputs * draws
         self._made, self._saved, self._start = 0, 0, time.monotonic()
         self._bar = RichProgress(
-            TextColumn("sampling"),
+            TextColumn(doing),
             BarColumn(),
             TextColumn("{task.percentage:3.0f}%"),
             TextColumn("[cyan]{task.fields[speed_text]}"),
@@ -41,13 +44,13 @@ class Progress:
         self._made += draws
         self._advance(draws)
         speed = self._made / max(time.monotonic() - self._start, 1e-9)
-        left = int(self._left / speed)
+        left = max(0, int(self._left / speed))
         clock = f"{left // 3600}:{left // 60 % 60:02}:{left % 60:02}"
-        text = f"{speed:,.0f} draws/s, at most {clock} left"
+        text = f"{speed:,.0f} {self._unit}/s, at most {clock} left"
         self._bar.update(self._task, speed_text=text)
         if self._lines and time.monotonic() - self._told > LINE_SECONDS:
             self._told = time.monotonic()
-            print(f"sampling {1 - self._left / self._total:4.0%}  {text}", file=sys.stderr, flush=True)
+            print(f"{self._doing} {1 - self._left / self._total:4.0%}  {text}", file=sys.stderr, flush=True)
 
     def stopped(self, draws: int) -> None:
         """One input stops early after so many draws: the rest is saved."""
@@ -69,6 +72,6 @@ class Progress:
         self._bar.stop()
         saved = f", {self._saved:,} saved by stopping early" if self._saved else ""
         if self._lines:
-            print(f"{self._made:,} draws made{saved}", file=sys.stderr, flush=True)
+            print(f"{self._made:,} {self._unit} made{saved}", file=sys.stderr, flush=True)
         elif not self._bar.disable:
-            self._bar.console.print(f"{self._made:,} draws made{saved}", highlight=False)
+            self._bar.console.print(f"{self._made:,} {self._unit} made{saved}", highlight=False)

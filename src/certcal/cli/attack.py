@@ -1,0 +1,128 @@
+"""`certcal attack`: how far adversaries get with a run's model, beside what is certified."""
+
+from fractions import Fraction
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from certcal.cli import options as o
+from certcal.cli.screen import print_json, tell, wide_console
+
+if TYPE_CHECKING:
+    from certcal.runs.attack_files import Kept
+
+HELP = """Attack the calibration of a run's model, and show how tight its certificates are.
+
+Two families: attacks on the smoothed model within the radii of its certificates, judged by fresh draws (clean ≤ attacked
+≤ certified), and (η, ω)-ACE on the network without noise, which wrecks confidences and leaves every label alone. Writes
+tables and figures into the run's folder attack, and a section of its report. What is there already, made with the same
+settings, is not made again.
+
+[dim]Example:[/dim] certcal attack mine --radii 0.1,0.25 --adversaries reach,brier --epsilon 2/255,8/255
+"""
+_SHOWN = (
+    "radius", "adversary", "inputs", "clean_ece", "attacked_ece", "certified_ece", "clean_brier", "attacked_brier",
+    "certified_brier", "holds",
+)  # fmt: skip
+_how, _which = o.attacking, o.attacks
+
+
+def add_to(app: typer.Typer) -> None:
+    """Give the verb to the command."""
+    app.command("attack", help=HELP)(attack)
+
+
+def attack(
+    run: o.RunName,
+    family: Annotated[str | None, _which("--family", "smoothed, ace or both (default: both).", "NAME")] = None,
+    radii: Annotated[str | None, _which("--radii", "Radii of the smoothed attacks (default: the run's).", "A,…")] = None,
+    adversaries: Annotated[
+        str | None,
+        _which("--adversaries", "Some of reach, cce, acce, brier, smoothadv (default: brier,reach).", "A,…"),
+    ] = None,
+    epsilon: Annotated[
+        str | None, _which("--epsilon", "ℓ∞ budgets of ACE, as 2/255,0.03 (default: 3/255).", "A,…")
+    ] = None,
+    galil: Annotated[bool, _which("--galil", "Also the original ACE of Galil and El-Yaniv.")] = False,
+    stronger: Annotated[
+        bool, _which("--stronger", "ACE that turns back at a label's border where the paper's stops.")
+    ] = False,
+    limit: Annotated[
+        int | None, _how("--limit", "Attack at most so many inputs, evenly spread (default: all).")
+    ] = None,
+    draws: Annotated[int | None, _how("--draws", "Fresh draws that judge an input (default: 1000).")] = None,
+    attack_draws: Annotated[int | None, _how("--attack-draws", "Draws that attacks see (default: 32).")] = None,
+    steps: Annotated[int | None, _how("--steps", "Steps of the smoothed attacks (default: 20).")] = None,
+    ace_steps: Annotated[
+        int | None, _how("--ace-steps", "Steps of ACE (default: 100 as in the paper; 30 with --stronger).")
+    ] = None,
+    seed: Annotated[int | None, _how("--seed", "Seed of the attacks' and the judging noise (default: 0).")] = None,
+    device: Annotated[str | None, _how("--device", "cpu, cuda, … (default: that of the run).", "NAME")] = None,
+    batch_size: Annotated[
+        int | None, _how("--batch-size", "Noisy copies, or inputs without noise, per forward pass.")
+    ] = None,
+    no_figures: o.NoFigures = False,
+    json: o.Json = False,
+) -> None:
+    """Attack a run that has evidence."""
+    from certcal.runs import AttackSettings, RunFolder, attack_run
+    from certcal.runs.attack_files import kept_attacks
+
+    folder = RunFolder.existing(run)
+    asked = AttackSettings(
+        **o.given(
+            family=family, radii=o.numbers("radii", radii, float), adversaries=o.names(adversaries),
+            epsilons=o.numbers("epsilon", epsilon, budget, "numbers or fractions as 3/255"), galil=galil,
+            stronger=stronger, limit=limit, draws=draws, attack_draws=attack_draws, steps=steps, ace_steps=ace_steps,
+            seed=seed, device=device, batch_size=batch_size,
+        )
+    )  # fmt: skip
+    found = attack_run(folder, asked, figures=not no_figures, progress=True, tell=tell)
+    if json:
+        print_json(found)
+    else:
+        _show(kept_attacks(folder), str(folder.path))
+
+
+def budget(text: str) -> float:
+    """A number, or a fraction such as 3/255."""
+    try:
+        return float(Fraction(text.strip()))
+    except (ZeroDivisionError, OverflowError) as error:
+        raise ValueError(text) from error
+
+
+def _show(kept: "Kept", where: str) -> None:
+    from certcal.report.attacks import SANDWICH_COLUMNS, ace_cells, ace_heads, sandwich_cells, tightness, verdict
+
+    console = wide_console()
+    if kept.sandwich is not None:
+        own = kept.sandwich
+        wanted = [place for place, column in enumerate(SANDWICH_COLUMNS) if column.key in _SHOWN]
+        best = set(own.strongest())
+        table = _table("the smoothed model: clean, attacked (estimates), certified (upper bound)")
+        for place in wanted:
+            table.add_column(SANDWICH_COLUMNS[place].label, justify="right", vertical="bottom")
+        for place, line in enumerate(sandwich_cells(own)):
+            style = "bold red" if not own.rows[place]["holds"] else "bold" if place in best else None
+            table.add_row(*(line[n] for n in wanted), style=style)
+        console.print("\n", table, "\n", sep="")
+        console.print(Text(tightness(own, own.strongest()[-1])))
+        console.print(Text(verdict(own), style="dim" if own.holds else "bold red"))
+    if kept.ace is not None:
+        table = _table("the network without noise: (η, ω)-ACE, labels kept")
+        for head in ace_heads(kept.ace):
+            table.add_column(head, justify="right", vertical="bottom")
+        for line in ace_cells(kept.ace):
+            table.add_row(*line)
+        console.print("\n", table, sep="")
+    console.print(Text.assemble("\nTables: ", (f"{where}/attack", "bold")), soft_wrap=True)
+    console.print(Text.assemble("Report: ", (f"{where}/report.html", "bold")), soft_wrap=True)
+
+
+def _table(title: str) -> Table:
+    return Table(
+        title=Text(title), title_justify="left", title_style="bold", box=None, pad_edge=False, header_style="dim"
+    )

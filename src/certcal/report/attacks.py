@@ -1,0 +1,193 @@
+"""What attacks did, for people: the sandwich and the paper's Table 1 as tables and words. Knows nothing of torch."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from certcal.metrics.reliability import ReliabilityCurve
+from certcal.report.tables import Column, Rounding, csv_text, exactly, latex_text, markdown_text, percent
+
+_UP = Rounding.UP
+_PERCENT: dict[str, Any] = {"digits": 2, "percent": True}
+_MAY = "an estimate may show at most this if the certificates are sound; one above it refutes them"
+SANDWICH_COLUMNS = (
+    Column("radius", "R", "how far each input was moved at most, in ℓ2"),
+    Column("adversary", "adversary", "what the attack wants"),
+    Column("inputs", "inputs", "attacked inputs that are certified at R; everything in the row is about them"),
+    Column("clean_ece", "clean ECE", "calibration error without an attack, estimated from fresh draws", **_PERCENT),
+    Column("attacked_ece", "attacked ECE", "the same once the inputs were moved: an estimate from below", **_PERCENT),
+    Column("certified_ece", "certified ECE", "the largest ECE of any confidences within the certificates",
+           _UP, **_PERCENT),
+    Column("limit_ece", "limit, ECE", _MAY, _UP, **_PERCENT),
+    Column("clean_brier", "clean Brier", "Brier score of the predicted class, without an attack", digits=4),
+    Column("attacked_brier", "attacked Brier", "the same once the inputs were moved: an estimate from below", digits=4),
+    Column("certified_brier", "certified Brier", "the largest Brier score within the certificates", _UP, 4),
+    Column("limit_brier", "limit, Brier", _MAY, _UP, 4),
+    Column("contradictions", "outside", "inputs seen outside their certificate, beyond what draws can do by chance"),
+    Column("allowed", "allowed", "certificates that may fail: as many inputs may be seen outside"),
+    Column("holds", "holds", "whether nothing seen contradicts the certificates"),
+)  # fmt: skip
+_ACE_KEYS = (
+    "eta", "omega", "epsilon", "inputs", "accuracy", "ece", "adaptive_ece", "brier", "mean_confidence",
+    "label_changes", "moved", "stopped_by_label",
+)  # fmt: skip
+Plain = Mapping[str, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class SandwichRecord:
+    """A sandwich as it was kept: rows as plain dictionaries, curves beside them, and what it was made with."""
+
+    rows: tuple[Plain, ...]  # as `certcal.attacks.Sandwich.as_dicts`
+    before: tuple[ReliabilityCurve | None, ...]
+    after: tuple[ReliabilityCurve | None, ...]
+    inputs: int  # attacked at most
+    of: int  # inputs of the evidence
+    certificates: Plain  # alpha, delta, method, joint, n_bins
+    draws: int
+
+    @property
+    def holds(self) -> bool:
+        """Whether nothing seen contradicts the certificates."""
+        return all(row["holds"] for row in self.rows)
+
+    def strongest(self) -> list[int]:
+        """For each radius, in rising order, the position of the row with the largest attacked calibration error."""
+        best: dict[float, int] = {}
+        for place, row in enumerate(self.rows):
+            own = best.setdefault(row["radius"], place)
+            if row["attacked_ece"] > self.rows[own]["attacked_ece"]:
+                best[row["radius"]] = place
+        return [best[radius] for radius in sorted(best)]
+
+    def nearest(self, radius: float) -> int:
+        """The strongest row at the attacked radius that is closest to this one."""
+        return min(self.strongest(), key=lambda place: abs(self.rows[place]["radius"] - radius))
+
+
+@dataclass(frozen=True, eq=False)
+class AceRecord:
+    """(η, ω)-ACE attacks as they were kept."""
+
+    rows: tuple[Plain, ...]  # as `certcal.attacks.AceTable.as_dicts`: the first is without attack
+    curves: tuple[ReliabilityCurve, ...]
+
+    @property
+    def epsilons(self) -> list[float]:
+        """The budgets, in their order."""
+        return list(dict.fromkeys(row["epsilon"] for row in self.rows[1:]))
+
+    def strongest(self) -> int:
+        """The position of the attack with the largest AdaECE."""
+        return max(range(1, len(self.rows)), key=lambda place: self.rows[place]["adaptive_ece"])
+
+
+def sandwich_cells(record: SandwichRecord) -> list[list[str]]:
+    """The sandwich as text: certified values rounded up, estimates to the nearest."""
+    return [[_shown(column, row[column.key]) for column in SANDWICH_COLUMNS] for row in record.rows]
+
+
+def _shown(column: Column, value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "NO"
+    return value if isinstance(value, str) else column.show(value)
+
+
+def sandwich_tables(record: SandwichRecord) -> dict[str, str]:
+    """The sandwich as CSV with every digit, as Markdown and as LaTeX, by the ending of the file's name."""
+    heads, lines = [column.label for column in SANDWICH_COLUMNS], sandwich_cells(record)
+    keys = list(record.rows[0])
+    return {
+        "csv": csv_text(keys, [[row[key] for key in keys] for row in record.rows]),
+        "md": markdown_text(heads, lines),
+        "tex": latex_text(["$R$", *heads[1:]], lines),
+    }
+
+
+def as_budget(epsilon: float) -> str:
+    """A budget as people write it: 3/255 where it is so many steps of a byte."""
+    steps = round(epsilon * 255)
+    return f"{steps}/255" if steps and float(Fraction(steps, 255)) == epsilon else exactly(epsilon)
+
+
+def ace_heads(record: AceRecord) -> list[str]:
+    """The heads of Table 1: for each budget AdaECE and ECE, then accuracy."""
+    pairs = [f"{name}, ε = {as_budget(budget)}" for budget in record.epsilons for name in ("AdaECE", "ECE")]
+    return ["η", "ω", *pairs, "accuracy"]
+
+
+def ace_cells(record: AceRecord) -> list[list[str]]:
+    """The layout of the paper's Table 1: without attack, then one line per configuration."""
+    clean, *attacked = record.rows
+    count = len(record.epsilons)
+    lines = [_ace_line(["unattacked", ""], [clean] * count)]
+    for key in dict.fromkeys((row["eta"], row["omega"]) for row in attacked):
+        own = [row for row in attacked if (row["eta"], row["omega"]) == key]
+        lines.append(_ace_line(ace_name(own[0]), own))
+    return lines
+
+
+def ace_name(row: Plain) -> list[str]:
+    """η and ω as the paper writes them."""
+    if row["eta"] == 0:
+        return ["Galil ACE", ""] if row["omega"] else ["unattacked", ""]
+    return [f"{row['eta']:+d}".replace("-", "−"), "y" if row["omega"] == "y" else "ŷ"]
+
+
+def ace_title(row: Plain) -> str:
+    """One attack in a few words."""
+    eta, omega = ace_name(row)
+    if not row["epsilon"] and not omega and not row["omega"]:
+        return "no attack"
+    name = f"({eta}, {omega})-ACE" if omega else eta
+    return f"{name}, ε = {as_budget(row['epsilon'])}"
+
+
+def _ace_line(name: list[str], own: Sequence[Plain]) -> list[str]:
+    near = Rounding.NEAREST
+    errors = [percent(row[key], near) for row in own for key in ("adaptive_ece", "ece")]
+    # Labels are kept, so that all budgets have one accuracy; where they do not, all of them are shown.
+    return [*name, *errors, " / ".join(dict.fromkeys(percent(row["accuracy"], near) for row in own))]
+
+
+def ace_tables(record: AceRecord) -> dict[str, str]:
+    """Table 1 as Markdown and LaTeX, and every number of every attack as CSV, by the ending of the file's name."""
+    heads, lines = ace_heads(record), ace_cells(record)
+    latex = {"η": r"$\eta$", "ω": r"$\omega$"}
+    named = [latex.get(head, head.replace("ε", r"$\epsilon$")) for head in heads]
+    symbols = [[cell.replace("−", "$-$").replace("ŷ", r"$\hat{y}$") for cell in line] for line in lines]
+    return {
+        "csv": csv_text(_ACE_KEYS, [[row[key] for key in _ACE_KEYS] for row in record.rows]),
+        "md": markdown_text(heads, lines),
+        "tex": latex_text(named, symbols),
+    }
+
+
+def verdict(record: SandwichRecord) -> str:
+    """Whether the attacks speak against the certificates, in words."""
+    chance = f"{100 * record.certificates['delta']:g} %"
+    failing = [row for row in record.rows if not row["holds"]]
+    if not failing:
+        return (
+            "Nothing that was seen under attack contradicts the certificates. Had they been unsound, an attack might "
+            f"have shown it; sound ones would have been contradicted by chance with probability at most {chance}."
+        )
+    where = ", ".join(dict.fromkeys(f"R = {exactly(row['radius'])} ({row['adversary']})" for row in failing))
+    return (
+        f"The attacks contradict the certificates at {where}. Do not rely on the guarantee: either the certificates "
+        "are unsound, or model, data or precision are not those that the evidence was drawn with. Chance alone does "
+        f"this with probability at most {chance}."
+    )
+
+
+def tightness(record: SandwichRecord, place: int) -> str:
+    """What the strongest attack at a radius made of the room that the certificate leaves."""
+    row, near = record.rows[place], Rounding.NEAREST
+    room, gained = row["certified_ece"] - row["clean_ece"], row["attacked_ece"] - row["clean_ece"]
+    share = f", {max(0.0, gained / room):.0%} of the way" if room > 0 else ""
+    return (
+        f"At R = {exactly(row['radius'])} the strongest attack ({row['adversary']}) raises the ECE of the "
+        f"{row['inputs']:,} certified inputs from {percent(row['clean_ece'], near)} to an estimated "
+        f"{percent(row['attacked_ece'], near)}{share} to the certified {percent(row['certified_ece'], _UP)}."
+    )

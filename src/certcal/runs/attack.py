@@ -1,0 +1,200 @@
+"""Attack a run: its smoothed model within the radii of its certificates, and its network without noise."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from typing import Any
+
+from certcal.inputs import check_choice, check_flag, check_integer, check_number, one_or_more
+from certcal.runs.attack_files import ACE, FOLDER, SANDWICH, curve_as_dict, read_family, write_family
+from certcal.runs.attack_target import Target, Tell, certified_at, load_target
+from certcal.runs.certify import radii_of
+from certcal.runs.evaluate import refresh_results
+from certcal.runs.folder import RunFolder
+from certcal.runs.passes import ace_passes, counted, in_words, sandwich_passes, seconds_per_pass
+from certcal.runs.provenance import provenance
+
+FAMILIES = ("smoothed", "ace", "both")
+_STRONGER: dict[str, Any] = {"direction": "steepest", "on_flip": "shrink", "step_size": None, "plateau": None}
+
+
+@dataclass(frozen=True, kw_only=True)
+class AttackSettings:
+    """Which attacks, on how many inputs, as for `prepare_sandwich` and `prepare_ace_table` of `certcal.attacks`."""
+
+    family: str = "both"  # "smoothed", "ace" or "both"
+    radii: tuple[float, ...] | None = None  # of the attacks on the smoothed model; by default those of the run
+    adversaries: tuple[str, ...] = ("brier", "reach")
+    epsilons: tuple[float, ...] = (3 / 255,)  # of the attacks on the network without noise, in ℓ∞
+    galil: bool = False  # also the original ACE of Galil and El-Yaniv
+    stronger: bool = False  # ACE with steps of equal length that turn back where they would change the label
+    limit: int | None = None  # attack at most so many inputs, evenly spread over those of the run
+    draws: int = 1000  # fresh ones, by which inputs are judged
+    attack_draws: int = 32  # those that attacks see
+    steps: int = 20  # of the attacks on the smoothed model
+    ace_steps: int | None = None  # 100 as in the paper, or 30 with `stronger`
+    seed: int = 0
+    device: str | None = None  # that of the run by default
+    batch_size: int | None = None  # inputs or noisy copies per forward pass
+
+    def __post_init__(self) -> None:
+        from certcal.attacks import Adversary
+
+        check_choice("family", self.family, FAMILIES)
+        for name in one_or_more("adversaries", self.adversaries):
+            check_choice("adversaries", name, tuple(Adversary))
+        for radius in one_or_more("radii", (0.0,) if self.radii is None else self.radii):
+            check_number("radii", radius, "be finite and ≥ 0", lambda number: number >= 0)
+        for epsilon in one_or_more("epsilon", self.epsilons):
+            check_number("epsilon", epsilon, "be a finite number > 0", lambda number: number > 0)
+        for name in ("draws", "attack_draws", "steps", "limit", "ace_steps", "batch_size"):
+            if getattr(self, name) is not None:
+                check_integer(name, getattr(self, name), minimum=1)
+        check_integer("seed", self.seed, minimum=0, maximum=2**63 - 1)
+        for name in ("galil", "stronger"):
+            check_flag(name, getattr(self, name))
+
+    def of_family(self, name: str) -> dict[str, Any]:
+        """The settings that a family's results depend on."""
+        own = {SANDWICH: ("radii", "adversaries", "draws", "attack_draws", "steps"),
+               ACE: ("epsilons", "galil", "stronger", "ace_steps")}[name]  # fmt: skip
+        values = asdict(self)
+        return {key: list(value) if isinstance(value := values[key], tuple) else value
+                for key in (*own, "limit", "seed")}  # fmt: skip
+
+
+def attack_run(
+    run: RunFolder,
+    asked: AttackSettings,
+    *,
+    figures: bool = True,
+    progress: bool | None = None,
+    tell: Tell = lambda text: None,
+) -> dict[str, Any]:
+    """What attacks do to a run's model, as written to its folder attack and into its page and metrics.
+
+    A family whose results are there already, with the same settings, evidence and model, is not attacked again; each
+    family is written as soon as it is finished.
+
+    Paper: Table 1, App. B.2; Sec. 4 for the adversaries of the smoothed model.
+    Raises: InputError if the model or the data are not those that the evidence was drawn from.
+    """
+    evaluation = run.settings().evaluate
+    target = load_target(run, device=asked.device, limit=asked.limit)
+    if asked.family != "ace":
+        certificates = {key: getattr(evaluation, key) for key in ("alpha", "delta", "method", "joint", "n_bins")}
+        radii = radii_of(evaluation, target.evidence.header.sigma) if asked.radii is None else asked.radii
+        certified = certified_at(target.evidence, radii, certificates, tell)
+        own = replace(asked, radii=tuple(certified))
+        more = {"certificates": certificates}
+        smoothed = partial(_sandwich, target, own, certificates, list(certified.values()), progress, tell)
+        _keep(run, SANDWICH, target, own, more, smoothed, tell)
+    if asked.family != "smoothed":
+        own = replace(asked, ace_steps=asked.ace_steps or (30 if asked.stronger else 100))
+        ace = partial(_ace, target, own, evaluation.n_bins, progress, tell)
+        _keep(run, ACE, target, own, {"n_bins": evaluation.n_bins}, ace, tell)
+    run.log(f"attack: {asked.family}, {len(target.evidence)} inputs on {target.device}")
+    return refresh_results(run, figures=figures)
+
+
+def _keep(
+    run: RunFolder,
+    name: str,
+    target: Target,
+    asked: AttackSettings,
+    more: dict[str, Any],
+    attack: Callable[[], dict[str, Any]],
+    tell: Tell,
+) -> None:
+    """Attack and write what comes of it, unless it is there already, made with the same."""
+    from certcal import __version__
+
+    made_with = target.made_with | more | {"settings": asked.of_family(name), "certcal": __version__}
+    before = read_family(run, name)
+    if before is not None and before["made_with"] == made_with:
+        tell(f"{name}: already in {run.path / FOLDER}, made with the same settings")
+        return
+    start = time.perf_counter()
+    found = attack()
+    circumstances = provenance(seconds=time.perf_counter() - start, device=str(target.device))
+    sizes = {"inputs": len(target.evidence), "of": target.of}
+    write_family(run, name, sizes | found | {"made_with": made_with, "provenance": circumstances})
+
+
+def _sandwich(
+    target: Target,
+    asked: AttackSettings,
+    certificates: dict[str, Any],
+    certified: list[int],
+    progress: bool | None,
+    tell: Tell,
+) -> dict[str, Any]:
+    from certcal.attacks import prepare_sandwich
+
+    options: dict[str, Any] = {"draws": asked.draws, "attack_draws": asked.attack_draws, "steps": asked.steps}
+    passes = sandwich_passes(certified, asked.adversaries, inputs=len(target.evidence), **options)
+    what = f"{len(certified)} radii, {', '.join(asked.adversaries)}, {len(target.evidence):,} inputs"
+    _announce(target, f"smoothed model: {what}", passes, tell)
+    with counted(target.model, passes, doing="attacking", show=progress):
+        found = prepare_sandwich(
+            target.model,
+            target.data,
+            target.evidence,
+            radii=asked.radii or (),
+            adversaries=asked.adversaries,
+            seed=asked.seed,
+            batch_size=asked.batch_size,
+            **certificates,
+            **options,
+        )
+    curves = {"before": found.before, "after": found.after}
+    named = {name: [curve_as_dict(own) for own in curve] for name, curve in curves.items()}
+    return {"holds": found.holds, "rows": found.as_dicts(), **named}
+
+
+def _ace(
+    target: Target, asked: AttackSettings, n_bins: int, progress: bool | None, tell: Tell
+) -> dict[str, Any]:
+    from certcal.attacks import prepare_ace_table
+
+    steps = asked.ace_steps or 100
+    passes = ace_passes(len(target.inputs), budgets=len(asked.epsilons), steps=steps, galil=asked.galil)
+    what = f"{4 + asked.galil} attacks, {len(asked.epsilons)} budget{'s' * (len(asked.epsilons) > 1)}"
+    _announce(target, f"network without noise: {what}, {len(target.inputs):,} inputs", passes, tell)
+    with counted(target.model, passes, doing="attacking", show=progress), _full_float32():
+        found = prepare_ace_table(
+            target.model,
+            target.inputs,
+            target.evidence.label,
+            epsilons=asked.epsilons,
+            n_bins=n_bins,
+            galil=asked.galil,
+            batch_size=asked.batch_size,
+            steps=steps,
+            seed=asked.seed,
+            **(_STRONGER if asked.stronger else {}),
+        )
+    return {"rows": found.as_dicts(), "curves": [curve_as_dict(own) for own in found.curves]}
+
+
+def _announce(target: Target, what: str, passes: int, tell: Tell) -> None:
+    seconds = passes * seconds_per_pass(target.model, target.inputs, target.device)
+    tell(f"{what}: at most {passes:,} forward passes, about {in_words(seconds)} on {target.device}")
+
+
+@contextmanager
+def _full_float32() -> Iterator[None]:
+    """Let GPUs multiply in full float32, so that labels do not depend on which inputs share a batch."""
+    import torch
+
+    places = (torch.backends.cudnn, torch.backends.cuda.matmul)
+    before = [place.allow_tf32 for place in places]
+    try:
+        for place in places:
+            place.allow_tf32 = False
+        yield
+    finally:
+        for place, own in zip(places, before, strict=True):
+            place.allow_tf32 = own

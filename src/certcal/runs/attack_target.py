@@ -1,0 +1,84 @@
+"""What is attacked: the model and the inputs that a run's evidence was drawn from, and nothing else."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from certcal.errors import InputError
+from certcal.runs.certify import best_device, load_data, load_model
+from certcal.runs.evaluate import IN_PYTHON, load_run_evidence
+from certcal.runs.folder import RunFolder
+from certcal.smoothing import Evidence
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor, nn
+
+    from certcal.data import ImageData
+
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True, eq=False)
+class Target:
+    """What is attacked: the model and inputs that the run's evidence is of."""
+
+    model: "nn.Module"
+    data: "ImageData"
+    inputs: "Tensor"  # as many as are attacked, in the order of the evidence
+    evidence: Evidence  # of these
+    of: int  # inputs of the whole evidence
+    device: "torch.device"
+    made_with: dict[str, Any]  # by which a later run knows that nothing has changed
+
+
+def load_target(run: RunFolder, *, device: str | None, limit: int | None) -> Target:
+    """The model and the inputs of a run, if they are those that its evidence was drawn from."""
+    from certcal.attacks.judge import inputs_of
+    from certcal.data.fingerprint import model_fingerprint
+    from certcal.inputs import check_device
+
+    settings, evidence = run.settings(), load_run_evidence(run)
+    if settings.model.name == IN_PYTHON:
+        wanted = "name its model and data, as runs of `certcal certify` do (in Python, use `certcal.attacks`)"
+        raise InputError.expected("run", wanted, f"{run.path}, which was written from Python")
+    if evidence.header.outputs != "logits":
+        raise InputError.expected("run", "be of a model that gives logits", evidence.header.outputs)
+    place = check_device("device", device or settings.certify.device or best_device())
+    data = load_data(settings.data)
+    model = load_model(settings.model, data)
+    found = model_fingerprint(model)
+    if found != evidence.header.model:
+        of = settings.model.weights or settings.model.name
+        got = f"others in {of} (fingerprint {found[:12]}, not {evidence.header.model[:12]})"
+        raise InputError.expected("weights", "be those that the evidence was drawn from", got)
+    every = len(evidence)
+    if limit is not None and limit < every:
+        evidence = evidence.select(np.linspace(0, every - 1, limit).round().astype(np.intp))
+    inputs = inputs_of(model, data, evidence)
+    made_with = {"evidence": run.evidence_digest(), "model": found}
+    return Target(model.to(place).eval(), data, inputs, evidence, every, place, made_with)
+
+
+def certified_at(
+    evidence: Evidence, radii: tuple[float, ...], certificates: dict[str, Any], tell: Tell
+) -> dict[float, int]:
+    """Those radii at which there is somebody to attack, rising, with how many; the others are named."""
+    from certcal.certificates import confidence_bounds_at
+
+    options = {key: certificates[key] for key in ("alpha", "method", "joint")}
+    rising = tuple(sorted(set(radii)))
+    counts = [int(own.certified.sum()) for own in confidence_bounds_at(evidence, radii=rising, **options)]
+    kept = {radius: count for radius, count in zip(rising, counts, strict=True) if radius > 0 and count > 0}
+    nobody = [f"{radius:g}" for radius, count in zip(rising, counts, strict=True) if count == 0 and radius > 0]
+    if not kept:
+        asked = ", ".join(f"{radius:g}" for radius in rising)
+        wanted = f"hold one > 0 at which an input is certified (of {len(evidence)} attacked)"
+        raise InputError.expected("radii", wanted, asked)
+    if 0.0 in rising:
+        tell("skipping R = 0: there is nothing to attack")
+    if nobody:
+        tell(f"skipping R = {', '.join(nobody)}: no input is certified there")
+    return kept

@@ -1,0 +1,80 @@
+"""What attacks cost: forward passes, foreseen, timed and counted as they are made."""
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from certcal.smoothing.progress import Progress
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+BACKWARD = 3  # a pass with its gradient, in units of a pass without
+_CHOICE = 6 * 250  # by which the adversary "reach" chooses among six sets of inputs
+_HALVINGS = 2 * 12  # with which it aims between its ends, for two clearances
+
+
+def attack_passes(adversary: str, *, draws: int, steps: int) -> int:
+    """The most forward passes that an attack on the smoothed model takes per input."""
+    climb, seen = draws * (BACKWARD * steps + 1), 2 * draws
+    if adversary == "reach":
+        return 2 * climb + draws * (2 + _HALVINGS) + _CHOICE + seen
+    if adversary == "acce":
+        return draws * (BACKWARD + 1) * (steps + 1) + draws + seen
+    return climb + seen
+
+
+def sandwich_passes(
+    certified: Sequence[int], adversaries: Sequence[str], *, inputs: int, draws: int, attack_draws: int, steps: int
+) -> int:
+    """The most forward passes of a sandwich; `certified` are the inputs certified at each radius."""
+    each = sum(attack_passes(name, draws=attack_draws, steps=steps) + draws for name in adversaries)
+    return inputs * draws + sum(certified) * each
+
+
+def ace_passes(inputs: int, *, budgets: int, steps: int, galil: bool) -> int:
+    """The most forward passes of the four (η, ω)-ACE attacks within each budget."""
+    each = 4 * (BACKWARD * steps + 2) + (BACKWARD + 17 if galil else 0)
+    return inputs * (1 + (5 if galil else 4) + budgets * each)
+
+
+def seconds_per_pass(model: "nn.Module", inputs: "Tensor", device: Any, *, batch: int = 256) -> float:
+    """How long one input takes in a forward pass, timed on a batch of copies."""
+    import torch
+
+    copies = inputs[torch.arange(batch) % len(inputs)].to(device)
+
+    def once() -> float:
+        start = time.perf_counter()
+        with torch.inference_mode():
+            float(model(copies).sum())  # waits for the device
+        return (time.perf_counter() - start) / batch
+
+    once()
+    return min(once(), once())
+
+
+def in_words(seconds: float) -> str:
+    """A duration that nobody will hold us to."""
+    for unit, length in (("h", 3600.0), ("min", 60.0)):
+        if seconds >= 1.5 * length:
+            return f"{seconds / length:.1f} {unit}" if seconds < 10 * length else f"{seconds / length:.0f} {unit}"
+    return f"{max(1.0, seconds):.0f} s"
+
+
+@contextmanager
+def counted(model: "nn.Module", passes: int, *, doing: str, show: bool | None) -> Iterator[None]:
+    """Within this context the passes that the model makes move a bar towards those foreseen."""
+    import torch
+
+    with Progress(1, passes, show=show, doing=doing, unit="passes") as progress:
+
+        def count(_: "nn.Module", given: tuple[Any, ...], __: Any) -> None:
+            progress.drew(len(given[0]) * (BACKWARD if torch.is_grad_enabled() else 1))
+
+        hook = model.register_forward_hook(count)
+        try:
+            yield
+        finally:
+            hook.remove()
