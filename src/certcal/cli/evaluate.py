@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from certcal.cli import options as o
-from certcal.cli.screen import print_metrics, show_report
+from certcal.cli.screen import print_metrics, show_report, tell_stale
 
 if TYPE_CHECKING:
     from certcal.runs import EvaluateSettings, RunFolder
@@ -61,6 +61,7 @@ def finish(folder: "RunFolder", asked: "EvaluateSettings", *, figures: bool, jso
     from certcal.runs.facts import title
 
     report = evaluate_run(folder, asked, figures=figures)
+    tell_stale(folder)
     if json:
         print_metrics(folder)
     else:

@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from certcal.cli import options as o
+from certcal.cli.screen import tell_stale
 
 HELP = """Write report.html and the figures of a run again, as it was last evaluated.
 
@@ -26,7 +27,9 @@ def report(
     from certcal.runs import RunFolder
     from certcal.runs.evaluate import rewrite_report
 
-    page = rewrite_report(RunFolder.existing(run), figures=not no_figures)
+    folder = RunFolder.existing(run)
+    page = rewrite_report(folder, figures=not no_figures)
+    tell_stale(folder)
     print(page)
     if open:
         typer.launch(str(page))

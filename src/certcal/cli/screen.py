@@ -26,6 +26,14 @@ def tell(text: str) -> None:
     Console(stderr=True, highlight=False, soft_wrap=True).print(Text(text, style="dim"))
 
 
+def tell_stale(folder: "RunFolder") -> None:
+    """Say so where attacks were left out, because they are about other evidence."""
+    from certcal.runs.attack_files import kept_attacks
+
+    if kept_attacks(folder).stale:
+        tell(f"attack: left out, as the evidence has changed since; again with: certcal attack {folder.path}")
+
+
 def print_json(content: Any) -> None:
     """A result for machines."""
     print(json.dumps(content, indent=1, allow_nan=False))

@@ -22,16 +22,19 @@ _CURVES = ("radius", "clean_ece", "attacked_ece", "certified_ece", "limit_ece")
 
 
 def attack_data(
-    sandwich: SandwichRecord | None, ace: AceRecord | None, *, certificates: Mapping[str, Any]
+    sandwich: SandwichRecord | None, ace: AceRecord | None, *, radius: float, certificates: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """The page's section on attacks; `certificates` are the settings of those that the rest of the page is about."""
+    """The page's section on attacks.
+
+    `radius` is where the page opens; `certificates` are the settings of those that the rest of it is about.
+    """
     return {
-        "sandwich": None if sandwich is None else _sandwich(sandwich, certificates),
+        "sandwich": None if sandwich is None else _sandwich(sandwich, radius, certificates),
         "ace": None if ace is None else _ace(ace),
     }
 
 
-def _sandwich(record: SandwichRecord, certificates: Mapping[str, Any]) -> dict[str, Any]:
+def _sandwich(record: SandwichRecord, radius: float, certificates: Mapping[str, Any]) -> dict[str, Any]:
     best = record.strongest()
     return {
         "holds": record.holds,
@@ -41,6 +44,7 @@ def _sandwich(record: SandwichRecord, certificates: Mapping[str, Any]) -> dict[s
         "cells": sandwich_cells(record),
         "failing": [place for place, row in enumerate(record.rows) if not row["holds"]],
         "strongest": best,
+        "first": best.index(record.nearest(radius)),
         "curves": [{key: record.rows[place][key] for key in _CURVES} for place in best],
         "views": [_view(record, place) for place in best],
     }

@@ -185,7 +185,7 @@ def tightness(record: SandwichRecord, place: int) -> str:
     """What the strongest attack at a radius made of the room that the certificate leaves."""
     row, near = record.rows[place], Rounding.NEAREST
     room, gained = row["certified_ece"] - row["clean_ece"], row["attacked_ece"] - row["clean_ece"]
-    share = f", {max(0.0, gained / room):.0%} of the way" if room > 0 else ""
+    share = f", {max(0.0, 100 * gained / room):.0f} % of the way" if room > 0 else ""
     return (
         f"At R = {exactly(row['radius'])} the strongest attack ({row['adversary']}) raises the ECE of the "
         f"{row['inputs']:,} certified inputs from {percent(row['clean_ece'], near)} to an estimated "

@@ -11,7 +11,8 @@ from typing import Any
 from certcal.errors import InputError
 
 # Joined in this order into one script; each file may use the names of those before it.
-_SCRIPTS = ("numbers.js", "draw.js", "inspect.js", "curves.js", "views.js", "inputs.js", "recalibration.js", "page.js")
+_SCRIPTS = ("numbers.js", "draw.js", "inspect.js", "curves.js", "views.js", "inputs.js", "recalibration.js", "attacks.js", "page.js")
+_STYLES = ("page.css", "attacks.css")
 # Numbers shown large above the table: the joint one, which the sentence states, the certified and the clean one.
 _TILES = (
     ("joint_ece", "certified_ece", "ece"),
@@ -32,9 +33,9 @@ def render_page(data: Mapping[str, Any]) -> str:
     """
     from jinja2 import Environment, FunctionLoader, StrictUndefined
 
-    style, script = _read("page.css"), "".join(map(_read, _SCRIPTS))
+    style, script = "".join(map(_read, _STYLES)), "".join(map(_read, _SCRIPTS))
     environment = Environment(
-        loader=FunctionLoader(_read), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, loader=FunctionLoader(_read)
     )
     keys = [column["key"] for column in data["columns"]]
     return environment.get_template("page.html.j2").render(

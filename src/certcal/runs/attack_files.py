@@ -10,10 +10,10 @@ import numpy as np
 from certcal.errors import InputError
 from certcal.metrics.reliability import ReliabilityCurve
 from certcal.report import plot_reliability
-from certcal.report.attack_figures import plot_sandwich, prepare_sandwich_curves
+from certcal.report.attack_figures import ATTACKED, plot_sandwich, prepare_sandwich_curves
 from certcal.report.attack_page import attack_data
 from certcal.report.attacks import AceRecord, SandwichRecord, ace_tables, ace_title, sandwich_tables
-from certcal.report.figures import CORRECT, INCORRECT
+from certcal.report.figures import CORRECT
 from certcal.report.tables import exactly
 from certcal.runs.drawing import save_figure
 from certcal.runs.folder import RunFolder
@@ -128,9 +128,9 @@ def attack_metrics(kept: Kept) -> dict[str, Any] | None:
     return brief or None
 
 
-def attack_page(kept: Kept, certificates: dict[str, Any]) -> dict[str, Any] | None:
-    """What the page shows of attacks; None if there are none."""
-    return attack_data(kept.sandwich, kept.ace, certificates=certificates) if kept else None
+def attack_page(kept: Kept, radius: float, certificates: dict[str, Any]) -> dict[str, Any] | None:
+    """What a page that opens at a radius shows of attacks; None if there are none."""
+    return attack_data(kept.sandwich, kept.ace, radius=radius, certificates=certificates) if kept else None
 
 
 def write_attack_figures(run: RunFolder, kept: Kept, radius: float) -> None:
@@ -156,6 +156,6 @@ def _reliability_pair(run: RunFolder, record: SandwichRecord, place: int) -> Non
 
 
 def _diagram(curve: ReliabilityCurve, title: str, attacked: bool) -> Any:
-    colour = INCORRECT if attacked else CORRECT
+    colour = ATTACKED if attacked else CORRECT
     named = f"{title}: ECE {curve.error:.1%}"
     return lambda ax: plot_reliability(curve, ax=ax, title=named, colour=colour, interval=not attacked)

@@ -33,17 +33,18 @@ def write_figures(run: RunFolder, report: Report) -> None:
 
 
 def save_figure(run: RunFolder, name: str, *draws: Callable[["Axes"], "Axes"]) -> None:
-    """One figure as PNG and SVG, the same bytes for the same data; several drawings stand side by side."""
+    """One figure as PNG and SVG, the same bytes for the same data; several drawings stand in lines of three."""
     import matplotlib
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     style: dict[Any, Any] = {"svg.hashsalt": "certcal", "axes.spines.top": False, "axes.spines.right": False}
     with matplotlib.rc_context(style):
-        figure = Figure(figsize=(5 * len(draws), 4.5), layout="constrained")
+        across, down = min(len(draws), 3), -(-len(draws) // 3)
+        figure = Figure(figsize=(5 * across, 4.5 * down), layout="constrained")
         FigureCanvasAgg(figure)
         for place, draw in enumerate(draws, start=1):
-            draw(figure.add_subplot(1, len(draws), place))
+            draw(figure.add_subplot(down, across, place))
         for kind, metadata in (("png", {}), ("svg", {"Date": None})):
             buffer = io.BytesIO()
             figure.savefig(buffer, format=kind, dpi=150, metadata=metadata)

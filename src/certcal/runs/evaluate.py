@@ -263,7 +263,8 @@ def write_page(
         recalibration=recalibration,
     )
     own = {"alpha": report.alpha, "method": str(report.method), "joint": report.joint, "n_bins": len(report.bins)}
-    return run.write("report.html", render_page(page | {"attack": attack_page(kept_attacks(run), own)}))
+    attack = attack_page(kept_attacks(run), report.rows[default_view(report)].radius, own)
+    return run.write("report.html", render_page(page | {"attack": attack}))
 
 
 def _per_bin(report: Report, position: int) -> dict[str, Any] | None:

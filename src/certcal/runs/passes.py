@@ -30,13 +30,15 @@ def sandwich_passes(
 ) -> int:
     """The most forward passes of a sandwich; `certified` are the inputs certified at each radius."""
     each = sum(attack_passes(name, draws=attack_draws, steps=steps) + draws for name in adversaries)
-    return inputs * draws + sum(certified) * each
+    asked = 1 + 2 * len(certified) * len(adversaries)  # one input each, to count the classes
+    return inputs * draws + sum(certified) * each + asked
 
 
 def ace_passes(inputs: int, *, budgets: int, steps: int, galil: bool) -> int:
     """The most forward passes of the four (η, ω)-ACE attacks within each budget."""
     each = 4 * (BACKWARD * steps + 2) + (BACKWARD + 17 if galil else 0)
-    return inputs * (1 + (5 if galil else 4) + budgets * each)
+    asked = 5 + budgets  # one input each, to count the classes
+    return inputs * (1 + (5 if galil else 4) + budgets * each) + asked
 
 
 def seconds_per_pass(model: "nn.Module", inputs: "Tensor", device: Any, *, batch: int = 256) -> float:

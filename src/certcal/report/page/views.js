@@ -10,9 +10,15 @@ function closest(items, distance) {
   return items.reduce((best, _, i) => (distance(i) < distance(best) ? i : best), 0);
 }
 
-function reliabilityPlot(name, look) {
+/** What both diagrams of the chosen radius share: their edges and the largest count. */
+function pairOf({ edges, clean, worst }) {
+  return { edges, most: Math.max(...clean.count, ...(worst?.count ?? []), 1) };
+}
+
+/** `source()` gives the bins to draw, their edges and the count that fills the strip below. */
+function reliabilityPlot(name, look, source = () => ({ bins: view()[name], ...pairOf(view()) })) {
   return makePlot(name, (plot, width) => {
-    const bins = view()[name];
+    const { bins, edges, most } = source();
     const filled = bins ? bins.count.map((_, m) => m).filter((m) => bins.count[m] > 0) : [];
     if (!filled.length) return emptyPlot(plot, width);
     const high = tall(Math.max(200, Math.min(0.82 * width, 380)), 170), strip = tall(66, 48);
@@ -21,17 +27,16 @@ function reliabilityPlot(name, look) {
       x: { from: 0, to: 1 }, y: { ...unit, label: "accuracy" },
     });
     draw(area.grid, "line", { class: "diagonal", x1: area.x(0), y1: area.y(0), x2: area.x(1), y2: area.y(1) });
-    const counts = countStrip(plot, area, high, strip);
-    drawBins(plot, area, counts, bins, filled, look);
-    inspectBins(plot, area, bins, filled);
-    const gaps = filled.map((m) => `${binName(m)}: accuracy ${written(bins.accuracy[m])}, confidence ${written(bins.confidence[m])}`);
+    const counts = countStrip(area, high, strip, most);
+    drawBins(plot, area, counts, bins, filled, look, edges);
+    inspectBins(plot, area, bins, filled, edges);
+    const gaps = filled.map((m) => `${binName(edges, m)}: accuracy ${written(bins.accuracy[m])}, confidence ${written(bins.confidence[m])}`);
     plot.svg.setAttribute("aria-label", `Reliability diagram over ${filled.length} bins. ${gaps.join("; ")}.`);
   });
 }
 
 /** The lower part of a reliability diagram, where the inputs are counted; both diagrams share its scale. */
-function countStrip(plot, area, high, strip) {
-  const most = Math.max(...view().clean.count, ...(view().worst?.count ?? []), 1);
+function countStrip(area, high, strip, most) {
   const low = { ...area, top: high + 14, bottom: high + strip };
   low.y = linear(0, most, low.bottom, low.top);
   draw(area.grid, "text", { x: area.left - 8, y: low.top + 6, "text-anchor": "end" }, most);
@@ -42,8 +47,8 @@ function countStrip(plot, area, high, strip) {
   return low;
 }
 
-function drawBins(plot, area, counts, bins, filled, look) {
-  const { edges } = view(), fill = stripes(plot, look);
+function drawBins(plot, area, counts, bins, filled, look, edges) {
+  const fill = stripes(plot, look);
   for (const m of filled) {
     const x = area.x(edges[m]) + 0.75, width = Math.max(1, area.x(edges[m + 1]) - x - 0.75);
     const low = Math.min(bins.confidence[m], bins.accuracy[m]), tall = Math.abs(bins.confidence[m] - bins.accuracy[m]);
@@ -61,20 +66,19 @@ function drawBins(plot, area, counts, bins, filled, look) {
   legendEntry(plot, "gap", patch(look, "tint"));
 }
 
-function binName(m) {
-  const { edges } = view();
+function binName(edges, m) {
   return `confidence ${written(edges[m])} to ${written(edges[m + 1])}`;
 }
 
-function inspectBins(plot, area, bins, filled) {
-  const { edges } = view(), middle = (m) => area.x((edges[m] + edges[m + 1]) / 2);
+function inspectBins(plot, area, bins, filled, edges) {
+  const middle = (m) => area.x((edges[m] + edges[m + 1]) / 2);
   inspectable(plot, area, {
     count: filled.length,
     nearest: (x) => closest(filled, (i) => Math.abs(middle(filled[i]) - x)),
     spot: (i) => [middle(filled[i]), area.y(bins.accuracy[filled[i]])],
     tell: (i) => {
       const m = filled[i], gap = bins.accuracy[m] - bins.confidence[m];
-      return [binName(m), [
+      return [binName(edges, m), [
         ["inputs", String(bins.count[m])],
         ["accuracy", written(bins.accuracy[m])],
         ["mean confidence", written(bins.confidence[m])],
