@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 HELP = """Attack the calibration of a run's model, and show how tight its certificates are.
 
-Two families: attacks on the smoothed model within the radii of its certificates, judged by fresh draws (clean ≤ attacked
-≤ certified), and (η, ω)-ACE on the network without noise, which wrecks confidences and leaves every label alone. Writes
-tables and figures into the run's folder attack, and a section of its report. What is there already, made with the same
-settings, is not made again.
+Two families: attacks on the smoothed model within the radii of its certificates, judged by fresh draws (clean ≤
+attacked ≤ certified), and (η, ω)-ACE on the network without noise, which wrecks confidences and leaves every label
+alone. Writes tables into the run's folder attack, figures, and a section of its report. What is there already, made
+with the same settings, is not made again.
 
 [dim]Example:[/dim] certcal attack mine --radii 0.1,0.25 --adversaries reach,brier --epsilon 2/255,8/255
 """
@@ -37,7 +37,9 @@ def add_to(app: typer.Typer) -> None:
 def attack(
     run: o.RunName,
     family: Annotated[str | None, _which("--family", "smoothed, ace or both (default: both).", "NAME")] = None,
-    radii: Annotated[str | None, _which("--radii", "Radii of the smoothed attacks (default: the run's).", "A,…")] = None,
+    radii: Annotated[
+        str | None, _which("--radii", "Radii of the smoothed attacks (default: the run's).", "A,…")
+    ] = None,
     adversaries: Annotated[
         str | None,
         _which("--adversaries", "Some of reach, cce, acce, brier, smoothadv (default: brier,reach).", "A,…"),

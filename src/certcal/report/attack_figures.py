@@ -8,7 +8,7 @@ import numpy as np
 from certcal.inputs import check_choice
 from certcal.report.attacks import SandwichRecord
 from certcal.report.figures import CORRECT, INCORRECT, NEUTRAL
-from certcal.types import FloatArray
+from certcal.types import BoolArray, FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -26,7 +26,7 @@ class SandwichCurves:
     attacked: FloatArray
     certified: FloatArray
     limit: FloatArray  # the most that the attacked estimate may show if the certificates are sound
-    holds: FloatArray  # 1 where they are not contradicted
+    refuted: BoolArray  # where an attack contradicts them
 
 
 def prepare_sandwich_curves(record: SandwichRecord, *, score: str = "ece") -> SandwichCurves:
@@ -36,12 +36,20 @@ def prepare_sandwich_curves(record: SandwichRecord, *, score: str = "ece") -> Sa
     """
     check_choice("score", score, ("ece", "brier"))
     rows = [record.rows[place] for place in record.strongest()]
-    radii = np.array([row["radius"] for row in rows])
-    columns = [
-        np.array([row[f"{name}_{score}"] for row in rows]) for name in ("clean", "attacked", "certified", "limit")
-    ]
-    holds = np.array([all(row["holds"] for row in record.rows if row["radius"] == radius) for radius in radii])
-    return SandwichCurves(score, radii, *columns, holds.astype(np.float64))
+    refuted = {row["radius"] for row in record.rows if not row["holds"]}
+
+    def column(name: str) -> FloatArray:
+        return np.array([row[name] for row in rows], dtype=np.float64)
+
+    return SandwichCurves(
+        score,
+        radius=column("radius"),
+        clean=column(f"clean_{score}"),
+        attacked=column(f"attacked_{score}"),
+        certified=column(f"certified_{score}"),
+        limit=column(f"limit_{score}"),
+        refuted=np.array([row["radius"] in refuted for row in rows]),
+    )
 
 
 def plot_sandwich(curves: SandwichCurves, *, ax: "Axes | None" = None) -> "Axes":
@@ -50,15 +58,15 @@ def plot_sandwich(curves: SandwichCurves, *, ax: "Axes | None" = None) -> "Axes"
         import matplotlib.pyplot as plt
 
         ax = plt.subplots(figsize=(5, 4.5), layout="constrained")[1]
-    axes, size = ax, {"markersize": 3.5}
+    axes, size = ax, 3.5
     axes.fill_between(curves.radius, curves.attacked, curves.certified, color=INCORRECT, alpha=0.1, linewidth=0)
     axes.plot(curves.radius, curves.limit, ":", color=NEUTRAL, label="refuting above")
-    axes.plot(curves.radius, curves.certified, "-o", color=INCORRECT, label="certified (from above)", **size)
-    axes.plot(curves.radius, curves.attacked, "-s", color=ATTACKED, label="attacked (from below)", **size)
-    axes.plot(curves.radius, curves.clean, "-o", color=CORRECT, label="clean", **size)
-    broken = curves.holds == 0
-    if broken.any():
-        axes.plot(curves.radius[broken], curves.attacked[broken], "x", color="black", markersize=10, label="REFUTED")
+    axes.plot(curves.radius, curves.certified, "-o", color=INCORRECT, label="certified (from above)", markersize=size)
+    axes.plot(curves.radius, curves.attacked, "-s", color=ATTACKED, label="attacked (from below)", markersize=size)
+    axes.plot(curves.radius, curves.clean, "-o", color=CORRECT, label="clean", markersize=size)
+    if curves.refuted.any():
+        where = curves.radius[curves.refuted], curves.attacked[curves.refuted]
+        axes.plot(*where, "x", color="black", markersize=10, markeredgewidth=2, label="REFUTED")
     axes.set(xlabel="radius R", ylabel={"ece": "ECE", "brier": "Brier score"}[curves.score])
     axes.set_ylim(bottom=0)
     axes.set_xlim(left=0)

@@ -154,9 +154,7 @@ def _sandwich(
     return {"holds": found.holds, "rows": found.as_dicts(), **named}
 
 
-def _ace(
-    target: Target, asked: AttackSettings, n_bins: int, progress: bool | None, tell: Tell
-) -> dict[str, Any]:
+def _ace(target: Target, asked: AttackSettings, n_bins: int, progress: bool | None, tell: Tell) -> dict[str, Any]:
     from certcal.attacks import prepare_ace_table
 
     steps = asked.ace_steps or 100
@@ -189,7 +187,7 @@ def _full_float32() -> Iterator[None]:
     """Let GPUs multiply in full float32, so that labels do not depend on which inputs share a batch."""
     import torch
 
-    places = (torch.backends.cudnn, torch.backends.cuda.matmul)
+    places: tuple[Any, Any] = (torch.backends.cudnn, torch.backends.cuda.matmul)
     before = [place.allow_tf32 for place in places]
     try:
         for place in places:

@@ -84,9 +84,7 @@ def curve_as_dict(curve: ReliabilityCurve | None) -> dict[str, Any] | None:
     if curve is None:
         return None
     values = {one.name: getattr(curve, one.name) for one in fields(curve)}
-    return {
-        name: _plain(value.tolist()) if isinstance(value, np.ndarray) else value for name, value in values.items()
-    }
+    return {name: _plain(value.tolist()) if isinstance(value, np.ndarray) else value for name, value in values.items()}
 
 
 def _plain(values: list[float]) -> list[float | None]:
