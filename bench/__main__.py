@@ -4,8 +4,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from bench import attacks, foundations, product, smoothing, training
-from bench import attacks, foundations, product, scale, smoothing
+from bench import attacks, foundations, product, scale, smoothing, training
 from bench.harness import RESULTS, record
 
 SECTIONS = {
@@ -15,12 +14,12 @@ SECTIONS = {
         "product": product.figures,
         "attacks": attacks.figures,
         "training": training.figures,
+        "scale": scale.figures,
     },
     "gpu": {
         "foundations": foundations.gpu_figures,
         "smoothing": smoothing.gpu_figures,
         "training": training.gpu_figures,
-        "scale": scale.figures,
     },
 }
 

@@ -6,8 +6,11 @@ import numpy as np
 
 from certcal import evaluate
 from certcal.certificates import confidence_bounds_at
+from certcal.metrics import reliability_curve
 from certcal.recalibration import held_out_scores, trade_off
 from certcal.report import page_data
+from certcal.report.attack_page import attack_data
+from certcal.report.attacks import AceRecord, SandwichRecord
 from certcal.report.recalibrated import recalibration_section
 from smoothing_oracles import random_evidence
 
@@ -42,3 +45,39 @@ def recalibrated_sample(inputs=200):
     report = evaluate(evidence.select(held.test[0]), radii=RADII, alpha=1e-3, recalibration=held.maps[0])
     section = recalibration_section(held, curve, radii)
     return page_data(report, title="recalibrated", created="2026-11-15", facts=FACTS, recalibration=section)
+def attacked_sample(*, refuted=False, families=("sandwich", "ace"), limit=None, budgets=(2 / 255, 8 / 255), **options):
+    """Page data with a section on attacks whose numbers are made up from the evaluation's own."""
+    data = page_sample(**{"radii": (0.0, 0.1, 0.2, 0.3), "inputs": 80} | options)
+    rng, inputs = np.random.default_rng(3), limit or data["inputs"]
+    rows, before, after = [], [], []
+    for row in data["rows"][1:]:
+        for adversary, share in (("brier", 0.4), ("reach", 0.7)):
+            drawn = rng.uniform(0.5, 1.0, 60)
+            right = rng.random(60) < drawn
+            curves = reliability_curve(drawn, right), reliability_curve(drawn**2, right)
+            before.append(curves[0])
+            after.append(curves[1])
+            made = {"radius": row["radius"], "adversary": adversary, "inputs": row["certified"], "accuracy": 0.9}
+            for score in ("ece", "brier"):
+                low, high = row[score], row[f"certified_{score}"]
+                made |= {f"clean_{score}": low, f"attacked_{score}": low + share * (high - low)}
+                made |= {f"certified_{score}": high, f"limit_{score}": min(1.0, high + 0.1)}
+            broken = refuted and adversary == "reach" and row["radius"] == 0.2
+            rows.append(made | {"contradictions": 9 * broken, "allowed": 1, "holds": not broken})
+    certificates = {"alpha": 1e-3, "delta": 1e-3, "method": "cdf-cp", "joint": True, "n_bins": 15}
+    sandwich = SandwichRecord(tuple(rows), tuple(before), tuple(after), inputs, data["inputs"], certificates, 1000)
+    pairs = [(0, "", 0.0), *((eta, omega, e) for omega in ("y", "yhat") for eta in (-1, 1) for e in budgets)]
+    counts = {"inputs": inputs, "accuracy": 0.9, "brier": 0.1, "mean_confidence": 0.8, "label_changes": 0}
+    ace_rows, curves = [], []
+    for place, (eta, omega, epsilon) in enumerate(pairs):
+        error = {"ece": 0.02 + 0.01 * place, "adaptive_ece": 0.03 + 0.01 * (place * 7 % 9)}
+        ace_rows.append(
+            {"eta": eta, "omega": omega, "epsilon": epsilon, "moved": 5, "stopped_by_label": 1} | counts | error
+        )
+        drawn = rng.uniform(0.3, 1.0, 60)
+        curves.append(reliability_curve(drawn, rng.random(60) < drawn))
+    ace = AceRecord(tuple(ace_rows), tuple(curves))
+    found = {"sandwich": sandwich, "ace": ace}
+    kept = [found[name] if name in families else None for name in found]
+    radius = data["rows"][data["default_view"]]["radius"]
+    return data | {"attack": attack_data(*kept, radius=radius, certificates=certificates)}, found

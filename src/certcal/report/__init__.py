@@ -1,5 +1,6 @@
 """Results for people: evaluation over radii, tables, figures, words, and a page that holds it all."""
 
+from certcal.report.attack_figures import SandwichCurves, plot_sandwich, prepare_sandwich_curves
 from certcal.report.content import page_data
 from certcal.report.evaluation import Report, Row, evaluate
 from certcal.report.figures import (
@@ -35,6 +36,7 @@ __all__ = [
     "Population",
     "Report",
     "Row",
+    "SandwichCurves",
     "Widths",
     "caveats",
     "evaluate",
@@ -46,6 +48,7 @@ __all__ = [
     "plot_errors",
     "plot_moves",
     "plot_reliability",
+    "plot_sandwich",
     "plot_trade_off",
     "plot_widths",
     "prepare_boxes",
@@ -53,6 +56,7 @@ __all__ = [
     "prepare_contributions",
     "prepare_moves",
     "prepare_reliability",
+    "prepare_sandwich_curves",
     "prepare_widths",
     "render_page",
     "to_csv",

@@ -11,7 +11,17 @@ from typing import Any
 from certcal.errors import InputError
 
 # Joined in this order into one script; each file may use the names of those before it.
-_SCRIPTS = ("numbers.js", "draw.js", "inspect.js", "curves.js", "views.js", "inputs.js", "recalibration.js", "attacks.js", "page.js")
+_SCRIPTS = (
+    "numbers.js",
+    "draw.js",
+    "inspect.js",
+    "curves.js",
+    "views.js",
+    "inputs.js",
+    "recalibration.js",
+    "attacks.js",
+    "page.js",
+)
 _STYLES = ("page.css", "attacks.css")
 # Numbers shown large above the table: the joint one, which the sentence states, the certified and the clean one.
 _TILES = (

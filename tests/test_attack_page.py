@@ -1,0 +1,236 @@
+"""The page's section on attacks: what it shows is what was found, on any screen, and it is not there without."""
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from browser import launch, open_page, probe
+from certcal.report import plot_sandwich, prepare_sandwich_curves
+from certcal.report.attack_page import attack_data
+from certcal.report.attacks import ace_cells, ace_tables, as_budget, sandwich_tables, tightness, verdict
+from certcal.report.html import render_page
+from page_samples import attacked_sample, page_sample
+
+PLOTS = ("sandwich", "before", "after", "unattacked", "attacked")
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with launch() as browser:
+        yield browser
+
+
+@pytest.fixture(scope="module")
+def sample():
+    return attacked_sample()
+
+
+@pytest.fixture(scope="module")
+def path(sample, tmp_path_factory):
+    made = tmp_path_factory.mktemp("attacked") / "page.html"
+    made.write_text(render_page(sample[0]), encoding="utf-8")
+    return made
+
+
+# Without a browser
+
+
+def test_without_an_attack_there_is_no_section():
+    for data in (page_sample(inputs=20, radii=(0.0, 0.1)), page_sample(inputs=20, radii=(0.0, 0.1), attack=None)):
+        text = render_page(data)
+        assert 'id="attacks"' not in text
+        assert "Under attack" not in text.partition("<script")[0]
+
+
+@pytest.mark.parametrize("family", ["sandwich", "ace"])
+def test_one_family_alone(family):
+    text = render_page(attacked_sample(families=(family,))[0])
+    assert ('id="sandwich"' in text) == (family == "sandwich")
+    assert ('id="ace"' in text) == (family == "ace")
+
+
+def test_words_say_from_below_and_from_above(sample):
+    text = " ".join(render_page(sample[0]).split())
+    assert "Attacked values are estimates from below" in text
+    assert "Certified values come from above" in text
+    assert "Refuted" not in text.partition("<script>")[0]
+    record = sample[1]["sandwich"]
+    assert "Nothing that was seen under attack contradicts the certificates" in verdict(record)
+    place = record.strongest()[0]
+    row = record.rows[place]
+    assert row["adversary"] == "reach"
+    assert "70 % of the way to the certified" in tightness(record, place)
+    flat = {"clean_ece": 0.3, "attacked_ece": 0.2, "certified_ece": 0.3}
+    assert "of the way" not in tightness(replace(record, rows=(row | flat,)), 0)
+
+
+def test_a_refutation_is_loud():
+    data, found = attacked_sample(refuted=True)
+    said = verdict(found["sandwich"])
+    assert said.startswith("The attacks contradict the certificates at R = 0.2 (reach). Do not rely on the guarantee")
+    assert "with probability at most 0.1 %" in said
+    text = render_page(data)
+    assert re.search(r'<p class="verdict refuted" role="alert"><strong>Refuted.</strong> The attacks contradict', text)
+    assert len(re.findall(r'<tr class="refuted">', text)) == 1
+    curves = prepare_sandwich_curves(found["sandwich"])
+    assert curves.refuted.tolist() == [False, True, False]
+    axes = plot_sandwich(curves)
+    assert "REFUTED" in [text.get_text() for text in axes.get_legend().get_texts()]
+
+
+def test_inputs_and_certificates_that_are_not_the_pages_own_are_named():
+    _, found = attacked_sample(limit=30)
+    own = {"alpha": 1e-3, "method": "cdf-cp", "joint": True, "n_bins": 15}
+    said = attack_data(found["sandwich"], None, radius=0.1, certificates=own)["sandwich"]["about"]
+    assert said == "30 of the 80 inputs were attacked, evenly spread over them."
+    said = attack_data(found["sandwich"], None, radius=0.1, certificates=own | {"alpha": 0.01})["sandwich"]["about"]
+    assert "The certificates here are those of α = 0.001, cdf-cp, 15 bins" in said
+
+
+def test_rounding_is_outward_for_what_is_certified_only(sample):
+    record = sample[1]["sandwich"]
+    row = record.rows[0] | {"certified_ece": 0.12341, "limit_ece": 0.20001, "attacked_ece": 0.10004}
+    lines = sandwich_tables(replace(record, rows=(row,)))
+    assert "| 10.00 % | 12.35 % | 20.01 % |" in lines["md"]
+    assert "12.35\\,\\%" in lines["tex"]
+    assert "0.12341" in lines["csv"]
+
+
+def test_table_one_has_the_papers_layout(sample):
+    record = sample[1]["ace"]
+    cells = ace_cells(record)
+    assert [line[:2] for line in cells] == [["unattacked", ""], ["−1", "y"], ["+1", "y"], ["−1", "ŷ"], ["+1", "ŷ"]]
+    assert {len(line) for line in cells} == {7}
+    assert cells[1][2] == f"{100 * record.rows[1]['adaptive_ece']:.2f} %"
+    assert cells[1][4] == f"{100 * record.rows[2]['adaptive_ece']:.2f} %"
+    assert cells[1][-1] == "90.00 %"
+    flipped = replace(record, rows=(*record.rows[:2], record.rows[2] | {"accuracy": 0.8}, *record.rows[3:]))
+    assert ace_cells(flipped)[1][-1] == "90.00 % / 80.00 %"
+    tables = ace_tables(record)
+    assert tables["tex"].count(r"$\hat{y}$") == 2
+    assert r"AdaECE, $\epsilon$ = 2/255" in tables["tex"]
+    assert len(tables["csv"].splitlines()) == 1 + len(record.rows)
+    assert [as_budget(value) for value in (3 / 255, 0.03, 8 / 255)] == ["3/255", "0.03", "8/255"]
+
+
+def test_the_strongest_attack_at_each_radius_is_drawn(sample):
+    record = sample[1]["sandwich"]
+    for score in ("ece", "brier"):
+        curves = prepare_sandwich_curves(record, score=score)
+        assert curves.radius.tolist() == [0.1, 0.2, 0.3]
+        assert (curves.clean <= curves.attacked).all()
+        assert (curves.attacked <= curves.certified).all()
+        assert (curves.certified <= curves.limit).all()
+        best = [max(row["attacked_ece"] for row in record.rows if row["radius"] == r) for r in curves.radius]
+        assert score == "brier" or np.array_equal(curves.attacked, best)
+        plotted = plot_sandwich(curves)
+        assert plotted.get_ylabel() == {"ece": "ECE", "brier": "Brier score"}[score]
+        lines = {line.get_label(): line.get_ydata().tolist() for line in plotted.lines}
+        assert lines["attacked (from below)"] == curves.attacked.tolist()
+        assert lines["certified (from above)"] == curves.certified.tolist()
+
+
+# In a browser
+
+
+def test_plots_show_the_data(browser, sample, path):
+    record = sample[1]["sandwich"]
+    best = [record.rows[place] for place in record.strongest()]
+    with open_page(browser, path) as page:
+        for name, plot in probe(page, "plots", PLOTS).items():
+            assert min(plot["size"]) > 150, name
+            assert "NaN" not in plot["text"]
+            assert plot["inside"], name
+            assert plot["label"], name
+        read = probe(page, "readOff", "sandwich")
+        for look, key in (("attacked", "attacked_ece"), ("incorrect", "certified_ece"), ("correct", "clean_ece")):
+            seen = [value for kind, value, _ in read if kind == f"{look} point"]
+            assert seen == pytest.approx([row[key] for row in best], abs=2e-3)
+        legend = page.locator("#legend-sandwich li").all_inner_texts()
+        assert legend == ["refuting above", "certified, from above", "attacked, from below", "clean"]
+        head, *body = page.eval_on_selector_all(
+            "#sandwich tr", "rows => rows.map(row => [...row.cells].map(cell => cell.textContent.trim()))"
+        )
+        assert body == sample[0]["attack"]["sandwich"]["cells"]
+        assert head[4:6] == ["attacked ECE", "certified ECE"]
+
+
+def test_the_pair_follows_the_chosen_radius(browser, sample, path):
+    views = sample[0]["attack"]["sandwich"]["views"]
+    with open_page(browser, path) as page:
+        for row, view in ((0, views[0]), (1, views[0]), (2, views[1]), (3, views[2])):
+            page.locator("#table tbody tr").nth(row).locator("td").nth(1).click()
+            assert page.inner_text("#title-after") == f"Reliability after: {view['where']} ECE {view['errors'][1]}"
+            assert page.inner_text("#tightness") == view["sentence"]
+            filled = sum(count > 0 for count in view["after"]["count"])
+            assert page.locator("#plot-after .marks circle").count() == filled
+
+
+def test_a_row_of_table_one_chooses_its_diagram(browser, sample, path):
+    ace = sample[0]["attack"]["ace"]
+    with open_page(browser, path) as page:
+        title = page.locator("#title-attacked")
+        assert ace["views"][ace["strongest"]]["name"] in title.inner_text()
+        rows = page.locator("#ace tbody tr")
+        rows.nth(4).click()
+        assert title.inner_text().startswith("Reliability under (+1, ŷ)-ACE, ε = 2/255")
+        rows.nth(4).press("Enter")  # again: the next budget
+        assert title.inner_text().startswith("Reliability under (+1, ŷ)-ACE, ε = 8/255")
+        assert page.locator("#ace tr[aria-current] th").inner_text() == "+1"
+
+
+def test_values_are_read_off_with_keys(browser, sample, path):
+    point = sample[0]["attack"]["sandwich"]["curves"][-1]
+    with open_page(browser, path) as page:
+        page.locator("#plot-sandwich svg").focus()
+        page.keyboard.press("End")
+        told = page.eval_on_selector_all("#tip > p, #tip dd", "nodes => nodes.map(n => n.textContent)")
+        assert told[0] == "reach, R = 0.3"
+        shown = [float(text.removesuffix(" %")) / 100 for text in told[1:]]
+        keys = ("limit_ece", "certified_ece", "attacked_ece", "clean_ece")
+        assert shown == pytest.approx([point[key] for key in keys], abs=1.01e-4)
+        assert shown[1] >= point["certified_ece"] - 1e-12
+
+
+@pytest.mark.parametrize("refuted", [False, True])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_readable_in_both_schemes_and_on_a_phone(browser, tmp_path, scheme, refuted):
+    path = tmp_path / "page.html"
+    path.write_text(render_page(attacked_sample(refuted=refuted)[0]), encoding="utf-8")
+    with open_page(browser, path, scheme=scheme, width=390) as page:
+        assert min(found := probe(page, "contrast"))[0] >= 4.5, min(found)
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
+        assert probe(page, "tooWide") == []
+        assert page.locator(".verdict").is_visible()
+
+
+def test_paper_shows_the_section_whole(browser, path):
+    with open_page(browser, path, width=718) as page:
+        page.emulate_media(media="print")
+        page.evaluate("dispatchEvent(new Event('beforeprint'))")
+        for seen in ("#attacks", "#sandwich", "#ace", *(f"#plot-{name} svg" for name in PLOTS)):
+            assert page.locator(seen).is_visible(), seen
+        assert page.eval_on_selector_all(".scroll", "rooms => rooms.every(r => r.scrollWidth <= r.clientWidth + 1)")
+
+
+def test_without_script_the_tables_are_there(browser, path):
+    with open_page(browser, path, java_script_enabled=False) as page:
+        assert page.locator("#sandwich").is_visible()
+        assert page.locator("#ace").is_visible()
+        assert page.locator("#tightness").is_visible()
+        assert page.locator("#plot-sandwich").is_hidden()
+
+
+def test_names_in_an_attack_are_text(browser, tmp_path):
+    data, _ = attacked_sample()
+    evil = "</script><img src=x onerror='document.title=1'>"
+    data["attack"]["sandwich"] |= {"verdict": evil, "about": evil}
+    data["attack"]["sandwich"]["views"][0] |= {"where": evil, "sentence": evil}
+    data["attack"]["ace"]["views"][1]["name"] = evil
+    path = tmp_path / "page.html"
+    path.write_text(render_page(data), encoding="utf-8")
+    with open_page(browser, path) as page:
+        assert page.locator("main img").count() == 0
+        assert page.title() != "1"
