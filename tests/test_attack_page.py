@@ -72,7 +72,9 @@ def test_a_refutation_is_loud():
     assert said.startswith("The attacks contradict the certificates at R = 0.2 (reach). Do not rely on the guarantee")
     assert "with probability at most 0.1 %" in said
     text = render_page(data)
-    assert re.search(r'<p class="verdict refuted" role="alert"><strong>Refuted.</strong> The attacks contradict', text)
+    assert len(re.findall(r"<strong>Refuted.</strong> The attacks contradict the certificates", text)) == 2
+    top = text.index('id="refutation" role="alert"')  # right below the guarantee that it takes back
+    assert text.index('id="explanation"') < top < text.index('id="chooser"')
     assert len(re.findall(r'<tr class="refuted">', text)) == 1
     curves = prepare_sandwich_curves(found["sandwich"])
     assert curves.refuted.tolist() == [False, True, False]
@@ -203,7 +205,8 @@ def test_readable_in_both_schemes_and_on_a_phone(browser, tmp_path, scheme, refu
         assert min(found := probe(page, "contrast"))[0] >= 4.5, min(found)
         assert page.evaluate("document.documentElement.scrollWidth") <= 390
         assert probe(page, "tooWide") == []
-        assert page.locator(".verdict").is_visible()
+        assert page.locator("#attacks .verdict").is_visible()
+        assert page.locator("#refutation").count() == refuted
 
 
 def test_paper_shows_the_section_whole(browser, path):

@@ -4,6 +4,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -11,20 +12,22 @@ from certcal.cli import options as o
 from certcal.cli.screen import print_json, tell, wide_console
 
 if TYPE_CHECKING:
+    from certcal.report.attacks import AceRecord, SandwichRecord
     from certcal.runs.attack_files import Kept
 
-HELP = """Attack the calibration of a run's model, and show how tight its certificates are.
+HELP = """Attack the calibration of a run's model: how tight are its certificates?
 
-Two families: attacks on the smoothed model within the radii of its certificates, judged by fresh draws (clean ≤
-attacked ≤ certified), and (η, ω)-ACE on the network without noise, which wrecks confidences and leaves every label
-alone. Writes tables into the run's folder attack, figures, and a section of its report. What is there already, made
-with the same settings, is not made again.
+Two families. Attacks on the smoothed model within the radii of its certificates,
+judged by fresh draws: clean ≤ attacked ≤ certified. And (η, ω)-ACE on the network
+without noise, which wrecks confidences and leaves every label alone.
 
-[dim]Example:[/dim] certcal attack mine --radii 0.1,0.25 --adversaries reach,brier --epsilon 2/255,8/255
+Writes tables into the run's folder attack, figures, and a section of its report.
+What is there already, made with the same settings, is not made again.
+
+[dim]Example:[/dim] certcal attack mine --radii 0.1,0.25 --epsilon 2/255,8/255
 """
 _SHOWN = (
-    "radius", "adversary", "inputs", "clean_ece", "attacked_ece", "certified_ece", "clean_brier", "attacked_brier",
-    "certified_brier", "holds",
+    "radius", "adversary", "inputs", "clean_ece", "attacked_ece", "certified_ece", "attacked_brier", "certified_brier",
 )  # fmt: skip
 _how, _which = o.attacking, o.attacks
 
@@ -97,31 +100,43 @@ def budget(text: str) -> float:
 
 
 def _show(kept: "Kept", where: str) -> None:
-    from certcal.report.attacks import SANDWICH_COLUMNS, ace_cells, ace_heads, sandwich_cells, tightness, verdict
-
     console = wide_console()
     if kept.sandwich is not None:
-        own = kept.sandwich
-        wanted = [place for place, column in enumerate(SANDWICH_COLUMNS) if column.key in _SHOWN]
-        best = set(own.strongest())
-        table = _table("the smoothed model: clean, attacked (estimates), certified (upper bound)")
-        for place in wanted:
-            table.add_column(SANDWICH_COLUMNS[place].label, justify="right", vertical="bottom")
-        for place, line in enumerate(sandwich_cells(own)):
-            style = "bold red" if not own.rows[place]["holds"] else "bold" if place in best else None
-            table.add_row(*(line[n] for n in wanted), style=style)
-        console.print("\n", table, "\n", sep="")
-        console.print(Text(tightness(own, own.strongest()[-1])))
-        console.print(Text(verdict(own), style="dim" if own.holds else "bold red"))
+        _show_sandwich(console, kept.sandwich)
     if kept.ace is not None:
-        table = _table("the network without noise: (η, ω)-ACE, labels kept")
-        for head in ace_heads(kept.ace):
-            table.add_column(head, justify="right", vertical="bottom")
-        for line in ace_cells(kept.ace):
-            table.add_row(*line)
-        console.print("\n", table, sep="")
+        _show_ace(console, kept.ace)
     console.print(Text.assemble("\nTables: ", (f"{where}/attack", "bold")), soft_wrap=True)
     console.print(Text.assemble("Report: ", (f"{where}/report.html", "bold")), soft_wrap=True)
+
+
+def _show_sandwich(console: Console, own: "SandwichRecord") -> None:
+    from certcal.report.attacks import SANDWICH_COLUMNS, sandwich_cells, tightness, verdict
+
+    shown = _SHOWN if own.holds else (*_SHOWN, "holds")
+    wanted = [place for place, column in enumerate(SANDWICH_COLUMNS) if column.key in shown]
+    best = own.strongest()
+    table = _table("The smoothed model: clean, attacked from below, certified from above")
+    for column in (SANDWICH_COLUMNS[place] for place in wanted):
+        table.add_column(column.label, justify="left" if column.key == "adversary" else "right", vertical="bottom")
+    for place, line in enumerate(sandwich_cells(own)):
+        style = "bold red" if not own.rows[place]["holds"] else "bold" if place in best else None
+        table.add_row(*(line[n] for n in wanted), style=style)
+    console.print()
+    console.print(table)
+    console.print(Text(f"\n{tightness(own, best[-1])}"))
+    console.print(Text(verdict(own), style="dim" if own.holds else "bold red"))
+
+
+def _show_ace(console: Console, own: "AceRecord") -> None:
+    from certcal.report.attacks import ace_cells, ace_heads
+
+    table = _table("The network without noise: (η, ω)-ACE, which keeps labels")
+    for place, head in enumerate(ace_heads(own)):
+        table.add_column(head, justify="left" if place < 2 else "right", vertical="bottom")
+    for line in ace_cells(own):
+        table.add_row(*line)
+    console.print()
+    console.print(table)
 
 
 def _table(title: str) -> Table:
