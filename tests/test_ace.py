@@ -166,3 +166,17 @@ def test_bad_input(change, message):
 
 def test_it_is_at_the_top():
     assert certcal.ace_attack is ace_attack
+
+
+def test_the_original_ace_has_rows_of_its_own(digits):
+    model, x, y = digits
+    x, y = x[:100], y[:100]
+    table = prepare_ace_table(model, x, y, epsilons=[0.05, 0.1], configurations=[(1, "y")], galil=True, steps=3)
+    assert [(row.eta, row.omega, row.epsilon) for row in table][-2:] == [(0, "galil", 0.05), (0, "galil", 0.1)]
+    moved = galil_ace_attack(model, x, y, epsilon=0.1)
+    label, confidence = predictions(model, moved)
+    own = table.rows[-1]
+    assert own.adaptive_ece == pytest.approx(adaptive_calibration_error(confidence, label == y), abs=1e-6)
+    assert own.moved == int((moved != x).flatten(1).any(dim=1).sum()) > 0
+    assert own.label_changes == 0
+    assert table.curves[-1].error == pytest.approx(own.ece)

@@ -9,7 +9,14 @@ import torch
 from scipy import stats
 
 from attack_models import probit_problem, random_model, trained_on_digits
-from certcal import InputError, certified_calibration_error, collect_evidence, expected_calibration_error
+from certcal import (
+    InputError,
+    allowed_failures,
+    certified_calibration_error,
+    collect_evidence,
+    evaluate,
+    expected_calibration_error,
+)
 from certcal.attacks import Adversary, SmoothedEstimate, estimate_smoothed, prepare_sandwich
 from certcal.attacks import sandwich as sandwich_room
 from certcal.attacks.refutation import contradictions, most_the_estimates_may_show
@@ -116,6 +123,19 @@ def test_rows_are_what_the_functions_give(probit):
     assert len(found.strongest()) == 1
     assert found.strongest()[0].attacked_ece == max(row.attacked_ece for row in found)
     assert set(found.as_dicts()[0]) >= {"radius", "attacked_ece", "certified_ece", "holds"}
+
+
+def test_the_papers_reading_of_alpha_allows_for_twice_the_failures(probit):
+    model, data, evidence = probit
+    options = {"radii": [0.1], "alpha": 0.01, "adversaries": "brier", "method": "cdf", **QUICK}
+    (own,) = prepare_sandwich(model, data, evidence, joint=False, batch_size=64, **options)
+    (row,) = evaluate(evidence, radii=[0.1], alpha=0.01, method="cdf", joint=False, n_bins=10)
+    assert own.certified_ece == row.certified_ece
+    assert own.certified_brier == pytest.approx(row.certified_brier, abs=1e-12)
+    assert own.allowed == allowed_failures(200, alpha=0.02, delta=0.0005)
+    (strict,) = prepare_sandwich(model, data, evidence, joint=True, **options)
+    assert strict.allowed == allowed_failures(200, alpha=0.01, delta=0.0005) < own.allowed
+    assert strict.attacked_ece == pytest.approx(own.attacked_ece, abs=0.05)
 
 
 def test_nobody_certified_gives_an_empty_row(probit):

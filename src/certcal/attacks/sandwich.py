@@ -104,8 +104,8 @@ def prepare_sandwich(
     inputs = inputs_of(model, data, evidence)
     bounds = confidence_bounds_at(evidence, radii=radii, alpha=alpha, method=method, joint=joint)
     # Half of delta is for certificates that fail, half for estimates that miss: each row, input and kind of limit.
-    failing = alpha if joint else min(2 * alpha, 1.0)  # the probability that one of an input's two certificates fails
-    allowed = allowed_failures(len(evidence), alpha=failing, delta=delta / 2)
+    failing = alpha if joint else 2 * alpha  # the probability that one of an input's two certificates fails
+    allowed = allowed_failures(len(evidence), alpha=failing, delta=delta / 2) if failing < 1 else len(evidence)
     level = delta / 4 / (len(bounds) * len(wanted) * len(evidence))
     options = {"draws": attack_draws, "batch_size": batch_size, **attack}
     judge = Judge(model, evidence, inputs, n_bins, edges, draws, seed, allowed, level, batch_size)
