@@ -45,6 +45,8 @@ def recalibrated_sample(inputs=200):
     report = evaluate(evidence.select(held.test[0]), radii=RADII, alpha=1e-3, recalibration=held.maps[0])
     section = recalibration_section(held, curve, radii)
     return page_data(report, title="recalibrated", created="2026-11-15", facts=FACTS, recalibration=section)
+
+
 def attacked_sample(*, refuted=False, families=("sandwich", "ace"), limit=None, budgets=(2 / 255, 8 / 255), **options):
     """Page data with a section on attacks whose numbers are made up from the evaluation's own."""
     data = page_sample(**{"radii": (0.0, 0.1, 0.2, 0.3), "inputs": 80} | options)
