@@ -1,7 +1,8 @@
 """What certcal raises.
 
 CertcalError
-└── InputError (also a ValueError)   an argument is not what the function needs
+├── InputError (also a ValueError)   an argument is not what the function needs
+└── TrainingError                    training cannot go on
 """
 
 
@@ -21,3 +22,7 @@ class InputError(CertcalError, ValueError):
         """
         # The verb reads naturally after "to": "to be …", "to lie in …", "to hold …".
         return cls(f"Expected `{argument}` to {requirement}, but got {got}.")
+
+
+class TrainingError(CertcalError):
+    """Training cannot go on: the loss is no longer a number."""

@@ -1,5 +1,26 @@
 """Training for smoothing: objectives on a batch, and the loop, schedules and checkpoints around them."""
 
+from certcal.training.loop import TrainResult, train
 from certcal.training.objectives import OBJECTIVES, Objective, ObjectiveSettings, Step, make_objective
+from certcal.training.plan import EngineSettings, TrainSettings, ValidationSettings
+from certcal.training.selection import Outcome, Selection, pareto_front, select
+from certcal.training.sweep import SweepSettings, expand
 
-__all__ = ["OBJECTIVES", "Objective", "ObjectiveSettings", "Step", "make_objective"]
+__all__ = [
+    "OBJECTIVES",
+    "EngineSettings",
+    "Objective",
+    "ObjectiveSettings",
+    "Outcome",
+    "Selection",
+    "Step",
+    "SweepSettings",
+    "TrainResult",
+    "TrainSettings",
+    "ValidationSettings",
+    "expand",
+    "make_objective",
+    "pareto_front",
+    "select",
+    "train",
+]

@@ -1,0 +1,81 @@
+"""The batches of an epoch, this process's share of each, from any step on."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader
+
+from certcal.data import ImageData
+from certcal.data.images import as_unit_interval
+from certcal.errors import InputError
+from certcal.training.augment import AUGMENTATIONS
+from certcal.training.plan import TrainSettings
+from certcal.training.seeds import AUGMENT, generator, shuffled
+
+RESIDENT_BYTES = 4 << 30  # images up to this size move to the device once
+
+
+@dataclass(frozen=True)
+class Share:
+    """Which part of every batch a process has."""
+
+    rank: int = 0
+    processes: int = 1
+
+    def of(self, batch: Tensor) -> Tensor:
+        """Its part of a batch."""
+        each = len(batch) // self.processes
+        return batch[self.rank * each : (self.rank + 1) * each]
+
+
+class Batches:
+    """Batches of labelled images in [0, 1] on a device, the same for every number of processes taken together."""
+
+    def __init__(
+        self, data: ImageData, settings: TrainSettings, *, device: torch.device, share: Share, workers: int
+    ) -> None:
+        self.steps = len(data) // settings.batch_size  # of an epoch
+        if self.steps == 0:
+            wanted = f"be at most the number of training images ({len(data)})"
+            raise InputError.expected("batch_size", wanted, settings.batch_size)
+        if settings.batch_size % share.processes:
+            wanted = f"be a multiple of the number of processes ({share.processes})"
+            raise InputError.expected("batch_size", wanted, settings.batch_size)
+        self._settings, self._device, self._share, self._workers = settings, device, share, workers
+        self._data, pixels = data, data.pixels
+        self._pixels: Tensor | None = None
+        if isinstance(pixels, Tensor):
+            small = pixels.numel() * pixels.element_size() <= RESIDENT_BYTES
+            self._pixels = pixels.to(device) if small else pixels
+
+    def epoch(self, epoch: int, *, start: int = 0) -> Iterator[tuple[int, Tensor, Tensor]]:
+        """Step, inputs and labels of the epoch's batches from a step on."""
+        size = self._settings.batch_size
+        order = torch.from_numpy(shuffled(len(self._data), self._settings.seed, epoch))
+        whole = [order[step * size : (step + 1) * size] for step in range(start, self.steps)]
+        parts = [self._share.of(batch) for batch in whole]
+        for step, (images, labels) in enumerate(self._read(parts), start):
+            inputs = as_unit_interval(images.to(self._device, non_blocking=True))
+            yield step, self._augmented(inputs, epoch, step), labels.to(self._device, non_blocking=True)
+
+    def _read(self, parts: list[Tensor]) -> Iterator[tuple[Tensor, Tensor]]:
+        if self._pixels is None:
+            loader = DataLoader(
+                self._data,
+                batch_sampler=[part.tolist() for part in parts],
+                num_workers=self._workers,
+                pin_memory=self._device.type == "cuda",
+                generator=torch.Generator(),  # not torch's own, which the model may use
+            )
+            yield from loader
+            return
+        for part in parts:
+            yield self._pixels[part.to(self._pixels.device)], self._data.labels[part]
+
+    def _augmented(self, inputs: Tensor, epoch: int, step: int) -> Tensor:
+        # Drawn on the CPU for the whole batch: every kind and number of devices sees the same images.
+        stream = generator(self._settings.seed, AUGMENT, epoch, step)
+        uniform = self._share.of(torch.rand(self._settings.batch_size, 3, generator=stream))
+        return AUGMENTATIONS[self._settings.augment](inputs, uniform.to(inputs.device))

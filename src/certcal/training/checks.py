@@ -1,0 +1,49 @@
+"""What training refuses before it begins: data that nothing can be learned from, or that does not fit the model."""
+
+import torch
+from torch import nn
+
+from certcal.data import ImageData
+from certcal.errors import InputError
+
+
+def check_data(data: ImageData) -> None:
+    """Refuse data that is empty, mislabelled, not in [0, 1], or of one class only."""
+    if len(data) == 0:
+        raise InputError.expected("data", "hold at least one image", f"an empty {data.name}")
+    labels, classes = data.labels, len(data.classes)
+    if labels.is_floating_point() or len(labels) != len(data.pixels):
+        got = f"{len(labels)} labels of {labels.dtype} for {len(data.pixels)} images in {data.name}"
+        raise InputError.expected("data", "have one class number per image", got)
+    outside = (labels < 0) | (labels >= classes)
+    if bool(outside.any()):
+        where = int(outside.nonzero()[0])
+        got = f"{int(labels[where])} at index {where} of {data.name}"
+        raise InputError.expected("data", f"have labels from 0 to {classes - 1}", got)
+    if int(labels.min()) == int(labels.max()):
+        got = f"{data.classes[int(labels[0])]!r} alone in {data.name}"
+        raise InputError.expected("data", "have images of at least two classes", got)
+    pixels = data.pixels
+    if isinstance(pixels, torch.Tensor) and pixels.is_floating_point():
+        low, high = (float(value) for value in pixels.aminmax())
+        if not (low >= 0.0 and high <= 1.0):  # a NaN fails both
+            raise InputError.expected("data", "have inputs in [0, 1]", f"values from {low} to {high} in {data.name}")
+
+
+def check_fit(model: nn.Module, data: ImageData, device: torch.device) -> None:
+    """Refuse a model that does not take these images, or has another number of classes."""
+    inputs = data.select(torch.arange(min(2, len(data)))).inputs.to(device)
+    training = {module: module.training for module in model.modules()}
+    try:
+        with torch.no_grad():
+            logits = model.eval()(inputs)
+    except RuntimeError as error:
+        got = f"{' '.join(str(error).split())} for inputs of shape {tuple(inputs.shape)}"
+        raise InputError.expected("model", f"take the images of {data.name}", got) from error
+    finally:
+        for module, mode in training.items():
+            module.training = mode
+    shape = tuple(getattr(logits, "shape", ()))
+    if len(shape) != 2 or shape[0] != len(inputs) or shape[1] < len(data.classes):
+        wanted = f"give logits of shape (inputs, {len(data.classes)}) for {data.name}"
+        raise InputError.expected("model", wanted, f"shape {shape}" if shape else type(logits).__name__)

@@ -1,0 +1,102 @@
+"""Lightning Fabric: one device or many, one machine or many, and the precision; imported when training begins."""
+
+import importlib
+import logging
+import os
+import warnings
+from typing import Any, TypeVar
+
+import torch
+from torch import nn
+
+from certcal.errors import InputError
+from certcal.inputs import check_device
+from certcal.training.plan import PRECISIONS, EngineSettings
+
+Facts = TypeVar("Facts")
+
+
+def launch_fabric(engine: EngineSettings) -> Any:
+    """A Fabric whose processes all run; each has its rank."""
+    kind = _fabric()
+    device = check_device("device", engine.device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    outside = "TORCHELASTIC_RUN_ID" in os.environ  # torchrun made the processes and says how many there are
+    local = int(os.environ["LOCAL_WORLD_SIZE"]) if outside else engine.devices
+    nodes = int(os.environ["WORLD_SIZE"]) // local if outside else engine.nodes
+    if device.type == "cuda" and local > torch.cuda.device_count():
+        wanted = f"be at most the number of GPUs here ({torch.cuda.device_count()})"
+        raise InputError.expected("devices", wanted, local)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Fabric's hints speak of wrappers and options that are not used here
+        logging.getLogger(kind.__module__.partition(".fabric")[0]).setLevel(logging.ERROR)
+        several = local * nodes > 1
+        if outside and several:
+            _join_group("nccl" if device.type == "cuda" else "gloo")
+        fabric = kind(
+            accelerator="cuda" if device.type == "cuda" else device.type,
+            devices=[device.index] if device.index is not None and not several else local,
+            num_nodes=nodes,
+            strategy="ddp" if several else "auto",
+            precision=PRECISIONS[engine.precision],
+        )
+        fabric.launch()
+    return fabric
+
+
+def _fabric() -> Any:
+    for name in ("lightning_fabric", "lightning.fabric"):  # alone, or as a part of `lightning`
+        try:
+            return importlib.import_module(name).Fabric
+        except ImportError:
+            continue
+    raise InputError("Training needs Lightning Fabric: pip install 'certcal[train]'.")
+
+
+def _join_group(backend: str) -> None:
+    """Join torchrun's processes. Keys of an earlier attempt stay in its store, so each attempt has its own prefix."""
+    import torch.distributed
+
+    dist: Any = torch.distributed  # whose stubs leave these names out
+    if not dist.is_initialized():
+        store, rank, size = next(dist.rendezvous("env://"))
+        store = dist.PrefixStore(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"), store)
+        dist.init_process_group(backend, store=store, rank=rank, world_size=size)
+
+
+def leave_group() -> None:
+    """Wait for the other processes, then leave them: who leaves early breaks those still talking."""
+    import torch.distributed as dist
+
+    if dist.is_available() and dist.is_initialized():
+        dist.barrier()
+        dist.destroy_process_group()
+
+
+def averaged(fabric: Any, model: nn.Module, loss: torch.Tensor) -> torch.Tensor:
+    """The mean loss over processes; gradients and running statistics become their means in the same exchange.
+
+    By hand, because objectives run the model many times a step, which Fabric's wrapper for data parallelism is not made
+    for.
+    """
+    if fabric.world_size == 1:
+        return loss
+    gradients = [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
+    buffers = [buffer for buffer in model.buffers() if buffer.is_floating_point()]
+    together = [*gradients, *buffers, loss.detach().reshape(1)]
+    mine = torch.cat([part.reshape(-1).float() for part in together])
+    flat: torch.Tensor = fabric.all_reduce(mine, reduce_op="mean")
+    with torch.no_grad():
+        for part, mean in zip(together, flat.split([part.numel() for part in together]), strict=True):
+            part.copy_(mean.view_as(part))
+    return flat[-1]
+
+
+def same_everywhere(fabric: Any, model: nn.Module, optimiser: torch.optim.Optimizer, facts: Facts) -> Facts:
+    """Give every process the weights, the optimiser's state and the facts of the first."""
+    if fabric.world_size == 1:
+        return facts
+    weights, moments, facts = fabric.broadcast((model.state_dict(), optimiser.state_dict(), facts), src=0)
+    if not fabric.is_global_zero:
+        model.load_state_dict(weights)
+        optimiser.load_state_dict(moments)
+    return facts

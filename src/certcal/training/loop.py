@@ -1,0 +1,280 @@
+"""The training loop: steps, epochs, validation and checkpoints, resumed exactly where it was killed."""
+
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from certcal.data import ImageData, save_checkpoint
+from certcal.errors import InputError, TrainingError
+from certcal.smoothing.interrupts import deferred_interrupts
+from certcal.threads import threads_worth
+from certcal.training import schedules
+from certcal.training.batches import Batches, Share
+from certcal.training.checks import check_data, check_fit
+from certcal.training.fabric import averaged, launch_fabric, same_everywhere
+from certcal.training.journal import TensorBoard, write_log
+from certcal.training.objectives import make_objective
+from certcal.training.plan import EngineSettings, TrainSettings, ValidationSettings
+from certcal.training.progress import TrainProgress
+from certcal.training.seeds import MODEL, NOISE, generator, stream_seed
+from certcal.training.settings import ObjectiveSettings
+from certcal.training.state import TrainState, load_state, save_state
+from certcal.training.step import Step
+from certcal.training.validation import hold_out, mean_accuracy, validate
+
+CHECKPOINT, BEST, FINAL, LOG = "checkpoint.pt", "best.pt", "model.pt", "log.csv"
+ASK_EVERY = 50  # steps
+
+
+@dataclass(frozen=True)
+class TrainResult:
+    """What training came to."""
+
+    weights: Path  # final weights, as `certcal certify --weights` takes them
+    history: list[dict[str, float]]  # a row for each epoch
+    resumed_at: int | None  # epoch, if a checkpoint was found
+    first: bool  # whether this process is the one that writes and speaks
+
+
+def train(
+    model: nn.Module,
+    data: ImageData,
+    folder: Path,
+    *,
+    objective: ObjectiveSettings,
+    settings: TrainSettings,
+    validation: ValidationSettings | None = None,
+    engine: EngineSettings | None = None,
+    about: dict[str, Any] | None = None,
+    progress: bool = False,
+    tell: Callable[[str], None] = print,
+) -> TrainResult:
+    """The model trained in place, with weights, checkpoint and log in a folder; called again, it goes on from there.
+
+    On a CPU a run that was killed and resumed gives the same weights bit for bit as one that was not.
+
+    Paper: Sec. 4, App. I.
+
+    Args:
+        model: takes inputs in [0, 1] and gives logits.
+        data: labelled training images; validation holds part of them out.
+        folder: where model.pt, checkpoint.pt, best.pt and log.csv go.
+        objective: what is minimised.
+        settings: schedules, batches, seed.
+        validation: how often certified metrics of held-out images are taken; never by default.
+        engine: devices, precision, how often checkpoints are written.
+        about: further facts, such as the model's name, that a resumed run must share.
+        progress: show a bar in a terminal and a line for each epoch.
+        tell: takes these lines where there is no terminal, and notices.
+
+    Raises:
+        InputError: if the data cannot be learned from, or the folder's checkpoint is of something else.
+        TrainingError: if the loss stops being a number; the last good checkpoint is kept.
+    """
+    trainer = Trainer(model, data, folder, objective, settings, validation, engine, about)
+    with torch.random.fork_rng(devices=trainer.cuda_devices), threads_worth(trainer.numbers, trainer.fabric.device):
+        return trainer.run(progress=progress, tell=tell)
+
+
+class Trainer:
+    """A model, its optimiser, and how far they are."""
+
+    def __init__(
+        self,
+        model: nn.Module,
+        data: ImageData,
+        folder: Path,
+        objective: ObjectiveSettings,
+        settings: TrainSettings,
+        validation: ValidationSettings | None = None,
+        engine: EngineSettings | None = None,
+        about: dict[str, Any] | None = None,
+    ) -> None:
+        self.validation, self.engine = validation or ValidationSettings(), engine or EngineSettings()
+        self.objective, self.settings, self.folder = make_objective(objective), settings, folder
+        if self.validation.every and not settings.sigma:
+            raise InputError.expected("sigma", "be a number > 0 where certified metrics are validated", settings.sigma)
+        check_data(data)
+        self.fabric = launch_fabric(self.engine)
+        device = self.fabric.device
+        self.model = model.to(device)
+        if device.type == "cuda":  # where sampling puts it too
+            self.model = self.model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        check_fit(self.model, data, device)
+        self.parts = hold_out(data, self.validation, seed=settings.seed)
+        share = Share(self.fabric.global_rank, self.fabric.world_size)
+        self.batches = Batches(self.parts.train, settings, device=device, share=share, workers=self.engine.workers)
+        self.optimiser = torch.optim.SGD(
+            self.model.parameters(),
+            lr=settings.learning_rate,
+            momentum=settings.momentum,
+            weight_decay=settings.weight_decay,
+        )
+        self.state = TrainState(processes=share.processes)
+        self.identity = _flat(
+            {"objective": asdict(objective), "train": asdict(settings), "validation": asdict(self.validation)}
+            | (about or {})
+        )
+        self.numbers = settings.batch_size * data.pixels[0].numel()
+        self.cuda_devices = [device] if device.type == "cuda" else []
+        self._saved = time.monotonic()
+
+    @property
+    def checkpoint(self) -> Path:
+        """The last good state."""
+        return self.folder / CHECKPOINT
+
+    def run(self, *, progress: bool, tell: Callable[[str], None]) -> TrainResult:
+        """Train to the last epoch."""
+        first = bool(self.fabric.is_global_zero)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        resumed = self.resume(tell if first else _silent)
+        board = TensorBoard(self.folder / "tensorboard") if self.engine.tensorboard and first else None
+        done = self.state.epoch * self.batches.steps + self.state.step
+        meter = TrainProgress(
+            self.batches.steps, self.settings.epochs, done=done, show=progress and first, tell=tell
+        )  # fmt: skip
+        with meter, deferred_interrupts() as interrupted:
+            while self.state.epoch < self.settings.epochs:
+                self.epoch(meter, interrupted)
+                row = self.finish_epoch()
+                meter.finished_epoch(row)
+                if board is not None:
+                    board.add(row)
+        if first:
+            save_checkpoint(self.model, self.folder / FINAL)
+        self.fabric.barrier()
+        return TrainResult(self.folder / FINAL, self.state.history, resumed, first)
+
+    def resume(self, tell: Callable[[str], None]) -> int | None:
+        """Take up the folder's checkpoint; the epoch it is in, or None if there is none."""
+        found, processes = self.checkpoint.is_file(), self.state.processes
+        if found and self.fabric.is_global_zero:
+            self.state = load_state(self.checkpoint, self.model, self.optimiser, self.identity, self.fabric.device)
+        # The first process speaks for all: the others may be on machines that do not see its files.
+        self.state, found = same_everywhere(self.fabric, self.model, self.optimiser, (self.state, found))
+        if not found:
+            return None
+        tell(f"going on from {self.checkpoint}: {self.state.epoch} epochs and {self.state.step} steps are done")
+        if self.state.processes != processes:
+            tell(f"it was made by {self.state.processes} processes and goes on with {processes}: other noise from here")
+            self.state.processes = processes
+        return self.state.epoch
+
+    def epoch(self, meter: TrainProgress, interrupted: Callable[[], bool]) -> None:
+        """What is left of the epoch in progress."""
+        state, settings = self.state, self.settings
+        for group in self.optimiser.param_groups:
+            group["lr"] = schedules.learning_rate(settings, state.epoch)
+        self.model.train()
+        start = time.monotonic() - state.seconds
+        for step, inputs, labels in self.batches.epoch(state.epoch, start=state.step):
+            loss = self.step(step, inputs, labels)
+            state.loss_sum, state.step, state.seconds = state.loss_sum + loss, step + 1, time.monotonic() - start
+            meter.stepped(state.epoch, state.step, loss)
+            if interrupted():
+                if self.fabric.world_size == 1:  # several would have to agree on the step
+                    self.save()
+                raise KeyboardInterrupt
+            if self._due() and state.step < self.batches.steps:
+                self.save()
+
+    def step(self, step: int, inputs: Tensor, labels: Tensor) -> float:
+        """One step down the objective; the mean loss over all processes."""
+        settings, epoch, rank = self.settings, self.state.epoch, self.fabric.global_rank
+        torch.manual_seed(stream_seed(settings.seed, MODEL, epoch, step, rank))  # for what the model draws itself
+        place = Step(
+            sigma=schedules.sigma(settings, epoch),
+            epsilon=schedules.epsilon(settings, epoch),
+            generator=generator(settings.seed, NOISE, epoch, step, rank, device=inputs.device),
+        )
+        self.optimiser.zero_grad()
+        with self.fabric.autocast():
+            loss = self.objective(self.model, inputs, labels, place)
+        self.fabric.backward(loss)
+        mean = averaged(self.fabric, self.model, loss)
+        gradients = [parameter.grad for parameter in self.model.parameters() if parameter.grad is not None]
+        value, norm = (float(one) for one in (mean, torch.nn.utils.get_total_norm(gradients)))
+        if not (_finite(value) and _finite(norm)):
+            raise self._diverged(step, value, norm)
+        self.optimiser.step()
+        return value
+
+    def finish_epoch(self) -> dict[str, float]:
+        """Validate, write log and checkpoint, and move to the next epoch; the row of the epoch."""
+        state, settings, every = self.state, self.settings, self.validation.every
+        row = {
+            "epoch": state.epoch + 1,
+            "loss": state.loss_sum / self.batches.steps,
+            "learning_rate": schedules.learning_rate(settings, state.epoch),
+            "sigma": schedules.sigma(settings, state.epoch),
+            "epsilon": schedules.epsilon(settings, state.epoch),
+            "seconds": round(state.seconds, 3),
+        }
+        last = state.epoch + 1 == settings.epochs
+        if self.parts.held_out is not None and ((state.epoch + 1) % every == 0 or last) and self.fabric.is_global_zero:
+            found = validate(self.model, self.parts.held_out, settings, self.validation, self.fabric.device)
+            if mean_accuracy(found) >= state.best.get("certified_accuracy", 0.0):
+                state.best = {"epoch": state.epoch + 1, "certified_accuracy": mean_accuracy(found)}
+                save_checkpoint(self.model, self.folder / BEST)
+            row |= found
+        state.history.append(row)
+        state.next_epoch()
+        self.save()
+        return row
+
+    def save(self) -> None:
+        """Write the checkpoint and the log, if the weights are numbers."""
+        weights = [parameter.detach() for parameter in self.model.parameters()]
+        if not _finite(float(torch.nn.utils.get_total_norm(weights))):
+            raise self._diverged(self.state.step, float("nan"), float("nan"))
+        if self.fabric.is_global_zero:
+            save_state(self.checkpoint, self.state, self.model, self.optimiser, self.identity)
+            write_log(self.folder / LOG, self.state.history)
+        self.fabric.barrier()
+        self._saved = time.monotonic()
+
+    def _due(self) -> bool:
+        """Whether it is time for a checkpoint. Of several processes the first one's clock counts, now and then."""
+        steps = self.engine.checkpoint_steps
+        if steps is not None and self.state.step % steps == 0:
+            return True
+        late = time.monotonic() - self._saved > 60 * self.engine.checkpoint_minutes
+        if self.fabric.world_size == 1:
+            return late
+        return self.state.step % ASK_EVERY == 0 and bool(self.fabric.broadcast(late, src=0))
+
+    def _diverged(self, step: int, loss: float, norm: float) -> TrainingError:
+        kept = "there is none yet"
+        with suppress(OSError):
+            kept = f"{self.checkpoint} is kept" if self.checkpoint.is_file() else kept
+        return TrainingError(
+            f"Training diverged at epoch {self.state.epoch + 1}, step {step + 1} of {self.batches.steps}: "
+            f"loss {loss:g}, gradient norm {norm:g}. Last good checkpoint: {kept}. "
+            "Try a smaller learning_rate, or warm σ and ε up over more epochs."
+        )
+
+
+def _finite(value: float) -> bool:
+    return value - value == 0.0
+
+
+def _flat(sections: dict[str, Any]) -> dict[str, Any]:
+    """Settings as {section.key: value}, of what JSON knows."""
+    flat: dict[str, Any] = {}
+    for section, value in sections.items():
+        if isinstance(value, dict):
+            flat |= {f"{section}.{key}": list(one) if isinstance(one, tuple) else one for key, one in value.items()}
+        else:
+            flat[section] = value
+    return flat
+
+
+def _silent(text: str) -> None:
+    """Nothing is said."""

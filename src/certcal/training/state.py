@@ -1,0 +1,90 @@
+"""All that training has come to, in a file that appears whole or not at all: what a killed run goes on from."""
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from certcal.data.checkpoints import load_checkpoint
+from certcal.errors import InputError
+from certcal.files import replacing
+
+FORMAT = 1
+
+
+@dataclass
+class TrainState:
+    """Where training stands. Random numbers need no state: they follow from seed, epoch and step."""
+
+    epoch: int = 0  # in progress
+    step: int = 0  # done in this epoch
+    loss_sum: float = 0.0  # over these steps
+    seconds: float = 0.0  # spent on them
+    history: list[dict[str, float]] = field(default_factory=list)  # a row for each finished epoch
+    best: dict[str, float] = field(default_factory=dict)  # the best validation so far
+    processes: int = 1
+
+    def next_epoch(self) -> None:
+        """Begin the next epoch."""
+        self.epoch, self.step, self.loss_sum, self.seconds = self.epoch + 1, 0, 0.0, 0.0
+
+
+def save_state(
+    path: Path, state: TrainState, model: nn.Module, optimiser: torch.optim.Optimizer, settings: dict[str, Any]
+) -> None:
+    """Write a checkpoint; an interrupted write leaves the previous one as it was."""
+    content = {
+        "format": FORMAT,
+        "state_dict": {name: value.detach().cpu() for name, value in model.state_dict().items()},
+        "optimiser": optimiser.state_dict(),
+        "state": dict(vars(state)),
+        "settings": json.dumps(settings, sort_keys=True),
+    }
+    with replacing(path) as part:
+        torch.save(content, part)
+
+
+def load_state(
+    path: Path, model: nn.Module, optimiser: torch.optim.Optimizer, settings: dict[str, Any], device: torch.device
+) -> TrainState:
+    """The state in a checkpoint; model and optimiser are set to it.
+
+    Raises: InputError if the file is damaged, of another architecture, or of other settings; nothing is changed then.
+    """
+    content = read_state(path, device)
+    check_same_settings(path, json.loads(content["settings"]), settings)
+    load_checkpoint(model, path)  # names what does not fit
+    try:
+        optimiser.load_state_dict(content["optimiser"])
+    except (ValueError, KeyError) as error:
+        raise InputError.expected(str(path), "hold the optimiser's state for this model", str(error)) from error
+    return TrainState(**content["state"])
+
+
+def read_state(path: Path, device: torch.device | str = "cpu") -> dict[str, Any]:
+    """What a checkpoint of training holds, read without running code."""
+    try:
+        content = torch.load(path, map_location=device, weights_only=True)
+    except Exception as error:  # a damaged archive fails in torch's reader with anything
+        line = " ".join(str(error).split())[:200]
+        raise InputError.expected(str(path), "be a checkpoint of `certcal train`", line) from error
+    wanted = {"format", "state_dict", "optimiser", "state", "settings"}
+    if not isinstance(content, dict) or set(content) != wanted or content["format"] != FORMAT:
+        held = ", ".join(sorted(map(str, content))[:5]) if isinstance(content, dict) else type(content).__name__
+        raise InputError.expected(str(path), "be a checkpoint of `certcal train`", f"a file with {held}")
+    return content
+
+
+def check_same_settings(path: Path, before: dict[str, Any], now: dict[str, Any]) -> None:
+    """Refuse to go on with other settings than a checkpoint was made with."""
+    changed = sorted(key for key in before.keys() | now.keys() if before.get(key) != now.get(key))
+    # Schedules count epochs from the first, so more of them is the same run, only longer.
+    changed = [key for key in changed if key != "train.epochs" or now[key] < before[key]]
+    if changed:
+        some = ", ".join(f"{key} = {now.get(key)!r} (was {before.get(key)!r})" for key in changed[:4])
+        more = f" and {len(changed) - 4} more" if len(changed) > 4 else ""
+        wanted = f"be those that {path.name} was made with (or train under another name)"
+        raise InputError.expected("settings", wanted, f"{some}{more}")

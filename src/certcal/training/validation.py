@@ -1,0 +1,67 @@
+"""Certified metrics on held-out training data, from few draws: to follow training and choose among models."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+
+from certcal.certificates import certified_accuracy, confidence_bounds_at
+from certcal.data import ImageData, split_data
+from certcal.smoothing import collect_evidence
+from certcal.training.plan import TrainSettings, ValidationSettings
+from certcal.worstcase import certified_brier_score, certified_calibration_error
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Training data and what is held out of it."""
+
+    train: ImageData
+    held_out: ImageData | None
+
+
+def hold_out(data: ImageData, validation: ValidationSettings, *, seed: int) -> Parts:
+    """Training data without the images that validation is made on; the same for the same seed."""
+    if validation.every == 0:
+        return Parts(data, None)
+    train, held = split_data(data, fraction=validation.fraction, seed=seed)
+    return Parts(train, held.take(limit=validation.inputs))
+
+
+def validation_radii(validation: ValidationSettings, sigma: float) -> tuple[float, ...]:
+    """The radii asked for, or σ/2, σ and 3σ/2."""
+    return validation.radii or tuple(round(sigma * share, 12) for share in (0.5, 1.0, 1.5))
+
+
+def validate(
+    model: nn.Module, data: ImageData, settings: TrainSettings, validation: ValidationSettings, device: torch.device
+) -> dict[str, float]:
+    """Certified accuracy, calibration error and Brier score at each radius; NaN where no input is certified."""
+    evidence = collect_evidence(
+        model,
+        data,
+        sigma=settings.sigma,
+        n=validation.draws,
+        n0=validation.n0,
+        chunk=min(250, validation.draws),
+        seed=settings.seed,
+        device=str(device),
+        progress=False,
+    )
+    radii = validation_radii(validation, settings.sigma)
+    values: dict[str, float] = {}
+    for own in confidence_bounds_at(evidence, radii=radii, alpha=validation.alpha, method=validation.method):
+        kept, at = own.certified, f"at_{own.radius:g}"
+        bounds = own.lower[kept], own.upper[kept], own.correct[kept]
+        values[f"certified_accuracy_{at}"] = certified_accuracy(own.certified_radius, own.correct, at=own.radius)
+        some = bool(kept.any())
+        worst = certified_calibration_error(*bounds, n_bins=validation.n_bins).value if some else float("nan")
+        values[f"certified_ece_{at}"] = worst
+        values[f"certified_brier_{at}"] = certified_brier_score(*bounds).value if some else float("nan")
+    return values
+
+
+def mean_accuracy(values: dict[str, float]) -> float:
+    """Certified accuracy, averaged over the radii: by it the best weights are kept."""
+    found = [value for name, value in values.items() if name.startswith("certified_accuracy_")]
+    return sum(found) / len(found)
