@@ -32,7 +32,9 @@ class PopulationName(StrEnum):
     ALL = "all"
 
 
-def _option(panel: str) -> Callable[..., Any]:
+def group(panel: str) -> Callable[..., Any]:
+    """Makes options that --help shows together."""
+
     def make(name: str, help: str, metavar: str | None = None) -> Any:
         return typer.Option(name, help=help, rich_help_panel=panel, metavar=metavar, show_default=False)
 
@@ -43,6 +45,9 @@ _what, _how, _ask = _option("What to certify"), _option("How to draw"), _option(
 _show, _other = _option("Output"), _option("Options")
 fitting = _option("How to fit")
 attacks, attacking = _option("Which attacks"), _option("How to attack")
+_what, _how, _ask = group("What to certify"), group("How to draw"), group("What to ask")
+_show, _other = group("Output"), group("Options")
+fitting = group("How to fit")
 _Text: TypeAlias = str | None
 _Whole: TypeAlias = int | None
 _Number: TypeAlias = float | None
@@ -115,6 +120,27 @@ def numbers(name: str, text: str | None, kind: Callable[[str], T], described: st
 def names(text: str | None) -> tuple[str, ...] | None:
     """The words of a list written with commas; None stays None."""
     return None if text is None else tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+def plain(value: Any) -> Any:
+    """A value as JSON knows it."""
+    return None if isinstance(value, float) and value != value else value
+
+
+def percent_up(value: float) -> str:
+    """A certified error in percent, rounded up; a dash where there is none."""
+    return _percent(value, "up")
+
+
+def percent_down(value: float) -> str:
+    """A certified accuracy in percent, rounded down."""
+    return _percent(value, "down")
+
+
+def _percent(value: float, side: str) -> str:
+    from certcal.report.tables import Rounding, percent
+
+    return "—" if value != value else percent(value, Rounding(side))
 
 
 def given(**values: Any) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """Results for people: evaluation over radii, tables, figures, words, and a page that holds it all."""
 
 from certcal.report.attack_figures import SandwichCurves, plot_sandwich, prepare_sandwich_curves
+from certcal.report.changes import Changes, plot_changes, prepare_changes
 from certcal.report.content import page_data
 from certcal.report.evaluation import Report, Row, evaluate
 from certcal.report.figures import (
@@ -31,6 +32,7 @@ from certcal.report.words import caveats, explanation, guarantee
 
 __all__ = [
     "CertifiedBoxes",
+    "Changes",
     "Contribution",
     "Moves",
     "Population",
@@ -45,6 +47,7 @@ __all__ = [
     "page_data",
     "plot_certified_accuracy",
     "plot_certified_boxes",
+    "plot_changes",
     "plot_errors",
     "plot_moves",
     "plot_reliability",
@@ -53,6 +56,7 @@ __all__ = [
     "plot_widths",
     "prepare_boxes",
     "prepare_certified_boxes",
+    "prepare_changes",
     "prepare_contributions",
     "prepare_moves",
     "prepare_reliability",

@@ -38,6 +38,10 @@ def build(kind: type[T], values: Mapping[str, Any], source: str, *, where: str =
     for name, value in checked.items():
         if is_dataclass(hints[name]):
             checked[name] = build(hints[name], value, source, where=_path(where, name))
+        elif get_origin(hints[name]) is tuple and is_dataclass(inner := get_args(hints[name])[0]):
+            parts = enumerate(value, 1)
+            make: Any = inner
+            checked[name] = tuple(build(make, part, source, where=f"{_path(where, name)}.{n}") for n, part in parts)
     return kind(**checked)
 
 
@@ -105,7 +109,7 @@ def _is(value: Any, wanted: Any) -> bool:
 
 def _describe(wanted: Any) -> str:
     if get_origin(wanted) is tuple:
-        return f"a list, each entry {_NAMES[get_args(wanted)[0]]}"
+        return f"a list, each entry {_NAMES.get(get_args(wanted)[0], 'a table')}"
     return "a table" if is_dataclass(wanted) else _NAMES.get(get_origin(wanted) or wanted, "a value")
 
 

@@ -79,14 +79,14 @@ def averaged(fabric: Any, model: nn.Module, loss: torch.Tensor) -> torch.Tensor:
     for.
     """
     if fabric.world_size == 1:
-        return loss
+        return loss.detach()
     gradients = [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
     buffers = [buffer for buffer in model.buffers() if buffer.is_floating_point()]
     together = [*gradients, *buffers, loss.detach().reshape(1)]
     mine = torch.cat([part.reshape(-1).float() for part in together])
     flat: torch.Tensor = fabric.all_reduce(mine, reduce_op="mean")
     with torch.no_grad():
-        for part, mean in zip(together, flat.split([part.numel() for part in together]), strict=True):
+        for part, mean in zip(together, torch.split(flat, [part.numel() for part in together]), strict=True):
             part.copy_(mean.view_as(part))
     return flat[-1]
 

@@ -1,8 +1,8 @@
 """The training loop: steps, epochs, validation and checkpoints, resumed exactly where it was killed."""
 
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -78,7 +78,7 @@ def train(
         TrainingError: if the loss stops being a number; the last good checkpoint is kept.
     """
     trainer = Trainer(model, data, folder, objective, settings, validation, engine, about)
-    with torch.random.fork_rng(devices=trainer.cuda_devices), threads_worth(trainer.numbers, trainer.fabric.device):
+    with trainer.alone():
         return trainer.run(progress=progress, tell=tell)
 
 
@@ -121,14 +121,20 @@ class Trainer:
             {"objective": asdict(objective), "train": asdict(settings), "validation": asdict(self.validation)}
             | (about or {})
         )
-        self.numbers = settings.batch_size * data.pixels[0].numel()
-        self.cuda_devices = [device] if device.type == "cuda" else []
         self._saved = time.monotonic()
 
     @property
     def checkpoint(self) -> Path:
         """The last good state."""
         return self.folder / CHECKPOINT
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Within this context torch's own generator is ours to seed, and small work stays on one thread."""
+        device, numbers = self.fabric.device, self.settings.batch_size * self.parts.train.pixels[0].numel()
+        generators = [device] if device.type == "cuda" else []
+        with torch.random.fork_rng(devices=generators), threads_worth(numbers, device):
+            yield
 
     def run(self, *, progress: bool, tell: Callable[[str], None]) -> TrainResult:
         """Train to the last epoch."""

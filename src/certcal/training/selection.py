@@ -40,7 +40,7 @@ class Selection:
 def select(outcomes: Sequence[Outcome], *, radius: float, margin: float = MARGIN) -> Selection:
     """Per method the best certified calibration among all models within a margin of the best certified accuracy.
 
-    Paper: Sec. 5.3, Table 2: within 3 points of the highest certified accuracy that any model has at that radius. The
+    Paper: Sec. 5: within 3 points of the highest certified accuracy that any model has at that radius. The
     models are chosen on the inputs they are reported on, as there; the best of many errs low.
 
     Raises: InputError if no model has an outcome at the radius.
@@ -72,7 +72,7 @@ def _least(outcomes: list[Outcome], score: str) -> dict[str, Outcome]:
 def pareto_front(accuracy: ArrayLike, error: ArrayLike) -> BoolArray:
     """Which models no other one beats: none is at least as accurate with at most its error and better in one of them.
 
-    Paper: App. H.
+    Paper: App. I.
 
     >>> pareto_front([0.6, 0.5, 0.5], [0.4, 0.3, 0.35]).tolist()
     [True, True, False]

@@ -1,0 +1,157 @@
+"""`certcal reproduce`: the paper's training results from a recipe, its numbers beside ours."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from certcal.cli import options as o
+from certcal.cli.screen import print_json, tell, wide_console
+from certcal.cli.train import Assignments, Device, _show_dry_run
+from certcal.errors import InputError
+
+if TYPE_CHECKING:
+    from certcal.runs.reproduce import Reproduction
+    from certcal.runs.studies import Study
+
+HELP = """Train baselines, fine-tune them by every method, certify all of them and select the best, as the paper does.
+
+The same command goes on with an interrupted one. It leaves a table in the paper's layout, with the paper's numbers
+beside it, and figures.
+
+[dim]Examples:[/dim] certcal reproduce --list · certcal reproduce digits · certcal reproduce fashion-mnist --dry-run
+"""
+_which, _other = o.group("What to run"), o.group("Output")
+
+
+def add_to(app: typer.Typer) -> None:
+    """Give the verb to the command."""
+    app.command("reproduce", help=HELP)(reproduce)
+
+
+def reproduce(
+    recipe: Annotated[
+        str | None, typer.Argument(metavar="RECIPE", help="A study by name, or a TOML file.", show_default=False)
+    ] = None,
+    into: Annotated[str | None, _other("--into", "Run folder, or a name below runs/ (default: RECIPE).", "RUN")] = None,
+    baseline: Annotated[list[str] | None, _which("--baseline", "Only this baseline; repeatable.", "NAME")] = None,
+    only: Annotated[list[str] | None, _which("--only", "Only this method; repeatable.", "METHOD")] = None,
+    weights: Annotated[
+        list[str] | None, _which("--weights", "A baseline trained already; repeatable.", "NAME=FILE")
+    ] = None,
+    device: Device = None,
+    assignments: Assignments = None,
+    list_: Annotated[bool, _other("--list", "List the studies and stop.")] = False,
+    show: Annotated[bool, _other("--show", "Print the recipe and stop.")] = False,
+    dry_run: Annotated[
+        bool, _other("--dry-run", "List the models and what the first takes to train, and stop.")
+    ] = False,
+    json: o.Json = False,
+) -> None:
+    """Run a study."""
+    from certcal.runs import RunFolder
+    from certcal.runs.recipes import merged, parse_changes
+    from certcal.runs.reproduce import reproduce as run_study
+    from certcal.runs.studies import load_study, study_text
+
+    if list_:
+        _show_list(json=json)
+        return
+    if recipe is None:
+        raise InputError("Missing RECIPE: see which there are with `certcal reproduce --list`.")
+    if show:
+        print(study_text(recipe))
+        return
+    changes = merged(
+        {"engine": o.given(device=device), "certify": o.given(device=device)}, parse_changes(assignments or [])
+    )
+    given = dict(_pair(text) for text in weights or [])
+    study = load_study(recipe, changes, baselines=tuple(baseline or ()), methods=tuple(only or ()), weights=given)
+    name = recipe.rsplit("/", 1)[-1].removesuffix(".toml")
+    folder = RunFolder.named(into or f"reproduce-{name}").path
+    if dry_run:
+        _show_plan(study, json=json)
+        return
+    result = run_study(study, folder, progress=True, tell=tell)
+    _show_result(study, result, json=json)
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, equals, path = text.partition("=")
+    if not (name and equals and path):
+        raise InputError.expected("weights", "be NAME=FILE", repr(text))
+    return name, path
+
+
+def _show_list(*, json: bool) -> None:
+    import tomllib
+
+    from certcal.runs.studies import study_names, study_text
+
+    about = {name: tomllib.loads(study_text(name))["about"] for name in study_names()}
+    if json:
+        print_json(about)
+        return
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for heading in ("study", "", "size"):
+        table.add_column(heading)
+    for name, one in about.items():
+        table.add_row(Text(name, "bold"), one["title"], Text(one["cost"], "dim"))
+    wide_console().print(table)
+
+
+def _show_plan(study: "Study", *, json: bool) -> None:
+    from pathlib import Path
+
+    from certcal.runs.reproduce import study_trials
+    from certcal.runs.train import dry_run
+
+    stages = study_trials(study, Path("runs"))
+    counts = {first.name: [first.method, *(one.method for one in tuned)] for first, tuned in stages}
+    if json:
+        print_json({name: {method: own.count(method) for method in own} for name, own in counts.items()})
+        return
+    console = wide_console()
+    console.print(Text(study.about.title, "bold"))
+    for name, own in counts.items():
+        told = ", ".join(f"{own.count(method)} {method}" for method in dict.fromkeys(own))
+        console.print(Text.assemble((f"{name}  ", "cyan"), told), soft_wrap=True)
+    total = sum(map(len, counts.values()))
+    console.print(f"\n{total} models to train and certify. The first of them:\n")
+    recipe = stages[0][0].recipe
+    _show_dry_run(recipe, dry_run(recipe), json=False)
+
+
+def _show_result(study: "Study", result: "Reproduction", *, json: bool) -> None:
+    from certcal.report.comparison import comparison_cells, reading
+
+    if json:
+        from dataclasses import asdict
+
+        print_json(asdict(result.comparison))
+        return
+    head, *rows = comparison_cells(result.comparison)
+    table = Table(box=None, pad_edge=False, header_style="dim", title=Text(study.about.title), title_justify="left",
+                  title_style="bold")  # fmt: skip
+    for place, heading in enumerate(head):
+        table.add_column(heading, justify="left" if place < 2 else "right")
+    last = ""
+    for row in rows:
+        if row[0] != last:
+            table.add_section()
+        table.add_row("" if row[0] == last else row[0], *map(_bold, row[1:]))
+        last = row[0]
+    console = wide_console()
+    console.print()
+    console.print(table)
+    console.print()
+    console.print(Text(reading(result.comparison), "dim"))
+    console.print(Text.assemble("\nTable:   ", (str(result.folder / "table.md"), "bold")), soft_wrap=True)
+    console.print(Text.assemble("Figures: ", (str(result.folder / "figures"), "bold")), soft_wrap=True)
+
+
+def _bold(cell: str) -> Text:
+    """A cell whose part between asterisks is bold."""
+    before, *inner = cell.split("**")
+    return Text.assemble(before, (inner[0], "bold"), inner[1]) if len(inner) == 2 else Text(cell)

@@ -1,0 +1,99 @@
+"""What fine-tuning changes: certified calibration error against certified accuracy, around the baseline."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from certcal.errors import InputError
+from certcal.inputs import check_choice
+from certcal.report.figures import CORRECT, INCORRECT, NEUTRAL, _legend_below, _new_axes
+from certcal.training import Outcome, pareto_front
+from certcal.types import BoolArray, FloatArray
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+# Told apart in grey by shape.
+MARKERS = ("o", "^", "s", "D", "v", "P", "X", "<", ">")
+COLOURS = (CORRECT, INCORRECT, "#e0a030", "#5b5ea6", "#6a994e", "#b56576", "#457b9d", "#9c6644", "#3d3d3d")
+LABELS = {"certified_ece": "CCE", "certified_brier": "CBS"}
+
+
+@dataclass(frozen=True, eq=False)
+class Changes:
+    """Models fine-tuned from one baseline, at one radius, in percentage points away from it."""
+
+    radius: float
+    score: str  # certified_ece or certified_brier
+    baseline: Outcome
+    method: tuple[str, ...]
+    accuracy: FloatArray  # certified accuracy gained
+    error: FloatArray  # score gained; below 0 is better
+    front: BoolArray  # models that neither another one nor the baseline beats
+
+
+def prepare_changes(
+    outcomes: Sequence[Outcome], *, baseline: str, radius: float, score: str = "certified_ece"
+) -> Changes:
+    """The changes that fine-tuning a baseline made at a radius.
+
+    Paper: Sec. 5.
+    Raises: InputError if the baseline has no outcome at the radius.
+    """
+    check_choice("score", score, tuple(LABELS))
+    here = [one for one in outcomes if one.radius == radius and one.baseline == baseline]
+    start = next((one for one in here if one.model == baseline), None)
+    if start is None:
+        raise InputError.expected("baseline", f"be a model evaluated at R = {radius:g}", repr(baseline))
+    moved = [one for one in here if one is not start and not np.isnan(getattr(one, score))]
+    accuracy = 100 * np.array([one.certified_accuracy - start.certified_accuracy for one in moved])
+    error = 100 * np.array([getattr(one, score) - getattr(start, score) for one in moved])
+    # The baseline takes part in the front, at the origin.
+    front = pareto_front(np.append(accuracy, 0.0), np.append(error, 0.0))[:-1]
+    return Changes(radius, score, start, tuple(one.method for one in moved), accuracy, error, front)
+
+
+def plot_changes(changes: Changes, *, ax: "Axes | None" = None, methods: Sequence[str] | None = None) -> "Axes":
+    """Each model as a point; below and to the right of the baseline it is better in both."""
+    axes, label = ax or _new_axes(), LABELS[changes.score]
+    axes.axhline(0, color=NEUTRAL, linewidth=0.8)
+    axes.axvline(0, color=NEUTRAL, linewidth=0.8)
+    names = list(dict.fromkeys(changes.method)) if methods is None else list(methods)
+    own = np.array(changes.method)
+    for name, marker, colour in zip(names, _cycle(MARKERS, names), _cycle(COLOURS, names), strict=True):
+        chosen = own == name
+        if chosen.any():
+            x, y = changes.accuracy[chosen], changes.error[chosen]
+            axes.scatter(x, y, s=34, marker=marker, color=colour, alpha=0.75, label=name)
+    _front(axes, changes)
+    axes.plot(0, 0, "*", color="black", markersize=13, label="baseline")
+    axes.margins(0.12)
+    low, high = axes.get_ylim()
+    axes.set_ylim(min(low, -0.15 * (high - low)), high)  # room for the better side, even if nothing is there
+    if axes.get_xlim()[1] > 0 > axes.get_ylim()[0]:
+        axes.axvspan(0, axes.get_xlim()[1], 0, -axes.get_ylim()[0] / np.ptp(axes.get_ylim()), color=CORRECT, alpha=0.06)
+        axes.text(0.98, 0.02, "better in both", transform=axes.transAxes, ha="right", va="bottom", color=CORRECT)
+    axes.set(
+        xlabel="change of certified accuracy, points",
+        ylabel=f"change of {label}, points",
+        title=f"R = {changes.radius:g}, from {changes.baseline.model}",
+    )
+    _legend_below(axes)
+    return axes
+
+
+def _front(axes: "Axes", changes: Changes) -> None:
+    """The front as steps: what one can have at least of both."""
+    kept = changes.front
+    x, y = changes.accuracy[kept], changes.error[kept]
+    if not ((changes.accuracy >= 0) & (changes.error <= 0)).any():  # the baseline is on the front itself
+        x, y = np.append(x, 0.0), np.append(y, 0.0)
+    order = np.lexsort((y, x))
+    if len(x) > 1:
+        axes.step(x[order], y[order], where="pre", color="black", linewidth=1, linestyle=":", label="Pareto front")
+
+
+def _cycle(values: tuple[str, ...], names: list[str]) -> list[str]:
+    return [values[place % len(values)] for place in range(len(names))]

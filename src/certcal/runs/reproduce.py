@@ -1,0 +1,92 @@
+"""A study from start to end: train baselines, certify, fine-tune by each method, certify, select, draw."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from certcal.report import plot_changes, prepare_changes
+from certcal.report.comparison import Comparison, comparison_markdown, comparison_table
+from certcal.runs.drawing import save_figure
+from certcal.runs.folder import RunFolder
+from certcal.runs.studies import Baseline, Study, paper_table
+from certcal.runs.sweep import Trial, run_trial, trials, write_outcomes
+from certcal.training import Outcome, Selection, select
+
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """What a study came to."""
+
+    outcomes: list[Outcome]
+    comparison: Comparison
+    folder: Path
+
+
+def study_trials(study: Study, folder: Path) -> list[tuple[Trial, list[Trial]]]:
+    """Each baseline as a trial, and those that fine-tune it."""
+    return [(_baseline(study, one, folder), _tuned(study, one, folder)) for one in study.baseline]
+
+
+def reproduce(study: Study, folder: Path, *, progress: bool = True, tell: Tell = print) -> Reproduction:
+    """The outcomes of a study with its table and figures in a folder; called again, it goes on.
+
+    Paper: Sec. 5, App. I, App. J.
+    """
+    run, found = RunFolder(folder), []
+    run.create()
+    stages = study_trials(study, folder)
+    count, place = sum(1 + len(tuned) for _, tuned in stages), 0
+    for baseline, tuned in stages:
+        for trial in (baseline, *tuned):
+            place += 1
+            tell(f"[{place}/{count}] {trial.baseline}: {trial.method}" + f" ({trial.settings})" * bool(trial.settings))
+            found += run_trial(trial, progress=progress, tell=tell)
+            write_outcomes(run, found)
+    return Reproduction(found, write_study(run, study, found), folder)
+
+
+def write_study(run: RunFolder, study: Study, outcomes: list[Outcome]) -> Comparison:
+    """The table in the paper's layout and the figures."""
+    chosen = [select(outcomes, radius=radius) for radius in study.about.radii]
+    table = comparison_table(chosen, paper_table(study.about.paper))
+    run.write("table.md", f"# {study.about.title}\n\n{comparison_markdown(table)}\n")
+    run.write_json("selection.json", [_plain(one) for one in chosen])
+    methods = [one.name for one in study.method]
+    for baseline in study.baseline:
+        for radius in study.about.radii:
+            start = next(one for one in outcomes if (one.model, one.radius) == (baseline.name, radius))
+            tuned = [one for one in outcomes if one.baseline == baseline.name and one.radius == radius]
+            if start.certified_ece == start.certified_ece and len(tuned) > 1:  # NaN: nothing is certified there
+                changes = prepare_changes(outcomes, baseline=baseline.name, radius=radius)
+                name = f"changes_{baseline.name}_R{radius:g}"
+                save_figure(run, name, lambda ax, own=changes: plot_changes(own, ax=ax, methods=methods))  # type: ignore[misc]
+    return table
+
+
+def _baseline(study: Study, baseline: Baseline, folder: Path) -> Trial:
+    recipe, place = study.training(baseline), folder / "baselines" / baseline.name
+    if baseline.weights is not None:  # trained already: nothing to do but to certify
+        recipe = replace(recipe, model=replace(recipe.model, weights=baseline.weights))
+    return Trial(baseline.name, "AT" if baseline.objective.get("name") == "smoothadv" else "baseline", recipe, place,
+                 baseline=baseline.name, trained=baseline.weights is not None)  # fmt: skip
+
+
+def _tuned(study: Study, baseline: Baseline, folder: Path) -> list[Trial]:
+    weights = Path(baseline.weights) if baseline.weights else folder / "baselines" / baseline.name / "model.pt"
+    found: list[Trial] = []
+    for method in study.method:
+        place = folder / "tuned" / baseline.name / method.name.replace("*", "-star").replace(" ", "-")
+        recipe = study.tuning(baseline, method, weights)
+        made = trials(recipe, place, method=method.name, baseline=baseline.name)
+        found += [replace(one, name=f"{baseline.name} {one.name}") for one in made]
+    return found
+
+
+def _plain(selection: Selection) -> dict[str, Any]:
+    chosen = {
+        name: {method: one.model for method, one in getattr(selection, name).items()} for name in ("ece", "brier")
+    }
+    return {key: getattr(selection, key) for key in ("radius", "best_accuracy", "within")} | chosen

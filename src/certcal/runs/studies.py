@@ -1,0 +1,151 @@
+"""Recipes that reproduce the paper's training results: baselines, and methods that fine-tune each of them."""
+
+from dataclasses import dataclass, field, replace
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from certcal.errors import InputError
+from certcal.runs.recipes import Sections, SweepRecipe, build_recipe, merged
+from certcal.runs.toml import build, read_toml
+from certcal.training import SweepSettings
+
+PAPER = "paper"
+
+
+@dataclass(frozen=True, kw_only=True)
+class About:
+    """What a study is."""
+
+    title: str
+    radii: tuple[float, ...]  # at which models are compared
+    paper: str = ""  # its table in paper.toml
+    cost: str = ""
+    notes: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Baseline:
+    """A model that is trained from nothing, or taken from a file."""
+
+    name: str
+    objective: dict[str, Any]
+    train: dict[str, Any]
+    weights: str | None = None  # of a model that is trained already
+
+
+@dataclass(frozen=True, kw_only=True)
+class MethodOfTuning:
+    """A way to fine-tune each baseline, with the settings that are tried."""
+
+    name: str
+    objective: dict[str, Any]
+    train: dict[str, Any] = field(default_factory=dict)
+    sweep: SweepSettings = field(default_factory=SweepSettings)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Study:
+    """Baselines, methods, and the settings that they share."""
+
+    about: About
+    model: dict[str, Any]
+    data: dict[str, Any]
+    test: dict[str, Any]
+    train: dict[str, Any]  # of baselines
+    finetune: dict[str, Any] = field(default_factory=dict)  # the same of fine-tuning
+    validation: dict[str, Any] = field(default_factory=dict)
+    engine: dict[str, Any] = field(default_factory=dict)
+    certify: dict[str, Any] = field(default_factory=dict)
+    evaluate: dict[str, Any] = field(default_factory=dict)
+    baseline: tuple[Baseline, ...]
+    method: tuple[MethodOfTuning, ...] = ()
+
+    def training(self, baseline: Baseline) -> SweepRecipe:
+        """How a baseline is trained and certified."""
+        own = {"objective": baseline.objective, "train": self.train | baseline.train}
+        return build_recipe(self._shared() | own, SweepRecipe, f"baseline {baseline.name}")
+
+    def tuning(self, baseline: Baseline, method: MethodOfTuning, weights: Path) -> SweepRecipe:
+        """How a baseline is fine-tuned by a method, with all its trials."""
+        noise = {key: baseline.train[key] for key in ("sigma", "epsilon") if key in baseline.train}
+        own: Sections = {
+            "model": self.model | {"weights": str(weights)},
+            "objective": baseline.objective | method.objective,
+            "train": noise | self.finetune | method.train,
+            "sweep": {key: value for key, value in vars(method.sweep).items() if value is not None},
+        }
+        return build_recipe(self._shared() | own, SweepRecipe, f"method {method.name}")
+
+    def _shared(self) -> Sections:
+        names = ("model", "data", "test", "validation", "engine", "certify")
+        return {name: getattr(self, name) for name in names} | {
+            "evaluate": {"radii": list(self.about.radii)} | self.evaluate
+        }
+
+
+def study_names() -> tuple[str, ...]:
+    """The studies that come with certcal."""
+    found = (Path(one.name) for one in files("certcal").joinpath("recipes").iterdir())
+    return tuple(sorted(one.stem for one in found if one.suffix == ".toml" and one.stem != PAPER))
+
+
+def study_text(name: str) -> str:
+    """The TOML of a study: one that comes with certcal, or a file."""
+    path = Path(name).expanduser()
+    if path.suffix == ".toml" and path.is_file():
+        return path.read_text(encoding="utf-8")
+    if name not in study_names():
+        raise InputError.expected("recipe", f"be one of {', '.join(study_names())}, or a TOML file", repr(name))
+    return files("certcal").joinpath("recipes", f"{name}.toml").read_text(encoding="utf-8")
+
+
+def load_study(
+    name: str,
+    changes: Sections | None = None,
+    *,
+    baselines: tuple[str, ...] = (),
+    methods: tuple[str, ...] = (),
+    weights: dict[str, str] | None = None,
+) -> Study:
+    """A study, changed by what is given, with the baselines and methods named (all by default), checked throughout."""
+    import tempfile
+
+    given = weights or {}
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / f"{Path(name).stem}.toml"
+        path.write_text(study_text(name), encoding="utf-8")
+        values = merged(read_toml(path), changes or {})
+    study = build(Study, values, name)
+    study = replace(
+        study,
+        baseline=_named("baseline", study.baseline, baselines),
+        method=_named("only", study.method, methods),
+    )
+    known = [one.name for one in study.baseline]
+    for other in given.keys() - set(known):
+        raise InputError.expected("weights", f"name a baseline ({', '.join(known)})", repr(other))
+    study = replace(
+        study, baseline=tuple(replace(one, weights=given.get(one.name, one.weights)) for one in study.baseline)
+    )
+    for one in study.baseline:  # a mistake in the last stage is better found before the first
+        study.training(one)
+        for method in study.method:
+            study.tuning(one, method, Path("model.pt"))
+    return study
+
+
+def paper_table(name: str) -> dict[str, Any] | None:
+    """The paper's numbers for a data set, in percent; None if it has none."""
+    import tomllib
+
+    whole = tomllib.loads(files("certcal").joinpath("recipes", f"{PAPER}.toml").read_text(encoding="utf-8"))
+    return whole.get(name)
+
+
+def _named(argument: str, items: tuple[Any, ...], names: tuple[str, ...]) -> tuple[Any, ...]:
+    known = {one.name: one for one in items}
+    for name in names:
+        if name not in known:
+            raise InputError.expected(argument, f"be one of {', '.join(known)}", repr(name))
+    return tuple(known[name] for name in names) if names else items

@@ -1,0 +1,156 @@
+"""From a recipe to trained weights in a run folder; running it again goes on."""
+
+import hashlib
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from certcal.errors import InputError
+from certcal.runs.certify import load_data, load_model
+from certcal.runs.folder import SOURCES, RunFolder
+from certcal.runs.provenance import provenance
+from certcal.runs.recipes import TrainRecipe
+from certcal.runs.settings import DataSettings
+from certcal.runs.toml import write_toml
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from certcal.data import ImageData
+    from certcal.training import TrainResult
+    from certcal.training.cost import TrainCost
+
+TRAIN = "train.toml"
+
+
+def train_run(
+    run: RunFolder, recipe: TrainRecipe, *, progress: bool = True, tell: Callable[[str], None] = print
+) -> "TrainResult":
+    """Trained weights in a run folder, with recipe, log, checkpoint and provenance; called again, it goes on.
+
+    Paper: —; run folders are ours.
+    Raises: InputError if the folder's checkpoint is of another model, data or recipe; it is unchanged then.
+    """
+    from certcal.training import train
+
+    start = time.perf_counter()
+    data, model = prepare(recipe)
+    run.create()
+    with run.writing(), _kept_if_refused(run):
+        save_recipe(recipe, run.path / TRAIN)  # before training, so that an interrupted run knows what it was
+        result = train(
+            model,
+            data,
+            run.path,
+            objective=recipe.objective,
+            settings=recipe.train,
+            validation=recipe.validation,
+            engine=recipe.engine,
+            about=_identity(recipe, data),
+            progress=progress,
+            tell=tell,
+        )
+        if result.first:
+            run.write_json(SOURCES, run.sources() | {"train": _sources(recipe, data, model, result, start)})
+            run.log(f"train: {len(result.history)} epochs of {recipe.objective.name} on {data.name}")
+    return result
+
+
+def prepare(recipe: TrainRecipe) -> tuple["ImageData", "nn.Module"]:
+    """Training data and a model with the weights that training starts from."""
+    import torch
+
+    data = load_data(training_part(recipe.data))
+    with torch.random.fork_rng():
+        torch.manual_seed(recipe.train.seed)
+        return data, load_model(recipe.model, data)
+
+
+def training_part(data: DataSettings) -> DataSettings:
+    """The data with its training split, where it is known by name and no split is given."""
+    from certcal.data import dataset_splits
+
+    if data.split is not None:
+        return data
+    try:
+        dataset_splits(data.name)
+    except InputError:  # a file or folder, which is whole
+        return data
+    return replace(data, split="train")
+
+
+def dry_run(recipe: TrainRecipe) -> "TrainCost":
+    """What the recipe would cost here, from a few steps; leaves nothing behind."""
+    from certcal.training.cost import estimate_cost
+    from certcal.training.loop import Trainer
+
+    data, model = prepare(recipe)
+    with tempfile.TemporaryDirectory() as folder:
+        return estimate_cost(
+            Trainer(model, data, Path(folder), recipe.objective, recipe.train, recipe.validation, recipe.engine)
+        )
+
+
+def next_command(run: RunFolder, recipe: TrainRecipe) -> str:
+    """The command that certifies what was trained."""
+    model, data = recipe.model, recipe.data
+    words = ["certcal certify", str(run.path), f"--model {model.name}", f"--weights {run.path / 'model.pt'}"]
+    for key in ("mean", "std"):
+        if (values := getattr(model, key)) is not None:
+            words.append(f"--{key} {','.join(format(value, 'g') for value in values)}")
+    words += [f"--data {data.name}"] + ([f"--root {data.root}"] if data.root else [])
+    return " ".join([*words, f"--sigma {recipe.train.sigma:g}"])
+
+
+def save_recipe(recipe: TrainRecipe, path: Path) -> None:
+    """Write a recipe as TOML."""
+    write_toml(recipe, path, head="What this was trained with; `certcal train --recipe` takes it back.")
+
+
+@contextmanager
+def _kept_if_refused(run: RunFolder) -> Iterator[None]:
+    """A recipe that the folder's checkpoint does not go with leaves the one it was made with in place."""
+    path = run.path / TRAIN
+    before = path.read_bytes() if path.exists() else None
+    try:
+        yield
+    except InputError:
+        if before is not None:
+            path.write_bytes(before)
+        else:
+            path.unlink(missing_ok=True)
+        raise
+
+
+def _identity(recipe: TrainRecipe, data: "ImageData") -> dict[str, Any]:
+    """What a resumed run must share beside its schedules; where files lie may change."""
+    model = asdict(recipe.model) | {"options": str(recipe.model.options), "weights": weights_digest(recipe)}
+    return {"model": model, "data": {"name": data.name, "inputs": len(data), "classes": len(data.classes)}}
+
+
+def weights_digest(recipe: TrainRecipe) -> str | None:
+    """SHA-256 of the weights that training starts from, as far as a file can be read."""
+    path = None if recipe.model.weights is None else Path(recipe.model.weights).expanduser()
+    return None if path is None or not path.is_file() else hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def _sources(
+    recipe: TrainRecipe, data: "ImageData", model: "nn.Module", result: "TrainResult", start: float
+) -> dict[str, Any]:
+    from certcal.data import model_fingerprint
+
+    device = str(next(model.parameters()).device)
+    return {
+        "objective": asdict(recipe.objective),
+        "data": data.name,
+        "inputs": len(data),
+        "model": recipe.model.name,
+        "from_weights": recipe.model.weights,
+        "fingerprint": model_fingerprint(model),
+        "epochs": len(result.history),
+        "seconds_of_steps": round(sum(row["seconds"] for row in result.history), 2),
+    } | provenance(seconds=time.perf_counter() - start, device=device)
