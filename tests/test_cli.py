@@ -65,6 +65,18 @@ def desk(tmp_path_factory):
 def test_help_names_every_verb_with_an_example(desk):
     out, _ = certcal("--help", cwd=desk)
     for verb in ("demo", "data", "certify", "evaluate", "recalibrate", "attack", "report", "bench"):
+    for verb in (
+        "demo",
+        "data",
+        "train",
+        "sweep",
+        "certify",
+        "evaluate",
+        "recalibrate",
+        "report",
+        "reproduce",
+        "bench",
+    ):
         assert verb in out
         page, _ = certcal(verb, "--help", cwd=desk)
         assert f"certcal {verb}" in page

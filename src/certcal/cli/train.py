@@ -11,8 +11,9 @@ from certcal.cli import options as o
 from certcal.cli.screen import print_json, tell, wide_console
 
 if TYPE_CHECKING:
+    from certcal.report import Outcome
     from certcal.runs.recipes import TrainRecipe
-    from certcal.training import Outcome, TrainResult
+    from certcal.training import TrainResult
     from certcal.training.cost import TrainCost
 
 HELP = """Train a model for smoothing, or fine-tune one, and leave its weights in a run folder.
@@ -23,7 +24,7 @@ The same command goes on with an interrupted run, to the same weights as if it h
 
 [dim]Again, with what the folder remembers:[/dim] certcal train mine
 """
-SWEEP_HELP = """Train and certify a model for each combination of settings in a recipe's \\[sweep], or for a sample of them.
+SWEEP_HELP = """Train and certify a model for each combination of settings that a recipe sweeps over, or for a sample.
 
 The same command goes on with an interrupted sweep. One table holds what came of each trial.
 
@@ -81,6 +82,7 @@ def train(
     from certcal.runs.recipes import TrainRecipe, load_recipe, merged, parse_changes
     from certcal.runs.train import TRAIN, next_command, train_run
     from certcal.runs.train import dry_run as estimate
+    from certcal.training.fabric import leave_group
 
     folder = RunFolder.named(run)
     remembered = folder.path / TRAIN
@@ -104,6 +106,7 @@ def train(
         _show_dry_run(settings, estimate(settings), json=json)
         return
     result = train_run(folder, settings, progress=True, tell=tell)
+    leave_group()
     if result.first:
         _show_trained(result, next_command(folder, settings), json=json)
 

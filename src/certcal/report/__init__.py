@@ -15,6 +15,7 @@ from certcal.report.figures import (
 )
 from certcal.report.html import render_page
 from certcal.report.options import Population
+from certcal.report.selection import Outcome, Selection, pareto_front, select
 from certcal.report.tables import to_csv, to_latex, to_markdown
 from certcal.report.views import (
     CertifiedBoxes,
@@ -35,16 +36,19 @@ __all__ = [
     "Changes",
     "Contribution",
     "Moves",
+    "Outcome",
     "Population",
     "Report",
     "Row",
     "SandwichCurves",
+    "Selection",
     "Widths",
     "caveats",
     "evaluate",
     "explanation",
     "guarantee",
     "page_data",
+    "pareto_front",
     "plot_certified_accuracy",
     "plot_certified_boxes",
     "plot_changes",
@@ -63,6 +67,7 @@ __all__ = [
     "prepare_sandwich_curves",
     "prepare_widths",
     "render_page",
+    "select",
     "to_csv",
     "to_latex",
     "to_markdown",

@@ -9,7 +9,7 @@ import numpy as np
 from certcal.errors import InputError
 from certcal.inputs import check_choice
 from certcal.report.figures import CORRECT, INCORRECT, NEUTRAL, _legend_below, _new_axes
-from certcal.training import Outcome, pareto_front
+from certcal.report.selection import Outcome, pareto_front
 from certcal.types import BoolArray, FloatArray
 
 if TYPE_CHECKING:

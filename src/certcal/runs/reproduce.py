@@ -5,13 +5,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from certcal.report import plot_changes, prepare_changes
+from certcal.report import Outcome, Selection, plot_changes, prepare_changes, select
 from certcal.report.comparison import Comparison, comparison_markdown, comparison_table
 from certcal.runs.drawing import save_figure
 from certcal.runs.folder import RunFolder
 from certcal.runs.studies import Baseline, Study, paper_table
 from certcal.runs.sweep import Trial, run_trial, trials, write_outcomes
-from certcal.training import Outcome, Selection, select
 
 Tell = Callable[[str], None]
 

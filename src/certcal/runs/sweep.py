@@ -8,6 +8,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from certcal.errors import InputError
+from certcal.report import Outcome
 from certcal.runs.certify import certify_run
 from certcal.runs.evaluate import evaluate_run
 from certcal.runs.folder import RunFolder
@@ -15,7 +17,7 @@ from certcal.runs.recipes import SweepRecipe, merged
 from certcal.runs.settings import RunSettings
 from certcal.runs.toml import build
 from certcal.runs.train import save_recipe, train_run, weights_digest
-from certcal.training import Outcome, SweepSettings, expand
+from certcal.training import SweepSettings, expand
 from certcal.training.sweep import describe
 
 OUTCOME = "outcome.json"
@@ -39,6 +41,9 @@ def trials(recipe: SweepRecipe, folder: Path, *, method: str = "", baseline: str
 
     Paper: App. I.
     """
+    if recipe.engine.devices * recipe.engine.nodes > 1:
+        wanted = "be 1 for trials (train the large model with `certcal train`, or share trials out over devices)"
+        raise InputError.expected("devices", wanted, recipe.engine.devices * recipe.engine.nodes)
     combinations = expand(recipe.sweep)
     width, own = len(str(len(combinations))), method or recipe.objective.name
     return [

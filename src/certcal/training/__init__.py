@@ -3,7 +3,6 @@
 from certcal.training.loop import TrainResult, train
 from certcal.training.objectives import OBJECTIVES, Objective, ObjectiveSettings, Step, make_objective
 from certcal.training.plan import EngineSettings, TrainSettings, ValidationSettings
-from certcal.training.selection import Outcome, Selection, pareto_front, select
 from certcal.training.sweep import SweepSettings, expand
 
 __all__ = [
@@ -11,8 +10,6 @@ __all__ = [
     "EngineSettings",
     "Objective",
     "ObjectiveSettings",
-    "Outcome",
-    "Selection",
     "Step",
     "SweepSettings",
     "TrainResult",
@@ -20,7 +17,5 @@ __all__ = [
     "ValidationSettings",
     "expand",
     "make_objective",
-    "pareto_front",
-    "select",
     "train",
 ]

@@ -1,0 +1,107 @@
+"""`certcal train`, `sweep` and `reproduce` as people use them."""
+
+import json
+
+import numpy as np
+import pytest
+
+from certcal.cli.app import main
+from test_cli import certcal as process
+from training_problems import same_weights, stripes, weights
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("desk")
+    inputs, labels = stripes().tensors()
+    np.savez(folder / "data.npz", inputs=inputs.numpy(), labels=labels.numpy())
+    (folder / "nets.py").write_text(
+        "from torch import nn\n\ndef make(classes, channels, size):\n"
+        "    return nn.Sequential(nn.Flatten(), nn.Linear(channels * size * size, classes))\n"
+    )
+    return folder
+
+
+@pytest.fixture
+def certcal(desk, monkeypatch, capsys):
+    """The command without the seconds that a process takes to start."""
+    monkeypatch.chdir(desk)
+
+    def run(*words, code=0):
+        with pytest.raises(SystemExit) as caught:
+            main([str(word) for word in words])
+        out, error = capsys.readouterr()
+        assert caught.value.code == code, error
+        return out, error
+
+    return run
+
+
+WORDS = ["--model", "nets:make", "--data", "data.npz", "--objective", "noise", "--sigma", "0.25", "--batch-size", "16",
+         "--device", "cpu"]  # fmt: skip
+
+
+def test_train_then_certify_with_the_line_it_prints(desk, certcal):
+    out, error = process("train", "mine", *WORDS, "--epochs", "2", cwd=desk)
+    run = desk / "runs" / "mine"
+    assert {"train.toml", "log.csv", "checkpoint.pt", "model.pt", "provenance.json"} <= {p.name for p in run.iterdir()}
+    assert "epoch 2/2" in error
+    line = next(line for line in out.splitlines() if line.startswith("certcal certify"))
+    first = weights(run / "model.pt")
+
+    out, _ = certcal("train", "mine", "--epochs", "3", "--json")  # remembers the rest, and goes on
+    assert [row["epoch"] for row in json.loads(out)["history"]] == [1, 2, 3]
+    assert not same_weights(first, weights(run / "model.pt"))
+
+    certcal(*line.split()[1:], "--n", "100", "--radii", "0.05", "--no-figures")
+    recorded = json.loads((run / "provenance.json").read_text())
+    assert recorded["train"]["fingerprint"] == recorded["model"]["fingerprint"]
+
+    before = (run / "train.toml").read_text()
+    _, error = certcal("train", "mine", "--sigma", "0.5", code=2)
+    assert "train.sigma = 0.5 (was 0.25)" in error
+    assert (run / "train.toml").read_text() == before
+
+
+def test_train_refuses_in_one_line(desk, certcal):
+    for words, message in (
+        (["train", "new"], "Missing model.name, data.name, objective.name, train.sigma"),
+        (["train", "new", *WORDS, "--init", "nowhere.pt"], "`weights` to be a checkpoint file"),
+        (["train", "new", *WORDS, "--set", "train.epoch=3"], "did you mean epochs?"),
+    ):
+        _, error = certcal(*words, code=2)
+        assert message in error
+        assert error.count("\n") == 1
+    _, error = certcal("train", "fast", *WORDS, "--epochs", "9", "--learning-rate", "1e30", code=1)
+    assert "Training diverged at epoch" in error
+
+
+def test_a_dry_run_leaves_nothing(desk, certcal):
+    out, _ = certcal("train", "dry", *WORDS, "--epochs", "2", "--dry-run")
+    assert "s per step on cpu: about" in out
+    assert not (desk / "runs" / "dry").exists()
+
+
+def test_reproduce_goes_from_nothing_to_a_table_and_figures(desk, certcal):
+    out, _ = certcal("reproduce", "--list", "--json")
+    assert {"cifar10", "cifar100", "svhn", "fashion-mnist", "imagenet", "digits"} == json.loads(out).keys()
+    out, _ = certcal("reproduce", "digits", "--show")
+    assert "[[baseline]]" in out
+    small = ["train.epochs=2", "finetune.epochs=1", "certify.n=100", "certify.n0=20", "test.limit=30",
+             "about.radii=[0.05]", "validation.every=0"]  # fmt: skip
+    words = ["reproduce", "digits", "--only", "Noise", *(word for one in small for word in ("--set", one))]
+    out, error = certcal(*words)
+    assert "[5/5] s0.25: Noise (learning_rate 0.05, draws 4)" in error
+    assert "R = 0.05" in out
+    run = desk / "runs" / "reproduce-digits"
+    assert "| CCE | Noise |" in (run / "table.md").read_text()
+    assert {path.name for path in (run / "figures").iterdir()} == {"changes_s0.25_R0.05.png", "changes_s0.25_R0.05.svg"}
+    kept = json.loads((run / "results.json").read_text())
+    assert len(kept) == 5
+    assert kept[0]["method"] == "baseline"
+
+    trained = run / "baselines" / "s0.25" / "model.pt"
+    again, _ = certcal(*words, "--weights", f"s0.25={trained}", "--into", "other", "--json")
+    assert json.loads(again)["radii"] == [0.05]
+    assert json.loads((desk / "runs" / "other" / "results.json").read_text()) == kept
+    assert not (desk / "runs" / "other" / "baselines" / "s0.25" / "model.pt").exists()

@@ -1,0 +1,233 @@
+"""Schedules, batches, augmentation and checkpoints by themselves, and everything that training refuses."""
+
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from certcal.data import from_arrays, save_checkpoint
+from certcal.errors import InputError, TrainingError
+from certcal.training import EngineSettings, ObjectiveSettings, TrainSettings, ValidationSettings, schedules
+from certcal.training.augment import crop_and_flip, flip
+from certcal.training.batches import Batches, Share
+from certcal.training.state import read_state
+from training_problems import CPU, make, plain, same_weights, settings, stripes, trained
+
+
+def test_schedules_are_the_papers():
+    fine = TrainSettings(sigma=0.5, epsilon=1.0, epochs=10, learning_rate=0.05, decay_every=4, epsilon_warmup=3)
+    assert [schedules.learning_rate(fine, epoch) for epoch in range(10)] == pytest.approx(
+        [0.05] * 4 + [0.005] * 4 + [0.0005] * 2
+    )
+    assert [schedules.epsilon(fine, epoch) for epoch in range(4)] == pytest.approx([1 / 3, 2 / 3, 1, 1])
+    assert [schedules.sigma(fine, epoch) for epoch in (0, 9)] == [0.5, 0.5]
+    fashion = TrainSettings(sigma=0.5, epsilon=1.0, sigma_warmup=8, epsilon_zero=8, epsilon_warmup=8)
+    assert [schedules.sigma(fashion, epoch) for epoch in (0, 7, 8)] == [0.0625, 0.5, 0.5]
+    assert [schedules.epsilon(fashion, epoch) for epoch in (0, 7, 8, 14, 15, 16)] == [0, 0, 0.125, 0.875, 1, 1]
+
+
+@pytest.mark.parametrize("processes", [1, 2, 4])
+def test_an_epoch_sees_every_image_once_however_many_processes(processes):
+    data, plan = stripes(50), settings(batch_size=12, augment="crop-flip")
+    whole = Batches(data, plan, device=torch.device("cpu"), share=Share(), workers=0)
+    parts = [
+        Batches(data, plan, device=torch.device("cpu"), share=Share(rank, processes), workers=0)
+        for rank in range(processes)
+    ]
+    assert whole.steps == 4
+    for steps in zip(whole.epoch(3), *(part.epoch(3) for part in parts), strict=True):
+        (step, inputs, labels), *others = steps
+        assert all(other[0] == step for other in others)
+        assert torch.equal(torch.cat([other[1] for other in others]), inputs)
+        assert torch.equal(torch.cat([other[2] for other in others]), labels)
+
+
+def test_epochs_shuffle_differently_and_can_begin_anywhere():
+    data = from_arrays(np.arange(20, dtype=np.uint8).reshape(20, 1, 1, 1) * 10, [0, 1] * 10)
+    batches = Batches(
+        data, settings(batch_size=5, augment="none"), device=torch.device("cpu"), share=Share(), workers=0
+    )
+    first, second = ([inputs.flatten().tolist() for _, inputs, _ in batches.epoch(epoch)] for epoch in (0, 1))
+    assert sorted(value for batch in first for value in batch) == pytest.approx(
+        sorted((data.inputs.flatten()).tolist())
+    )
+    assert first != second
+    assert [inputs.flatten().tolist() for _, inputs, _ in batches.epoch(0, start=2)] == first[2:]
+
+
+def test_augmentation_moves_and_mirrors_by_what_was_drawn(rng):
+    images = torch.from_numpy(rng.random((40, 2, 5, 6)))
+    uniform = torch.from_numpy(rng.random((40, 3)))
+    mirrored = flip(images, uniform)
+    moved = crop_and_flip(images, uniform)
+    for place in range(40):
+        own = images[place].flip(-1) if uniform[place, 0] < 0.5 else images[place]
+        assert torch.equal(mirrored[place], own)
+        top, left = int(uniform[place, 1] * 9), int(uniform[place, 2] * 9)
+        padded = torch.zeros(2, 13, 14, dtype=torch.float64)
+        padded[:, 4:9, 4:10] = images[place]
+        window = padded[:, top : top + 5, left : left + 6]
+        assert torch.equal(moved[place], window.flip(-1) if uniform[place, 0] < 0.5 else window)
+
+
+def test_a_checkpoint_appears_whole_or_not_at_all(tmp_path, monkeypatch):
+    trained(tmp_path, settings=settings(epochs=1))
+    before = (tmp_path / "checkpoint.pt").read_bytes()
+    proper = torch.save
+
+    def half(content, path, *rest):
+        proper(content, path, *rest)
+        if "optimiser" in content:
+            raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(torch, "save", half)
+    with pytest.raises(OSError, match="No space left"):
+        trained(tmp_path, settings=settings(epochs=2))
+    assert (tmp_path / "checkpoint.pt").read_bytes() == before
+    assert not list(tmp_path.glob(".*part"))
+
+
+def test_divergence_is_told_and_the_last_good_checkpoint_kept(tmp_path):
+    trained(tmp_path, settings=settings(epochs=1))
+    before = (tmp_path / "checkpoint.pt").read_bytes()
+
+    class Breaking(torch.nn.Module):
+        """Gives NaN after some forward passes."""
+
+        def __init__(self, inner, passes):
+            super().__init__()
+            self.inner, self.left = inner, passes
+
+        def forward(self, inputs):
+            self.left -= self.training
+            return self.inner(inputs) * (float("nan") if self.left < 0 else 1.0)
+
+    broken = tmp_path / "broken"
+    with pytest.raises(TrainingError, match=r"epoch 2, step 3 of 4: loss nan.*checkpoint.pt is kept") as caught:
+        trained(broken, model=Breaking(make(), 6))
+    assert "\n" not in str(caught.value)
+    state = read_state(broken / "checkpoint.pt")
+    assert state["state"]["epoch"] == 1
+    assert all(bool(value.isfinite().all()) for value in state["state_dict"].values())
+    with pytest.raises(TrainingError, match=r"epoch 1, step 1 of 4.*there is none yet"):
+        trained(tmp_path / "at-once", model=Breaking(make(), 0))
+    with pytest.raises(TrainingError, match=r"Training diverged at epoch \d+"):
+        trained(tmp_path / "fast", settings=settings(learning_rate=1e30, epochs=9))
+    assert (tmp_path / "checkpoint.pt").read_bytes() == before
+
+
+def test_weights_that_are_no_numbers_are_not_saved(tmp_path, monkeypatch):
+    from certcal.training.loop import Trainer
+
+    trained(tmp_path, settings=settings(epochs=1))
+    before = (tmp_path / "checkpoint.pt").read_bytes()
+    proper = Trainer.step
+
+    def spoiling(self, *arguments):
+        value = proper(self, *arguments)
+        with torch.no_grad():
+            next(self.model.parameters()).fill_(float("inf"))
+        return value
+
+    monkeypatch.setattr(Trainer, "step", spoiling)
+    with pytest.raises(TrainingError, match=r"checkpoint\.pt is kept"):
+        trained(tmp_path, settings=settings(epochs=2), engine=replace(CPU, checkpoint_steps=1))
+    assert (tmp_path / "checkpoint.pt").read_bytes() == before
+
+
+def test_another_checkpoint_is_refused_and_left_alone(tmp_path):
+    trained(tmp_path, settings=settings(epochs=1))
+    before = (tmp_path / "checkpoint.pt").read_bytes()
+    with pytest.raises(InputError, match=r"hold the weights of Sequential"):
+        trained(tmp_path, model=plain(), settings=settings(epochs=1))
+    with pytest.raises(InputError, match=r"train.sigma = 0.5 \(was 0.25\)"):
+        trained(tmp_path, settings=settings(epochs=1, sigma=0.5))
+    with pytest.raises(InputError, match=r"objective.draws = 3 \(was 2\)"):
+        trained(tmp_path, settings=settings(epochs=1), objective=ObjectiveSettings(name="noise", draws=3))
+    trained(tmp_path / "longer", settings=settings(epochs=2))
+    with pytest.raises(InputError, match=r"train.epochs = 1 \(was 2\)"):
+        trained(tmp_path / "longer", settings=settings(epochs=1))
+    assert (tmp_path / "checkpoint.pt").read_bytes() == before
+    save_checkpoint(make(), tmp_path / "checkpoint.pt")
+    with pytest.raises(InputError, match="be a checkpoint of `certcal train`, but got a file with state_dict"):
+        trained(tmp_path, settings=settings(epochs=1))
+    (tmp_path / "checkpoint.pt").write_bytes(before[: len(before) // 2])
+    with pytest.raises(InputError, match="be a checkpoint of `certcal train`"):
+        trained(tmp_path, settings=settings(epochs=1))
+
+
+def spoiled(**changes):
+    return replace(stripes(), **changes)
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (lambda: stripes().select(torch.arange(0)), "hold at least one image"),
+        (lambda: spoiled(labels=torch.full((64,), 3)), "labels from 0 to 2, but got 3 at index 0"),
+        (lambda: spoiled(labels=torch.arange(64) % 3 - 1), "labels from 0 to 2, but got -1"),
+        (lambda: spoiled(labels=torch.rand(64)), "have one class number per image"),
+        (lambda: spoiled(labels=torch.ones(64, dtype=torch.long)), "at least two classes, but got '1' alone"),
+        (lambda: spoiled(pixels=torch.full((64, 1, 6, 6), torch.nan)), r"inputs in \[0, 1\]"),
+        (lambda: spoiled(pixels=torch.full((64, 1, 6, 6), 255.0)), r"inputs in \[0, 1\]"),
+        (lambda: stripes(size=7), "take the images of stripes"),
+        (lambda: stripes(classes=4), r"give logits of shape \(inputs, 4\) for stripes, but got shape \(2, 3\)"),
+        (lambda: stripes(15), r"be at most the number of training images \(15\), but got 16"),
+    ],
+)
+def test_data_that_nothing_can_be_learned_from_is_refused(tmp_path, data, message):
+    with pytest.raises(InputError, match=message):
+        trained(tmp_path / "run", data=data())
+    assert not (tmp_path / "run" / "checkpoint.pt").exists()
+
+
+@pytest.mark.parametrize(
+    ("make_settings", "message"),
+    [
+        (lambda: TrainSettings(sigma=-1.0), "`sigma`"),
+        (lambda: TrainSettings(sigma=float("nan")), "`sigma`"),
+        (lambda: TrainSettings(sigma=0.1, epochs=0), "`epochs`"),
+        (lambda: TrainSettings(sigma=0.1, batch_size=0), "`batch_size`"),
+        (lambda: TrainSettings(sigma=0.1, learning_rate=0.0), "`learning_rate`"),
+        (lambda: TrainSettings(sigma=0.1, momentum=1.0), "`momentum`"),
+        (lambda: TrainSettings(sigma=0.1, augment="mixup"), "`augment`"),
+        (lambda: TrainSettings(sigma=0.1, seed=-1), "`seed`"),
+        (lambda: ValidationSettings(fraction=1.0), "`fraction`"),
+        (lambda: ValidationSettings(radii=(-0.1,)), "`radii`"),
+        (lambda: ValidationSettings(method="best"), "`method`"),
+        (lambda: EngineSettings(precision="float16"), "`precision`"),
+        (lambda: EngineSettings(devices=0), "`devices`"),
+        (lambda: EngineSettings(checkpoint_minutes=0), "`checkpoint_minutes`"),
+    ],
+)
+def test_settings_are_checked(make_settings, message):
+    with pytest.raises(InputError, match=message):
+        make_settings()
+
+
+def test_validation_without_noise_and_unknown_objectives_are_refused(tmp_path):
+    with pytest.raises(InputError, match="`sigma` to be a number > 0 where"):
+        trained(tmp_path, settings=settings(sigma=0.0), validation=ValidationSettings(every=1))
+    with pytest.raises(InputError, match="`objective`"):
+        trained(tmp_path, objective=ObjectiveSettings(name="nosie"))
+    with pytest.raises(InputError, match="`device`"):
+        trained(tmp_path, engine=EngineSettings(device="gpu9"))
+
+
+def test_without_fabric_one_line_says_how_to_get_it(tmp_path, monkeypatch):
+    for name in ("lightning_fabric", "lightning", "lightning.fabric"):
+        monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(InputError, match=r"pip install 'certcal\[train\]'"):
+        trained(tmp_path)
+
+
+def test_fabric_is_found_inside_lightning_too(tmp_path, monkeypatch):
+    import lightning_fabric
+
+    monkeypatch.setitem(sys.modules, "lightning.fabric", lightning_fabric)
+    _, first = trained(tmp_path / "a", settings=settings(epochs=1))
+    monkeypatch.setitem(sys.modules, "lightning_fabric", None)
+    _, second = trained(tmp_path / "b", settings=settings(epochs=1))
+    assert same_weights(first, second)
