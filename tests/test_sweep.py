@@ -280,6 +280,8 @@ def test_the_table_has_the_papers_numbers_beside_ours():
     assert 0 <= float(shown.split("**")[1]) - 100 * best < 0.01  # rounded up
     assert by_method["CCE", "Finetuned AT"] == ["— (42.72)", "— (51.71)"]
     assert by_method["CCE", "AT"][1] == "— (56.36)"
-    assert by_method["CA", ""][1] == "— ([35, 38])"
+    assert by_method["CA", ""][1] == "— (35–38)"
+    ordered = comparison_cells(comparison_table(chosen, None, methods=["AT", "ACCE-ACT"]))
+    assert [row[1] for row in ordered[2:5]] == ["AT", "ACCE-ACT", "Brier-ACT"]
     assert "approximates the CCE from below" in comparison_markdown(table)
     assert "paper" not in comparison_markdown(comparison_table(chosen, None))

@@ -132,10 +132,10 @@ def _show_result(study: "Study", result: "Reproduction", *, json: bool) -> None:
         print_json(asdict(result.comparison))
         return
     head, *rows = comparison_cells(result.comparison)
-    table = Table(box=None, pad_edge=False, header_style="dim", title=Text(study.about.title), title_justify="left",
-                  title_style="bold")  # fmt: skip
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    table.title, table.title_justify = Text(study.about.title, "bold"), "left"
     for place, heading in enumerate(head):
-        table.add_column(heading, justify="left" if place < 2 else "right")
+        table.add_column(heading, justify="left" if place < 2 else "right", no_wrap=True)
     last = ""
     for row in rows:
         if row[0] != last:

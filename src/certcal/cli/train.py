@@ -51,9 +51,11 @@ def train(
     recipe: Recipe = None,
     model: Annotated[str | None, _learn("--model", "A known network, or package.module:factory.", "NAME")] = None,
     init: Annotated[str | None, _learn("--init", "Weights to start from, to fine-tune.", "FILE")] = None,
-    data: o.Data = None,
-    root: o.Root = None,
-    download: o.Download = None,
+    data: Annotated[
+        str | None, _learn("--data", "Training data: a known name, a .npz file or a folder of class folders.", "NAME")
+    ] = None,
+    root: Annotated[str | None, _learn("--root", "Folder to look for data in.", "FOLDER")] = None,
+    download: Annotated[bool | None, _learn("--download", "Fetch the data if it is missing.")] = None,
     objective: Annotated[str | None, _learn("--objective", "What to minimise: noise, smoothadv, …", "NAME")] = None,
     sigma: Annotated[float | None, _learn("--sigma", "Noise the model will be smoothed with.")] = None,
     epsilon: Annotated[float | None, _learn("--epsilon", "Radius of the adversary in training.")] = None,

@@ -71,10 +71,12 @@ def plot_changes(changes: Changes, *, ax: "Axes | None" = None, methods: Sequenc
     axes.plot(0, 0, "*", color="black", markersize=13, label="baseline")
     axes.margins(0.12)
     low, high = axes.get_ylim()
-    axes.set_ylim(min(low, -0.15 * (high - low)), high)  # room for the better side, even if nothing is there
-    if axes.get_xlim()[1] > 0 > axes.get_ylim()[0]:
-        axes.axvspan(0, axes.get_xlim()[1], 0, -axes.get_ylim()[0] / np.ptp(axes.get_ylim()), color=CORRECT, alpha=0.06)
-        axes.text(0.98, 0.02, "better in both", transform=axes.transAxes, ha="right", va="bottom", color=CORRECT)
+    left, right = axes.get_xlim()
+    # Room for the better side, even if nothing is there.
+    low, right = min(low, -0.15 * (high - low)), max(right, 0.15 * (right - left))
+    axes.fill_between([0, right], low, 0, color=CORRECT, alpha=0.06, linewidth=0)
+    axes.text(right, low, "better in both ", ha="right", va="bottom", color=CORRECT)
+    axes.set(xlim=(left, right), ylim=(low, high))
     axes.set(
         xlabel="change of certified accuracy, points",
         ylabel=f"change of {label}, points",
@@ -85,14 +87,14 @@ def plot_changes(changes: Changes, *, ax: "Axes | None" = None, methods: Sequenc
 
 
 def _front(axes: "Axes", changes: Changes) -> None:
-    """The front as steps: what one can have at least of both."""
-    kept = changes.front
-    x, y = changes.accuracy[kept], changes.error[kept]
+    """A ring around each model of the front, and steps between them: what one can have of both at once."""
+    x, y = changes.accuracy[changes.front], changes.error[changes.front]
+    if len(x):
+        axes.scatter(x, y, s=110, facecolors="none", edgecolors="black", linewidths=0.9, label="Pareto front")
     if not ((changes.accuracy >= 0) & (changes.error <= 0)).any():  # the baseline is on the front itself
         x, y = np.append(x, 0.0), np.append(y, 0.0)
     order = np.lexsort((y, x))
-    if len(x) > 1:
-        axes.step(x[order], y[order], where="pre", color="black", linewidth=1, linestyle=":", label="Pareto front")
+    axes.step(x[order], y[order], where="pre", color="black", linewidth=0.9, linestyle=":")
 
 
 def _cycle(values: tuple[str, ...], names: list[str]) -> list[str]:

@@ -33,9 +33,13 @@ class Comparison:
 
 
 def comparison_table(
-    selections: Sequence[Selection], paper: Mapping[str, Any] | None, *, margin: float = 3.0
+    selections: Sequence[Selection],
+    paper: Mapping[str, Any] | None,
+    *,
+    methods: Sequence[str] = (),
+    margin: float = 3.0,
 ) -> Comparison:
-    """Selected models per metric and method over radii.
+    """Selected models per metric and method over radii, the methods in the order given.
 
     Paper: Sec. 5.   Errs: certified errors are rounded up.
     """
@@ -44,8 +48,7 @@ def comparison_table(
     lines = []
     for metric, field, score, theirs in SCORES:
         own = dict.fromkeys(name for one in selections for name in getattr(one, field))
-        methods = dict.fromkeys([*own, *(paper or {}).get(theirs, {})])
-        for method in methods:
+        for method in dict.fromkeys([*methods, *own, *(paper or {}).get(theirs, {})]):
             found = [getattr(one, field).get(method) for one in selections]
             least = [min((getattr(o, score) for o in getattr(one, field).values()), default=None) for one in selections]
             row = (paper or {}).get(theirs, {}).get(method)
@@ -64,7 +67,7 @@ def comparison_table(
     return Comparison(
         radii,
         tuple(_range(one.best_accuracy, margin) for one in selections),
-        tuple(None if one is None else f"[{one[0]}, {one[1]}]" for one in ranges),
+        tuple(None if one is None else f"{one[0]}–{one[1]}" for one in ranges),
         tuple(lines),
         bool(paper),
     )
@@ -103,7 +106,7 @@ def reading(table: Comparison) -> str:
 
 def _range(best: float, margin: float) -> str:
     """From which certified accuracy to which models are compared; a dash where none has any."""
-    return "—" if best == 0 else f"[{max(100 * best - margin, 0):.1f}, {100 * best:.1f}]"
+    return "—" if best == 0 else f"{max(100 * best - margin, 0):.1f}–{100 * best:.1f}"
 
 
 def _percent(value: float) -> str:

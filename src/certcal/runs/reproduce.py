@@ -50,7 +50,8 @@ def reproduce(study: Study, folder: Path, *, progress: bool = True, tell: Tell =
 def write_study(run: RunFolder, study: Study, outcomes: list[Outcome]) -> Comparison:
     """The table in the paper's layout and the figures."""
     chosen = [select(outcomes, radius=radius) for radius in study.about.radii]
-    table = comparison_table(chosen, paper_table(study.about.paper))
+    order = dict.fromkeys(one.method for one in outcomes)  # baselines come first
+    table = comparison_table(chosen, paper_table(study.about.paper), methods=list(order))
     run.write("table.md", f"# {study.about.title}\n\n{comparison_markdown(table)}\n")
     run.write_json("selection.json", [_plain(one) for one in chosen])
     methods = [one.name for one in study.method]

@@ -73,4 +73,4 @@ def _validation(row: dict[str, float]) -> list[str]:
     if shown is None:
         return ["nothing certified yet"] if radii else []
     accuracy, error = row[f"certified_accuracy_at_{shown}"], row[f"certified_ece_at_{shown}"]
-    return [f"held out at R = {shown}: certified accuracy {accuracy:.1%}, CCE {error:.1%}"]
+    return [f"held out, R = {shown}: CA {accuracy:.1%}, CCE {error:.1%}"]
