@@ -188,7 +188,8 @@ def test_a_sweep_trains_certifies_and_tabulates_each_trial_once(desk, monkeypatc
     kept = json.loads((desk / "sweep" / "results.json").read_text())
     assert [row["model"] for row in kept] == [one.model for one in found]
     assert (desk / "sweep" / "results.csv").read_text().count("\n") == 5
-    assert "learning_rate = 0.1" in (desk / "sweep" / "trial-2" / "train.toml").read_text()
+    alone = load_recipe(desk / "sweep" / "trial-2" / "train.toml", {}, TrainRecipe)  # a trial is a run like any other
+    assert (alone.train.learning_rate, alone.objective.draws) == (0.1, 1)
     metrics = json.loads((desk / "sweep" / "trial-2" / "metrics.json").read_text())
     assert metrics["rows"][0]["certified_accuracy"] == found[2].certified_accuracy
     assert {"train", "certify"} <= metrics["sampling"].keys()  # one folder remembers both

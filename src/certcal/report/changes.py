@@ -73,7 +73,7 @@ def plot_changes(changes: Changes, *, ax: "Axes | None" = None, methods: Sequenc
     low, high = axes.get_ylim()
     left, right = axes.get_xlim()
     # Room for the better side, even if nothing is there.
-    low, right = min(low, -0.15 * (high - low)), max(right, 0.15 * (right - left))
+    low, right = min(low, -0.15 * (high - low)), max(right, 0.35 * (right - left))
     axes.fill_between([0, right], low, 0, color=CORRECT, alpha=0.06, linewidth=0)
     axes.text(right, low, "better in both ", ha="right", va="bottom", color=CORRECT)
     axes.set(xlim=(left, right), ylim=(low, high))

@@ -5,7 +5,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -41,7 +41,9 @@ def train_run(
     data, model = prepare(recipe)
     run.create()
     with run.writing(), _kept_if_refused(run):
-        save_recipe(recipe, run.path / TRAIN)  # before training, so that an interrupted run knows what it was
+        # Before training, so that an interrupted run knows what it was; of a trial, what training is made of.
+        own = TrainRecipe(**{one.name: getattr(recipe, one.name) for one in fields(TrainRecipe)})
+        save_recipe(own, run.path / TRAIN)
         result = train(
             model,
             data,
