@@ -51,7 +51,7 @@ def test_acce_act_samples_16_of_the_papers_128(name):
     sweep = method(name, "ACCE-ACT").sweep
     found = [flat(one) for one in expand(sweep)]
     product = itertools.product([0.01, 0.05, 0.1, 0.5], ATTACK, [1, 4, 10, 20], RATES)
-    keys = ("objective.rho_factor", "objective.step_factor", "objective.steps", "train.learning_rate")
+    keys = ("objective.rho_growth", "objective.step_factor", "objective.steps", "train.learning_rate")
     wanted = {tuple(zip(keys, values, strict=True)) for values in product}
     assert len(set(found)) == len(found) == 16
     assert set(found) <= wanted
@@ -171,7 +171,7 @@ RECIPE = {
 
 @pytest.fixture
 def desk(tmp_path, monkeypatch):
-    from training_problems import stripes
+    from training_samples import stripes
 
     inputs, labels = stripes().tensors()
     np.savez(tmp_path / "data.npz", inputs=inputs.numpy(), labels=labels.numpy())

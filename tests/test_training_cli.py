@@ -7,7 +7,7 @@ import pytest
 
 from certcal.cli.app import main
 from test_cli import certcal as process
-from training_problems import same_weights, stripes, weights
+from training_samples import same_weights, stripes, weights
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ import torch
 
 from certcal.training import EngineSettings, ObjectiveSettings, ValidationSettings
 from certcal.training.state import read_state
-from training_problems import CPU, make, plain, same_weights, settings, stripes, trained
+from training_samples import CPU, make, plain, same_weights, settings, stripes, trained
 
 HERE = Path(__file__).parent
 VALIDATION = ValidationSettings(every=2, fraction=0.25, inputs=10, draws=100, n0=20, radii=(0.05, 0.1))
@@ -95,7 +95,7 @@ def test_a_killed_process_goes_on_bit_for_bit(tmp_path):
         import time
         from pathlib import Path
         from certcal.training.loop import Trainer
-        from training_problems import *
+        from training_samples import *
         proper = Trainer.step
         def slow(self, *arguments):
             time.sleep(0.03)
@@ -184,7 +184,7 @@ def test_two_processes_do_what_one_does(tmp_path):
     script.write_text(
         textwrap.dedent(f"""
         from pathlib import Path
-        from training_problems import *
+        from training_samples import *
         from certcal.training.fabric import leave_group
         objective = ObjectiveSettings(name="ce")
         result, _ = trained(Path({str(tmp_path / "two")!r}), model=plain(), objective=objective,

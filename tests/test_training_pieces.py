@@ -13,7 +13,7 @@ from certcal.training import EngineSettings, ObjectiveSettings, TrainSettings, V
 from certcal.training.augment import crop_and_flip, flip
 from certcal.training.batches import Batches, Share
 from certcal.training.state import read_state
-from training_problems import CPU, make, plain, same_weights, settings, stripes, trained
+from training_samples import CPU, make, plain, same_weights, settings, stripes, trained
 
 
 def test_schedules_are_the_papers():

@@ -6,19 +6,20 @@ from typing import Annotated
 
 import typer
 
-from certcal.cli import attack, bench, certify, data, demo, evaluate, recalibrate, report
-from certcal.cli import bench, certify, data, demo, evaluate, recalibrate, report, reproduce, train
+from certcal.cli import attack, bench, certify, data, demo, evaluate, recalibrate, report, reproduce, train
 from certcal.cli.screen import complain
 from certcal.errors import CertcalError, InputError
 
 STOPPED = 130  # the exit code of Ctrl-C
-_GOES_ON = "What was drawn is kept; the same command goes on from there."
+_DRAWN, _LEARNED = (f"What was {done} is kept; the same command goes on from there." for done in ("drawn", "learned"))
 _KEPT = {
-    "certify": _GOES_ON,
-    "demo": _GOES_ON,
+    "certify": _DRAWN,
+    "demo": _DRAWN,
+    "train": _LEARNED,
+    "sweep": _LEARNED,
+    "reproduce": _LEARNED,
     "attack": "A family of attacks that was finished is kept; the same command goes on with the other.",
 }
-KEPT = {("certify", "demo"): "drawn", ("train", "sweep", "reproduce"): "learned"}  # by verbs that can be stopped
 
 app = typer.Typer(
     help="Certify how calibrated a classifier stays when an adversary perturbs its inputs.\n\n"
@@ -49,8 +50,7 @@ def _common(
     """What every verb understands. `main` takes --debug out of the arguments, wherever it stands."""
 
 
-for _room in (demo, data, certify, evaluate, recalibrate, attack, report, bench):
-for _room in (demo, data, train, certify, evaluate, recalibrate, report, reproduce, bench):
+for _room in (demo, data, train, certify, evaluate, recalibrate, attack, report, reproduce, bench):
     _room.add_to(app)
 
 
@@ -71,10 +71,6 @@ def main(arguments: list[str] | None = None) -> None:
     if code == STOPPED:
         verb = next((word for word in given if not word.startswith("-")), "")
         complain(f"Stopped. {_KEPT.get(verb, '')}".strip())
-        kept = next((word for verbs, word in KEPT.items() if set(verbs) & set(given)), None)
-        complain(
-            "Stopped." + ("" if kept is None else f" What was {kept} is kept; the same command goes on from there.")
-        )
     sys.exit(code or 0)
 
 

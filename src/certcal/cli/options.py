@@ -41,13 +41,10 @@ def group(panel: str) -> Callable[..., Any]:
     return make
 
 
-_what, _how, _ask = _option("What to certify"), _option("How to draw"), _option("What to ask")
-_show, _other = _option("Output"), _option("Options")
-fitting = _option("How to fit")
-attacks, attacking = _option("Which attacks"), _option("How to attack")
 _what, _how, _ask = group("What to certify"), group("How to draw"), group("What to ask")
 _show, _other = group("Output"), group("Options")
 fitting = group("How to fit")
+attacks, attacking = group("Which attacks"), group("How to attack")
 _Text: TypeAlias = str | None
 _Whole: TypeAlias = int | None
 _Number: TypeAlias = float | None

@@ -51,7 +51,6 @@ def certify_run(
         sources = _sources(settings, data, model, evidence, time.perf_counter() - start, device)
         if cluster is not None:
             sources["certify"] |= {"engine": "ray", "workers": cluster.workers, "threads": 1}
-        run.write_json(SOURCES, sources | _evidence_facts(run, evidence, added))
         trained = {key: value for key, value in run.sources().items() if key == "train"}  # in the same folder
         run.write_json(SOURCES, trained | sources | _evidence_facts(run, evidence, added))
         run.log(f"certify: {evidence.draws.sum()} draws kept in {run.evidence.name}")
