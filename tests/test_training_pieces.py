@@ -105,7 +105,7 @@ def test_divergence_is_told_and_the_last_good_checkpoint_kept(tmp_path):
             return self.inner(inputs) * (float("nan") if self.left < 0 else 1.0)
 
     broken = tmp_path / "broken"
-    with pytest.raises(TrainingError, match=r"epoch 2, step 3 of 4: loss nan.*checkpoint.pt is kept") as caught:
+    with pytest.raises(TrainingError, match=r"epoch 2, step 3 of 4: The loss is nan.*checkpoint.pt is kept") as caught:
         trained(broken, model=Breaking(make(), 6))
     assert "\n" not in str(caught.value)
     state = read_state(broken / "checkpoint.pt")

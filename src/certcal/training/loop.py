@@ -201,14 +201,17 @@ class Trainer:
             generator=generator(settings.seed, NOISE, epoch, step, rank, device=inputs.device),
         )
         self.optimiser.zero_grad()
-        with self.fabric.autocast():
-            loss = self.objective(self.model, inputs, labels, place)
+        try:
+            with self.fabric.autocast():
+                loss = self.objective(self.model, inputs, labels, place)
+        except TrainingError as error:
+            raise self._diverged(step, str(error).partition(":")[0]) from error
         self.fabric.backward(loss)
         mean = averaged(self.fabric, self.model, loss)
         gradients = [parameter.grad for parameter in self.model.parameters() if parameter.grad is not None]
         value, norm = (float(one) for one in (mean, torch.nn.utils.get_total_norm(gradients)))
         if not (_finite(value) and _finite(norm)):
-            raise self._diverged(step, value, norm)
+            raise self._diverged(step, f"loss {value:g}, gradient norm {norm:g}")
         self.optimiser.step()
         return value
 
@@ -239,7 +242,7 @@ class Trainer:
         """Write the checkpoint and the log, if the weights are numbers."""
         weights = [parameter.detach() for parameter in self.model.parameters()]
         if not _finite(float(torch.nn.utils.get_total_norm(weights))):
-            raise self._diverged(self.state.step, float("nan"), float("nan"))
+            raise self._diverged(self.state.step, "a weight is no number")
         if self.fabric.is_global_zero:
             save_state(self.checkpoint, self.state, self.model, self.optimiser, self.identity)
             write_log(self.folder / LOG, self.state.history)
@@ -256,13 +259,13 @@ class Trainer:
             return late
         return self.state.step % ASK_EVERY == 0 and bool(self.fabric.broadcast(late, src=0))
 
-    def _diverged(self, step: int, loss: float, norm: float) -> TrainingError:
+    def _diverged(self, step: int, found: str) -> TrainingError:
         kept = "there is none yet"
         with suppress(OSError):
             kept = f"{self.checkpoint} is kept" if self.checkpoint.is_file() else kept
         return TrainingError(
             f"Training diverged at epoch {self.state.epoch + 1}, step {step + 1} of {self.batches.steps}: "
-            f"loss {loss:g}, gradient norm {norm:g}. Last good checkpoint: {kept}. "
+            f"{found}. Last good checkpoint: {kept}. "
             "Try a smaller learning_rate, or warm σ and ε up over more epochs."
         )
 

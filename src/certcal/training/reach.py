@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from certcal.errors import CertcalError
+from certcal.errors import TrainingError
 from certcal.training.step import Step
 
 # The smallest probability whose quantile, and the slope of it, float64 holds.
@@ -75,4 +75,4 @@ def check_finite(values: Tensor, what: str) -> None:
     """Refuse what is no number: the model has diverged."""
     if not bool(values.isfinite().all()):
         bad = values[~values.isfinite()].flatten()[0].item()
-        raise CertcalError(f"{what} is {bad}: training has diverged; try a smaller learning rate.")
+        raise TrainingError(f"{what} is {bad}: training has diverged; try a smaller learning rate.")
