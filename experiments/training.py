@@ -1,0 +1,260 @@
+"""What each way of training does to certified calibration, over several seeds with the spread shown.
+
+    python -m experiments.training digits                                   # minutes of CPU
+    python -m experiments.training fashion-mnist --root DATA --device cuda  # minutes on a GPU
+
+From scratch: noise training and SmoothAdv (AT). Then the AT model is fine-tuned by every method with the same few
+settings and certified at the radius it was trained for. All models of one seed see the same data and certifying noise.
+Per seed and method the setting with the least certified calibration error (CCE) is taken among models within 3 points
+of that seed's best certified accuracy, as the paper selects; the table has means and standard deviations over seeds, of
+the difference to the seed's own AT model too. Results go to results/training-<name>.json.
+"""
+
+import argparse
+import json
+import tempfile
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import asdict, dataclass, field, replace
+from itertools import product
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from bench.harness import commit, describe_machine
+from torch import Tensor, nn
+
+import certcal
+from certcal.data import ImageData, build_model, load_checkpoint, load_dataset
+from certcal.report import Outcome, select
+from certcal.training import EngineSettings, ObjectiveSettings, TrainSettings, train
+
+RESULTS = Path(__file__).parent / "results"
+ALPHA = 0.001
+CERTIFICATES = {"cdf": False, "cdf-cp": True}  # the paper's, with α for each part; and ours, with α for both
+
+
+@dataclass(frozen=True)
+class Study:
+    """One smoothed model: what it is trained on, how, and at which radius it is judged."""
+
+    data: str
+    model: str
+    radius: float
+    test: int  # inputs that are certified
+    draws: int
+    scratch: TrainSettings
+    finetune: TrainSettings
+    adversary: ObjectiveSettings  # of SmoothAdv from scratch; fine-tuning takes draws and steps from it
+    rates: tuple[float, ...] = (0.01, 0.05)
+    factors: tuple[float, ...] = (0.1, 1.0)  # of the adversary's steps, v
+
+
+STUDIES = {
+    "digits": Study(
+        "digits", "small-cnn", 0.5, 360, 5000,
+        TrainSettings(sigma=0.25, epsilon=0.5, epochs=60, batch_size=64, learning_rate=0.05, decay_every=25,
+                      epsilon_zero=5, epsilon_warmup=10),
+        TrainSettings(sigma=0.25, epsilon=0.5, epochs=10, batch_size=128, decay_every=4, epsilon_warmup=3),
+        ObjectiveSettings(name="smoothadv", draws=4, steps=4),
+    ),
+    "fashion-mnist": Study(
+        "fashion-mnist", "lenet", 1.0, 500, 20_000,
+        TrainSettings(sigma=0.5, epsilon=1.0, epochs=60, batch_size=512, learning_rate=0.1, decay_every=20,
+                      sigma_warmup=8, epsilon_zero=8, epsilon_warmup=8),
+        TrainSettings(sigma=0.5, epsilon=1.0, epochs=10, batch_size=512, decay_every=4, epsilon_warmup=3),
+        ObjectiveSettings(name="smoothadv", draws=4, steps=4),
+    ),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Job:
+    """One model to train from scratch (`init` is None) or to fine-tune, and to certify."""
+
+    study: Study
+    seed: int
+    method: str
+    objective: ObjectiveSettings
+    settings: TrainSettings
+    init: Path | None
+    folder: Path
+    device: str
+    root: Path | None = None
+    sharpen: tuple[float, ...] = (1.0,)  # factors of the logits that the model is certified with
+    label: str = field(default="")
+
+
+class Sharpened(nn.Module):
+    """A model with its logits multiplied: nothing is trained, and no prediction of a noisy input changes."""
+
+    def __init__(self, model: nn.Module, factor: float) -> None:
+        super().__init__()
+        self.model, self.factor = model, factor
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        return self.factor * self.model(inputs)
+
+
+def run(job: Job) -> list[dict[str, Any]]:
+    """Train and certify one model; a row for each sharpening."""
+    torch.set_num_threads(1)
+    study = job.study
+    data, test = (load_dataset(study.data, split=split, root=job.root) for split in ("train", "test"))
+    torch.manual_seed(job.seed)
+    model = new_model(study, data)
+    if job.init is not None:
+        load_checkpoint(model, job.init)
+    train(
+        model, data, job.folder, objective=job.objective, settings=job.settings,
+        engine=EngineSettings(device=job.device), tell=lambda text: None,
+    )  # fmt: skip
+    model.eval()
+    return [certify(job, Sharpened(model, factor), factor, test) for factor in job.sharpen]
+
+
+def new_model(study: Study, data: ImageData) -> nn.Module:
+    channels, size, _ = data.shape
+    return build_model(study.model, classes=len(data.classes), channels=channels, size=size)
+
+
+def certify(job: Job, model: nn.Module, factor: float, test: ImageData) -> dict[str, Any]:
+    every = max(1, len(test) // job.study.test)
+    evidence = certcal.collect_evidence(
+        model, test.take(every=every, limit=job.study.test), sigma=job.settings.sigma, n=job.study.draws,
+        seed=1, device=job.device, progress=False,
+    )  # fmt: skip
+    method = job.method if factor == 1 else f"{job.method}, logits × {factor:g}"
+    row: dict[str, Any] = {"method": method, "seed": job.seed, "settings": job.label}
+    for name, joint in CERTIFICATES.items():
+        own = certcal.evaluate(evidence, radii=[0.0, job.study.radius], alpha=ALPHA, method=name, joint=joint)
+        clean, at = own.rows
+        row[name] = {
+            "certified_accuracy": at.certified_accuracy,
+            "cce": at.certified_ece,
+            "cbs": at.certified_brier,
+            "brier": clean.brier,
+            "ece": clean.ece,
+            "accuracy": float(evidence.correct.mean()),
+        }
+    return row
+
+
+def from_scratch(study: Study, seeds: int, folder: Path, device: str, root: Path | None) -> Iterator[Job]:
+    for seed, adversarial in product(range(seeds), (False, True)):
+        name = "AT" if adversarial else "noise"
+        objective = study.adversary if adversarial else replace(study.adversary, name="noise")
+        settings = replace(study.scratch, seed=seed, epsilon=study.scratch.epsilon if adversarial else 0.0)
+        sharpen = (1.0, 2.0, 4.0) if adversarial else (1.0,)
+        yield Job(study, seed, name, objective, settings, None, folder / f"{name}-{seed}", device, root, sharpen)
+
+
+METHODS: dict[str, list[dict[str, Any]]] = {
+    "noise, on": [{"name": "noise"}],
+    "AT, on": [{"name": "smoothadv"}],
+    "Brier-ACT": [{"name": "brier-act"}],
+    "ACCE-ACT": [{"name": "acce-act"}],
+    "ACCE-ACT*": [{"name": "acce-act*", "reduction": "mean", "eta": 0.5}],
+    "CCE-ACT": [{"name": "cce-act"}],
+    "certified Brier": [{"name": "certified-brier", "weight": weight, "base": "smoothadv"} for weight in (1.0, 4.0)],
+    "certified CCE": [{"name": "certified-cce", "weight": weight, "base": "smoothadv"} for weight in (1.0, 4.0)],
+}
+LARGE = ("ACCE-ACT", "ACCE-ACT*", "CCE-ACT", "certified CCE")  # a calibration error wants many inputs
+NO_ADVERSARY = ("noise, on",)
+
+
+def fine_tuning(study: Study, seeds: int, folder: Path, device: str, root: Path | None) -> Iterator[Job]:
+    for seed, (method, objectives), rate in product(range(seeds), METHODS.items(), study.rates):
+        for changes, factor in product(objectives, study.factors):
+            if method in NO_ADVERSARY and factor != study.factors[0]:
+                continue
+            objective = replace(study.adversary, step_factor=factor, radius=study.radius, **changes)
+            size = 2048 if method in LARGE else study.finetune.batch_size
+            settings = replace(study.finetune, seed=seed, learning_rate=rate, batch_size=size)
+            if study.data == "digits":
+                settings = replace(settings, batch_size=512 if method in LARGE else settings.batch_size)
+            label = f"rate {rate:g}, v {factor:g}" + (f", λ {changes['weight']:g}" if "weight" in changes else "")
+            where = folder / "-".join((method, str(seed), label)).replace(" ", "_").replace("*", "star")
+            yield Job(
+                study, seed, method, objective, settings, folder / f"AT-{seed}" / "model.pt", where, device, root,
+                label=label,
+            )  # fmt: skip
+
+
+def run_all(jobs: list[Job], processes: int) -> list[dict[str, Any]]:
+    rows, failed = [], 0
+    with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
+        for future in as_completed([pool.submit(run, job) for job in jobs]):
+            try:
+                rows += future.result()
+            except certcal.CertcalError as error:  # a rate that is too large for a method is a result too
+                failed += 1
+                print(error, flush=True)
+    print(f"{len(rows)} models, {failed} diverged", flush=True)
+    return rows
+
+
+def summary(rows: list[dict[str, Any]], radius: float, certificate: str) -> list[dict[str, Any]]:
+    """Per method, means and deviations over seeds of the selected model, and of its difference to the seed's AT."""
+    chosen: dict[str, list[dict[str, float]]] = {}
+    for seed in sorted({row["seed"] for row in rows}):
+        own = {f"{row['method']}/{row['settings']}": row for row in rows if row["seed"] == seed}
+        outcomes = [
+            Outcome(
+                row["method"], key, radius, *(row[certificate][name] for name in ("certified_accuracy", "cce", "cbs"))
+            )
+            for key, row in own.items()
+        ]
+        base = own["AT/"][certificate]
+        for method, outcome in select(outcomes, radius=radius).ece.items():
+            found = own[outcome.model][certificate]
+            chosen.setdefault(method, []).append(found | {f"d_{name}": found[name] - base[name] for name in found})
+    return [
+        {"method": method, "seeds": len(found)}
+        | {name: [float(np.mean(values)), float(np.std(values, ddof=1)) if len(values) > 1 else 0.0]
+           for name in found[0] for values in [[one[name] for one in found]]}
+        for method, found in chosen.items()
+    ]  # fmt: skip
+
+
+def show(rows: list[dict[str, Any]]) -> None:
+    print(f"{'method':<22}{'seeds':>6}{'CA':>14}{'CCE':>14}{'CBS':>14}{'Brier':>14}{'ΔCA':>14}{'ΔCCE':>14}")
+    for row in rows:
+        names = ("certified_accuracy", "cce", "cbs", "brier", "d_certified_accuracy", "d_cce")
+        cells = "".join(f"{100 * row[name][0]:8.2f} ±{100 * row[name][1]:4.1f}" for name in names)
+        print(f"{row['method']:<22}{row['seeds']:>6}{cells}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m experiments.training", description=__doc__.splitlines()[0])
+    parser.add_argument("name", choices=STUDIES)
+    parser.add_argument("--data", help="where the data set is, if not where `load_dataset` finds it: a .npz file")
+    parser.add_argument("--root", type=Path)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--epochs", type=int, help="of training from scratch, to try things out")
+    parser.add_argument("--out", type=Path)
+    chosen = parser.parse_args()
+    study = replace(STUDIES[chosen.name], **({"data": chosen.data} if chosen.data else {}))
+    if chosen.epochs:
+        study = replace(study, scratch=replace(study.scratch, epochs=chosen.epochs))
+    with tempfile.TemporaryDirectory() as scratch:
+        place = Path(scratch), chosen.device, chosen.root
+        rows = run_all(list(from_scratch(study, chosen.seeds, *place)), chosen.processes)
+        rows += run_all(list(fine_tuning(study, chosen.seeds, *place)), chosen.processes)
+    tables = {name: summary(rows, study.radius, name) for name in CERTIFICATES}
+    for name, table in tables.items():
+        print(f"\ncertificate {name}, R = {study.radius:g}, selected per seed within 3 points of certified accuracy")
+        show(table)
+    settings = asdict(study) | {"data": chosen.name}
+    body = {"machine": describe_machine(), "commit": commit(), "study": settings, "alpha": ALPHA, "seeds": chosen.seeds}
+    path = chosen.out or RESULTS / f"training-{chosen.name}.json"
+    path.write_text(json.dumps(body | {"tables": tables, "models": rows}, indent=1, ensure_ascii=False) + "\n")
+    print(f"\nwritten to {path}")
+
+
+if __name__ == "__main__":
+    main()
