@@ -17,6 +17,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, field, replace
+from functools import cache
 from itertools import product
 from multiprocessing import get_context
 from pathlib import Path
@@ -55,18 +56,18 @@ class Study:
 
 STUDIES = {
     "digits": Study(
-        "digits", "small-cnn", 0.5, 360, 5000,
+        "digits", "small-cnn", 0.5, 360, 2000,
         TrainSettings(sigma=0.25, epsilon=0.5, epochs=60, batch_size=64, learning_rate=0.05, decay_every=25,
                       epsilon_zero=5, epsilon_warmup=10),
         TrainSettings(sigma=0.25, epsilon=0.5, epochs=10, batch_size=128, decay_every=4, epsilon_warmup=3),
         ObjectiveSettings(name="smoothadv", draws=4, steps=4),
     ),
     "fashion-mnist": Study(
-        "fashion-mnist", "lenet", 1.0, 500, 20_000,
-        TrainSettings(sigma=0.5, epsilon=1.0, epochs=60, batch_size=512, learning_rate=0.1, decay_every=20,
-                      sigma_warmup=8, epsilon_zero=8, epsilon_warmup=8),
-        TrainSettings(sigma=0.5, epsilon=1.0, epochs=10, batch_size=512, decay_every=4, epsilon_warmup=3),
-        ObjectiveSettings(name="smoothadv", draws=4, steps=4),
+        "fashion-mnist", "lenet", 1.0, 500, 10_000,
+        TrainSettings(sigma=0.5, epsilon=1.0, epochs=24, batch_size=1024, learning_rate=0.1, decay_every=9,
+                      sigma_warmup=4, epsilon_zero=4, epsilon_warmup=4),
+        TrainSettings(sigma=0.5, epsilon=1.0, epochs=10, batch_size=1024, decay_every=4, epsilon_warmup=3),
+        ObjectiveSettings(name="smoothadv", draws=2, steps=4), rates=(0.05,),
     ),
 }  # fmt: skip
 
@@ -103,7 +104,7 @@ def run(job: Job) -> list[dict[str, Any]]:
     """Train and certify one model; a row for each sharpening."""
     torch.set_num_threads(1)
     study = job.study
-    data, test = (load_dataset(study.data, split=split, root=job.root) for split in ("train", "test"))
+    data, test = (images(study.data, split, job.root) for split in ("train", "test"))
     torch.manual_seed(job.seed)
     model = new_model(study, data)
     if job.init is not None:
@@ -114,6 +115,12 @@ def run(job: Job) -> list[dict[str, Any]]:
     )  # fmt: skip
     model.eval()
     return [certify(job, Sharpened(model, factor), factor, test) for factor in job.sharpen]
+
+
+@cache
+def images(name: str, split: str, root: Path | None) -> ImageData:
+    """Read once by each process."""
+    return load_dataset(name, split=split, root=root)
 
 
 def new_model(study: Study, data: ImageData) -> nn.Module:
@@ -216,6 +223,8 @@ def summary(rows: list[dict[str, Any]], radius: float, certificate: str) -> list
             )
             for key, row in own.items()
         ]
+        if "AT/" not in own:
+            continue
         base = own["AT/"][certificate]
         for method, outcome in select(outcomes, radius=radius).ece.items():
             found = own[outcome.model][certificate]
@@ -256,13 +265,13 @@ def main() -> None:
         until = time.monotonic() + 60 * chosen.minutes
         rows = run_all(list(from_scratch(study, chosen.seeds, *place)), chosen.processes, until)
         rows += run_all(list(fine_tuning(study, chosen.seeds, *place)), chosen.processes, until)
+    path = chosen.out or RESULTS / f"training-{chosen.name}.json"
+    settings = asdict(study) | {"data": chosen.name}
+    body = {"machine": describe_machine(), "commit": commit(), "study": settings, "alpha": ALPHA, "seeds": chosen.seeds}
     tables = {name: summary(rows, study.radius, name) for name in CERTIFICATES}
     for name, table in tables.items():
         print(f"\ncertificate {name}, R = {study.radius:g}, selected per seed within 3 points of certified accuracy")
         show(table)
-    settings = asdict(study) | {"data": chosen.name}
-    body = {"machine": describe_machine(), "commit": commit(), "study": settings, "alpha": ALPHA, "seeds": chosen.seeds}
-    path = chosen.out or RESULTS / f"training-{chosen.name}.json"
     path.write_text(json.dumps(body | {"tables": tables, "models": rows}, indent=1, ensure_ascii=False) + "\n")
     print(f"\nwritten to {path}")
 

@@ -157,7 +157,7 @@ def test_the_front_is_what_nothing_beats(points):
 
 
 RECIPE = {
-    "model": {"name": "training_problems:plain"},
+    "model": {"name": "training_samples:plain"},
     "data": {"name": "data.npz"},
     "test": {"name": "data.npz", "limit": 20},
     "objective": {"name": "noise"},
