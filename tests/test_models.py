@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from certcal import InputError
-from certcal.data import Normalize, build_model, model_fingerprint, model_names
+from certcal.data import Normalize, Tempered, build_model, model_fingerprint, model_names
 from certcal.data.resnet import PaddedShortcut
 
 
@@ -212,3 +212,16 @@ class TestFingerprint:
             return module
 
         assert model_fingerprint(scaled(1.0)) != model_fingerprint(scaled(2.0))
+
+
+def test_a_temperature_changes_how_sure_a_model_is_and_no_prediction():
+    model, inputs = build_model("small-cnn", classes=3, channels=1, size=8).eval(), torch.rand(20, 1, 8, 8)
+    sharp = Tempered(model, 0.25)
+    with torch.no_grad():
+        assert torch.equal(sharp(inputs), model(inputs) / 0.25)
+        assert torch.equal(sharp(inputs).argmax(dim=1), model(inputs).argmax(dim=1))
+    names = {model_fingerprint(Tempered(model, value)) for value in (0.25, 0.5, 1.0)} | {model_fingerprint(model)}
+    assert len(names) == 4
+    for value in (0.0, -1.0, float("nan"), "hot"):
+        with pytest.raises(InputError, match="Expected `temperature` to be a finite number > 0"):
+            Tempered(model, value)

@@ -30,8 +30,12 @@ from certcal.runs import (
     recalibrate_run,
     write_results,
 )
+from certcal.runs.certify import load_data, load_model
 from certcal.runs.demo import demo_run
 from certcal.runs.evaluate import rewrite_report
+from certcal.runs.recipes import TrainRecipe
+from certcal.runs.train import train_run
+from certcal.training import ObjectiveSettings, TrainSettings
 from smoothing_oracles import random_evidence
 
 SETTINGS = RunSettings(
@@ -311,3 +315,20 @@ def test_every_part_is_held_out_once_in_folds(imperfect):
     result = recalibrate_run(imperfect, RecalibrateSettings(repeats=1, folds=4), figures=False)
     assert len(result.held_out.maps) == 4
     assert sorted(np.concatenate(result.held_out.test).tolist()) == list(range(300))
+
+
+def test_a_temperature_belongs_to_the_model_that_is_certified(tmp_path):
+    data = load_data(DataSettings(name="digits", split="test", limit=3))
+    torch.manual_seed(0)
+    plain = load_model(ModelSettings(name="small-cnn"), data)
+    torch.manual_seed(0)
+    sharp = load_model(ModelSettings(name="small-cnn", temperature=0.25), data)
+    assert torch.equal(sharp(data.inputs), plain(data.inputs) / 0.25)
+    recipe = TrainRecipe(
+        model=ModelSettings(name="small-cnn", temperature=0.25),
+        data=DataSettings(name="digits"),
+        objective=ObjectiveSettings(name="noise"),
+        train=TrainSettings(sigma=0.25, epochs=1),
+    )
+    with pytest.raises(InputError, match="Expected `temperature` to be left for `certcal certify`"):
+        train_run(RunFolder(tmp_path / "run"), recipe, progress=False)

@@ -30,6 +30,7 @@ def certify(
     mean: o.Mean = None,
     std: o.Std = None,
     classes: o.Classes = None,
+    temperature: o.Temperature = None,
     data: o.Data = None,
     split: o.Split = None,
     root: o.Root = None,
@@ -78,6 +79,7 @@ def certify(
                 weights=weights,
                 mean=o.numbers("mean", mean, float),
                 std=o.numbers("std", std, float),
+                temperature=temperature,
                 classes=classes,
             ),
             "data": o.given(

@@ -57,6 +57,7 @@ Model = Annotated[_Text, _what("--model", "A known network, or package.module:fa
 Weights = Annotated[_Text, _what("--weights", "Checkpoint (.pt, .pth, .safetensors).", "FILE")]
 Mean = Annotated[_Text, _what("--mean", "Channel means the model normalises with.", "A,B,C")]
 Std = Annotated[_Text, _what("--std", "Channel standard deviations, likewise.", "A,B,C")]
+Temperature = Annotated[_Number, _what("--temperature", "Divide the logits by this before smoothing.")]
 Classes = Annotated[_Whole, _what("--classes", "Classes of the model (default: those of the data).")]
 Data = Annotated[_Text, _what("--data", "A known data set, a .npz file or a folder of class folders.", "NAME")]
 Split = Annotated[_Text, _what("--split", "Split of the data (default: test).", "NAME")]

@@ -9,10 +9,12 @@ from certcal.data.locate import data_folders
 from certcal.data.models import build_model, model_names
 from certcal.data.normalization import Normalize, channel_statistics
 from certcal.data.splits import split_data
+from certcal.data.temperature import Tempered
 
 __all__ = [
     "ImageData",
     "Normalize",
+    "Tempered",
     "build_model",
     "channel_statistics",
     "data_folders",

@@ -96,7 +96,7 @@ def load_data(settings: DataSettings) -> "ImageData":
 
 def load_model(settings: ModelSettings, data: "ImageData") -> "nn.Module":
     """The model that the settings name, for inputs like these, with its weights."""
-    from certcal.data import build_model, load_checkpoint
+    from certcal.data import Tempered, build_model, load_checkpoint
 
     if (settings.mean is None) != (settings.std is None):
         raise InputError.expected("mean and std", "be given together", "mean alone" if settings.mean else "std alone")
@@ -110,7 +110,8 @@ def load_model(settings: ModelSettings, data: "ImageData") -> "nn.Module":
             normalize=None if settings.mean is None or settings.std is None else (settings.mean, settings.std),
             **settings.options,
         )
-        return model if settings.weights is None else load_checkpoint(model, settings.weights)
+        model = model if settings.weights is None else load_checkpoint(model, settings.weights)
+        return model if settings.temperature is None else Tempered(model, settings.temperature)
 
 
 @contextmanager

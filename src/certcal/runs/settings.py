@@ -18,6 +18,7 @@ class ModelSettings:
     mean: tuple[float, ...] | None = None  # normalisation inside the model
     std: tuple[float, ...] | None = None
     classes: int | None = None  # those of the data by default
+    temperature: float | None = None  # logits are divided by it, before smoothing
     options: dict[str, Any] = field(default_factory=dict)  # what else the network takes
 
 

@@ -66,6 +66,9 @@ def prepare(recipe: TrainRecipe) -> tuple["ImageData", "nn.Module"]:
     """Training data and a model with the weights that training starts from."""
     import torch
 
+    if recipe.model.temperature is not None:
+        wanted = "be left for `certcal certify`: weights are trained without one"
+        raise InputError.expected("temperature", wanted, recipe.model.temperature)
     data = load_data(training_part(recipe.data))
     with torch.random.fork_rng():
         torch.manual_seed(recipe.train.seed)
