@@ -15,8 +15,9 @@ from certcal.report import Outcome, pareto_front, plot_changes, prepare_changes,
 from certcal.report.comparison import comparison_cells, comparison_markdown, comparison_table
 from certcal.runs.recipes import SweepRecipe, TrainRecipe, build_recipe, load_recipe, parse_changes
 from certcal.runs.studies import Study, load_study, paper_table, study_names, study_text
-from certcal.runs.sweep import run_sweep, run_trial, trials
+from certcal.runs.sweep import run_sweep
 from certcal.runs.toml import build
+from certcal.runs.trials import run_trial, trials
 from certcal.training import SweepSettings, expand
 
 ATTACK, RATES = [0.01, 0.1, 1.0, 2.0], [0.01, 0.05]
@@ -182,7 +183,7 @@ def desk(tmp_path, monkeypatch):
 def test_a_sweep_trains_certifies_and_tabulates_each_trial_once(desk, monkeypatch):
     recipe = build_recipe(RECIPE, SweepRecipe, "test")
     said = []
-    found = run_sweep(recipe, desk / "sweep", progress=False, tell=said.append)
+    found = run_sweep(recipe, desk / "sweep", progress=False, tell=said.append).outcomes
     assert [one.settings for one in found[::2]] == ["learning_rate 0.01, draws 1", "learning_rate 0.1, draws 1"]
     assert [one.radius for one in found] == [0.05, 0.1] * 2
     kept = json.loads((desk / "sweep" / "results.json").read_text())
@@ -194,8 +195,8 @@ def test_a_sweep_trains_certifies_and_tabulates_each_trial_once(desk, monkeypatc
     assert metrics["rows"][0]["certified_accuracy"] == found[2].certified_accuracy
     assert {"train", "certify"} <= metrics["sampling"].keys()  # one folder remembers both
 
-    monkeypatch.setattr("certcal.runs.sweep.train_run", None)  # nothing is left to train
-    assert str(run_sweep(recipe, desk / "sweep", progress=False, tell=said.append)) == str(found)
+    monkeypatch.setattr("certcal.runs.trials.train_run", None)  # nothing is left to train
+    assert str(run_sweep(recipe, desk / "sweep", progress=False, tell=said.append).outcomes) == str(found)
     again = load_recipe(desk / "sweep" / "sweep.toml", {}, SweepRecipe)
     assert again == recipe
     other = trials(build_recipe(RECIPE | {"train": RECIPE["train"] | {"seed": 1}}, SweepRecipe, "test"), desk / "sweep")

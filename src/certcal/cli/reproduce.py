@@ -8,7 +8,16 @@ from rich.text import Text
 
 from certcal.cli import options as o
 from certcal.cli.screen import print_json, tell, wide_console
-from certcal.cli.train import Assignments, Device, _show_dry_run
+from certcal.cli.train import (
+    Assignments,
+    Device,
+    Engine,
+    GpusPerWorker,
+    RayAddress,
+    Workers,
+    _show_dry_run,
+    name_failures,
+)
 from certcal.errors import InputError
 
 if TYPE_CHECKING:
@@ -41,6 +50,10 @@ def reproduce(
         list[str] | None, _which("--weights", "A baseline trained already; repeatable.", "NAME=FILE")
     ] = None,
     device: Device = None,
+    engine: Engine = None,
+    workers: Workers = None,
+    ray_address: RayAddress = None,
+    gpus_per_worker: GpusPerWorker = None,
     assignments: Assignments = None,
     list_: Annotated[bool, _other("--list", "List the studies and stop.")] = False,
     show: Annotated[bool, _other("--show", "Print the recipe and stop.")] = False,
@@ -63,6 +76,7 @@ def reproduce(
     if show:
         print(study_text(recipe))
         return
+    where = o.engine_of(engine, workers=workers, address=ray_address, gpus=gpus_per_worker)
     changes = merged(
         {"engine": o.given(device=device), "certify": o.given(device=device)}, parse_changes(assignments or [])
     )
@@ -73,8 +87,9 @@ def reproduce(
     if dry_run:
         _show_plan(study, json=json)
         return
-    result = run_study(study, folder, progress=True, tell=tell)
+    result = run_study(study, folder, engine=where, progress=True, tell=tell)
     _show_result(study, result, json=json)
+    name_failures(result.failures)
 
 
 def _pair(text: str) -> tuple[str, str]:

@@ -8,11 +8,12 @@ from rich.table import Table
 from rich.text import Text
 
 from certcal.cli import options as o
-from certcal.cli.screen import print_json, tell, wide_console
+from certcal.cli.screen import complain, print_json, tell, wide_console
 
 if TYPE_CHECKING:
     from certcal.report import Outcome
     from certcal.runs.recipes import TrainRecipe
+    from certcal.runs.trials import Failure
     from certcal.training import TrainResult
     from certcal.training.cost import TrainCost
 
@@ -26,9 +27,10 @@ The same command goes on with an interrupted run, to the same weights as if it h
 """
 SWEEP_HELP = """Train and certify a model for each combination of settings that a recipe sweeps over, or for a sample.
 
-The same command goes on with an interrupted sweep. One table holds what came of each trial.
+The same command goes on with an interrupted sweep. One table holds what came of each trial. With --engine ray trials
+run side by side on a cluster that shares the run folder.
 
-[dim]Example:[/dim] certcal sweep grid --recipe brier-act.toml
+[dim]Examples:[/dim] certcal sweep grid --recipe brier-act.toml · certcal sweep grid --engine ray --workers 4
 """
 
 _learn, _run = o.group("What to learn"), o.group("Where to run")
@@ -37,6 +39,12 @@ Assignments = Annotated[
     list[str] | None, o.group("Options")("--set", "Any other setting, as train.momentum=0.8.", "SECTION.KEY=VALUE")
 ]
 Device = Annotated[str | None, _run("--device", "cpu, cuda, … (default: a GPU if there is one).", "NAME")]
+Engine = Annotated[str | None, _run("--engine", "Where trials run, local or ray (default: local).", "NAME")]
+Workers = Annotated[int | None, _run("--workers", "Ray: trials at a time (default: all that fit).")]
+RayAddress = Annotated[
+    str | None, _run("--ray-address", "Ray: host:port (default: RAY_ADDRESS, or a local one).", "ADDRESS")
+]
+GpusPerWorker = Annotated[float | None, _run("--gpus-per-worker", "Ray: GPUs of each trial (default: 1 on cuda).")]
 DryRun = Annotated[bool, o.group("Output")("--dry-run", "Show the settings and what it will take, and stop.")]
 
 
@@ -117,18 +125,22 @@ def sweep(
     run: o.RunName,
     recipe: Recipe = None,
     device: Device = None,
+    engine: Engine = None,
+    workers: Workers = None,
+    ray_address: RayAddress = None,
+    gpus_per_worker: GpusPerWorker = None,
     assignments: Assignments = None,
     dry_run: Annotated[bool, o.group("Output")("--dry-run", "List the trials and stop.")] = False,
     json: o.Json = False,
 ) -> None:
     """Run a sweep into the folder."""
-    from dataclasses import asdict
-
     from certcal.runs import RunFolder
     from certcal.runs.recipes import SweepRecipe, load_recipe, merged, parse_changes
-    from certcal.runs.sweep import run_sweep, trials
+    from certcal.runs.sweep import run_sweep
+    from certcal.runs.trials import trials
 
     folder = RunFolder.named(run)
+    where = o.engine_of(engine, workers=workers, address=ray_address, gpus=gpus_per_worker)
     remembered = folder.path / "sweep.toml"
     given = {"engine": o.given(device=device), "certify": o.given(device=device)}
     changes = merged(given, parse_changes(assignments or []))
@@ -137,11 +149,20 @@ def sweep(
         listed = [{"name": one.name, "settings": one.settings} for one in trials(settings, folder.path)]
         print_json(listed) if json else _show_trials(listed)
         return
-    outcomes = run_sweep(settings, folder.path, progress=True, tell=tell)
+    results = run_sweep(settings, folder.path, engine=where, progress=True, tell=tell)
     if json:
-        print_json([{key: o.plain(value) for key, value in asdict(one).items()} for one in outcomes])
+        print_json(results.rows)
     else:
-        _show_outcomes(outcomes, folder.path)
+        _show_outcomes(results.outcomes, folder.path)
+    name_failures(results.failures)
+
+
+def name_failures(failures: "list[Failure]") -> None:
+    """Say which models are missing and why, and exit with 1 if there are any."""
+    for one in failures:
+        complain(f"Failed: {one.model}" + f" ({one.settings})" * bool(one.settings) + f": {one.failed}")
+    if failures:
+        raise typer.Exit(1)
 
 
 def _show_trained(result: "TrainResult", command: str, *, json: bool) -> None:

@@ -4,6 +4,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import count
 from types import TracebackType
 from typing import Any
 
@@ -51,11 +52,20 @@ class Pool:
     """Workers that made their state once, from `make_state(*arguments)`.
 
     Workers join as the cluster finds room for them. One that dies is replaced, and its calls go to others; each call
-    yields one result. An error raised by a call ends it all.
+    yields one result. A call that raises, or that too many workers died under, ends it all, unless such errors are
+    wanted as results. No worker holds more calls than `depth`.
     """
 
-    def __init__(self, session: Session, make_state: Callable[..., State], *arguments: Any) -> None:
+    def __init__(
+        self,
+        session: Session,
+        make_state: Callable[..., State],
+        *arguments: Any,
+        depth: int = DEPTH,
+        errors_are_results: bool = False,
+    ) -> None:
         self._session, self._making = session, (make_state, *arguments)
+        self._depth, self._errors_are_results = depth, errors_are_results
         self._again: deque[Call] = deque()
         self._workers: list[_Worker] = []
         self._failed_starts = 0
@@ -84,7 +94,7 @@ class Pool:
     def room(self) -> int:
         """How many more calls the workers can take now."""
         ready = sum(worker.ready is None for worker in self._workers)
-        return max(0, DEPTH * ready - self.in_flight)
+        return max(0, self._depth * ready - self.in_flight)
 
     @property
     def in_flight(self) -> int:
@@ -103,7 +113,7 @@ class Pool:
     def results(self, timeout: float = 1.0) -> list[tuple[Call, Any]]:
         """Results that have come by now; waits for one, but not longer than so many seconds."""
         self._welcome()
-        while self._again and any(worker.ready is None for worker in self._workers):
+        while self._again and any(one.ready is None and len(one.calls) < self._depth for one in self._workers):
             self.submit(self._again.popleft())
         owners = {reference: worker for worker in self._workers for reference in worker.calls}
         waiting = [worker.ready for worker in self._workers if worker.ready is not None]
@@ -120,12 +130,14 @@ class Pool:
             try:
                 result = ray.get(reference)
             except _LOST as error:
-                self._replace(worker, error)
+                kept += self._replace(worker, error)
                 continue
             except RayTaskError as error:
-                raise told(error, f"{call.name} failed on a worker") from error
+                result = told(error, f"{call.name} failed on a worker")
+                if not self._errors_are_results:
+                    raise result from error
             except RayError as error:
-                self._replace(worker, error)
+                kept += self._replace(worker, error)
                 continue
             del worker.calls[reference]
             kept.append((call, result))
@@ -159,9 +171,12 @@ class Pool:
                 continue
             new[reference].ready = None
 
-    def _replace(self, worker: _Worker, error: RayError) -> None:
-        """Start another worker for one that was lost, and do its calls again. The first of them was running."""
-        calls = list(worker.calls.values())
+    def _replace(self, worker: _Worker, error: RayError) -> list[tuple[Call, CertcalError]]:
+        """Start another worker for one that was lost, and do its calls again. The first of them was running.
+
+        Comes back: the call that is given up, where errors are results.
+        """
+        calls, given_up = list(worker.calls.values()), []
         worker.calls.clear()
         if calls:
             calls[0].losses += 1
@@ -171,10 +186,14 @@ class Pool:
             name, losses = "Preparing a worker", self._failed_starts
         if losses > self._session.cluster.retries:
             reason = str(error).strip().splitlines()[0].rstrip(".")
-            raise CertcalError(f"{name} lost its worker {losses} times (out of memory?): {reason}.")
+            trouble = CertcalError(f"{name} lost its worker {losses} times (out of memory?): {reason}.")
+            if not calls or not self._errors_are_results:  # without calls no worker can be made at all
+                raise trouble from error
+            given_up.append((calls.pop(0), trouble))
         self._again.extend(calls)
         ray.kill(worker.handle)  # whatever is left of it
         self._workers[self._workers.index(worker)] = self._start()
+        return given_up
 
 
 def run_calls(
@@ -184,6 +203,10 @@ def run_calls(
     *,
     device: str = "cpu",
     name: str = "A call",
+    depth: int = DEPTH,
+    check: Callable[[Session], None] | None = None,
+    then: Callable[[int, Any], Iterable[tuple[Any, ...]]] | None = None,
+    errors_are_results: bool = False,
 ) -> Iterator[tuple[int, Any]]:
     """(position, function(*arguments)) for each tuple of arguments, as they finish on the workers of a cluster.
 
@@ -191,21 +214,39 @@ def run_calls(
     here as one line. No more calls are under way than workers can take.
 
     Paper: —; scale is ours.
+
+    Args:
+        cluster: which one, and how much of it.
+        function: runs on a worker, which has to be able to import it.
+        arguments: read as workers have room.
+        device: the kind of device that workers run on.
+        name: what a call is, for errors.
+        depth: calls at a worker; 1 where they take long, so that none waits while another worker is free.
+        check: called with the connected session before any worker is started.
+        then: from a position and its result to the arguments of further calls, which are numbered from there on; all
+            `arguments` are read first then.
+        errors_are_results: go on after an error, and give the `CertcalError` in place of the result.
     """
     from certcal.cluster.session import connected
 
+    known = arguments if then is None else list(arguments)
+    numbers, more = count(len(known) if isinstance(known, list) else 0), deque[tuple[int, tuple[Any, ...]]]()
     with connected(cluster, device=device) as session:
         check_versions(session)
-        with Pool(session, _nothing) as pool:
-            waiting = enumerate(arguments)
-            empty = False
-            while not empty or pool.in_flight:
-                while not empty and pool.room:
-                    position, values = next(waiting, (-1, ()))
-                    empty = position < 0
-                    if not empty:
+        if check is not None:
+            check(session)
+        with Pool(session, _nothing, depth=depth, errors_are_results=errors_are_results) as pool:
+            waiting, ended = enumerate(known), False
+            while more or not ended or pool.in_flight:
+                while pool.room and (more or not ended):
+                    position, values = more.popleft() if more else next(waiting, (-1, ()))
+                    if position < 0:
+                        ended = True
+                    else:
                         pool.submit(Call(f"{name} ({position})", _without_state, (position, function, *values)))
                 for call, result in pool.results():
+                    if then is not None:
+                        more.extend((next(numbers), values) for values in then(call.arguments[0], result))
                     yield call.arguments[0], result
 
 

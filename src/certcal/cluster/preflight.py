@@ -2,6 +2,7 @@
 
 import hashlib
 import platform
+import secrets
 from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
@@ -60,6 +61,35 @@ def _own_versions() -> dict[str, str]:
         digest.update(path.read_bytes())
     own = {"Python": platform.python_version()} | {name: version(name) for name in _PACKAGES}
     return own | {"certcal's sources": digest.hexdigest()[:12]}
+
+
+def check_shared(session: Session, folder: Path) -> None:
+    """Refuse a folder that some node does not share with this program, or cannot write into."""
+    token = secrets.token_hex(8)
+    path = folder / f".shared-{token}"
+    path.write_text(token, encoding="utf-8")
+    try:
+        for address, trouble in on_every_node(session, _trouble_with, path, token).items():
+            if trouble:
+                need = "be a folder that this program and every node of the cluster share"
+                raise InputError.expected("run", need, f"{folder}: node {address} {trouble}")
+    finally:
+        path.unlink(missing_ok=True)
+
+
+def _trouble_with(path: Path, token: str) -> str:
+    """On a node: what is wrong with the folder of a file that the driver wrote; nothing if it can be used."""
+    try:
+        if path.read_text(encoding="utf-8") != token:
+            return "sees another file there"
+        probe = path.with_name(f"{path.name}-{secrets.token_hex(4)}")
+        probe.touch()
+        probe.unlink()
+    except FileNotFoundError:
+        return "does not see what this program writes there"
+    except OSError as error:
+        return f"cannot use it ({error.strerror or error})"
+    return ""
 
 
 def on_every_node(session: Session, function: Callable[..., Any], *arguments: Any) -> dict[str, Any]:

@@ -1,18 +1,17 @@
 """A study from start to end: train baselines, certify, fine-tune by each method, certify, select, draw."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from certcal.cluster import Cluster, as_cluster
 from certcal.report import Outcome, Selection, plot_changes, prepare_changes, select
 from certcal.report.comparison import Comparison, comparison_markdown, comparison_table
 from certcal.runs.drawing import save_figure
 from certcal.runs.folder import RunFolder
 from certcal.runs.studies import Baseline, Study, paper_table
-from certcal.runs.sweep import Trial, run_trial, trials, write_outcomes
-
-Tell = Callable[[str], None]
+from certcal.runs.sweep import Tell, run_trials
+from certcal.runs.trials import Failure, Trial, trials
 
 
 @dataclass(frozen=True)
@@ -20,6 +19,7 @@ class Reproduction:
     """What a study came to."""
 
     outcomes: list[Outcome]
+    failures: list[Failure]
     comparison: Comparison
     folder: Path
 
@@ -29,22 +29,21 @@ def study_trials(study: Study, folder: Path) -> list[tuple[Trial, list[Trial]]]:
     return [(_baseline(study, one, folder), _tuned(study, one, folder)) for one in study.baseline]
 
 
-def reproduce(study: Study, folder: Path, *, progress: bool = True, tell: Tell = print) -> Reproduction:
+def reproduce(
+    study: Study, folder: Path, *, engine: str | Cluster = "local", progress: bool = True, tell: Tell = print
+) -> Reproduction:
     """The outcomes of a study with its table and figures in a folder; called again, it goes on.
 
+    Models are trained one after the other here, or side by side on the workers of a cluster; one that fails is left out
+    of the table.
+
     Paper: Sec. 5, App. I, App. J.
+    Raises: CertcalError or InputError if nothing came of any model.
     """
-    run, found = RunFolder(folder), []
+    run, cluster, stages = RunFolder(folder), as_cluster(engine), study_trials(study, folder)
     run.create()
-    stages = study_trials(study, folder)
-    count, place = sum(1 + len(tuned) for _, tuned in stages), 0
-    for baseline, tuned in stages:
-        for trial in (baseline, *tuned):
-            place += 1
-            tell(f"[{place}/{count}] {trial.baseline}: {trial.method}" + f" ({trial.settings})" * bool(trial.settings))
-            found += run_trial(trial, progress=progress, tell=tell)
-            write_outcomes(run, found)
-    return Reproduction(found, write_study(run, study, found), folder)
+    results = run_trials(run, stages, cluster=cluster, progress=progress, tell=tell)
+    return Reproduction(results.outcomes, results.failures, write_study(run, study, results.outcomes), folder)
 
 
 def write_study(run: RunFolder, study: Study, outcomes: list[Outcome]) -> Comparison:
@@ -57,9 +56,10 @@ def write_study(run: RunFolder, study: Study, outcomes: list[Outcome]) -> Compar
     methods = [one.name for one in study.method]
     for baseline in study.baseline:
         for radius in study.about.radii:
-            start = next(one for one in outcomes if (one.model, one.radius) == (baseline.name, radius))
+            start = [one for one in outcomes if (one.model, one.radius) == (baseline.name, radius)]
             tuned = [one for one in outcomes if one.baseline == baseline.name and one.radius == radius]
-            if start.certified_ece == start.certified_ece and len(tuned) > 1:  # NaN: nothing is certified there
+            certified = all(one.certified_ece == one.certified_ece for one in start)  # NaN: no input is certified there
+            if start and certified and len(tuned) > 1:
                 changes = prepare_changes(outcomes, baseline=baseline.name, radius=radius)
                 name = f"changes_{baseline.name}_R{radius:g}"
                 save_figure(run, name, lambda ax, own=changes: plot_changes(own, ax=ax, methods=methods))  # type: ignore[misc]

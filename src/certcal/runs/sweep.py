@@ -1,155 +1,116 @@
-"""A sweep: each trial trained and certified in a folder of its own, and one table of what came of them."""
+"""A sweep: trials run here or on a cluster, and one table of what came of them, failures too."""
 
 import csv
 import io
-import json
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from certcal.errors import InputError
+from certcal.cluster import Cluster, as_cluster
+from certcal.errors import CertcalError, InputError
 from certcal.report import Outcome
-from certcal.runs.certify import certify_run
-from certcal.runs.evaluate import evaluate_run
 from certcal.runs.folder import RunFolder
-from certcal.runs.recipes import SweepRecipe, merged
-from certcal.runs.settings import RunSettings
-from certcal.runs.toml import build
-from certcal.runs.train import save_recipe, train_run, weights_digest
-from certcal.training import SweepSettings, expand
-from certcal.training.sweep import describe
+from certcal.runs.recipes import SweepRecipe
+from certcal.runs.train import save_recipe
+from certcal.runs.trials import Came, Failure, Trial, attempt, plain_row, trials
 
-OUTCOME = "outcome.json"
+Tell = Callable[[str], None]
+Stages = Sequence[tuple[Trial, Sequence[Trial]]]  # trials, and for each those that start from its weights
+NO_START = "the model that it starts from failed"
 
 
 @dataclass(frozen=True)
-class Trial:
-    """One model to train and certify, and where: all that a worker elsewhere needs to know."""
+class Results:
+    """What came of trials, in their order."""
 
-    name: str
-    method: str
-    recipe: SweepRecipe
-    folder: Path
-    settings: str = ""  # what distinguishes it, in words
-    baseline: str = ""
-    trained: bool = False  # its model's weights are final
-
-
-def trials(recipe: SweepRecipe, folder: Path, *, method: str = "", baseline: str = "") -> list[Trial]:
-    """The trials of a recipe, each with its settings and folder.
-
-    Paper: App. I.
-    """
-    if recipe.engine.devices * recipe.engine.nodes > 1:
-        wanted = "be 1 for trials (train the large model with `certcal train`, or share trials out over devices)"
-        raise InputError.expected("devices", wanted, recipe.engine.devices * recipe.engine.nodes)
-    combinations = expand(recipe.sweep)
-    width, own = len(str(len(combinations))), method or recipe.objective.name
-    return [
-        Trial(
-            f"{own} {place:0{width}}",
-            own,
-            _changed(recipe, changes),
-            folder / f"trial-{place:0{width}}",
-            describe(changes),
-            baseline,
-        )
-        for place, changes in enumerate(combinations, 1)
-    ]
-
-
-def run_trial(
-    trial: Trial, *, progress: bool = False, tell: Callable[[str], None] = lambda text: None
-) -> list[Outcome]:
-    """What a trial came to at each radius; trained and certified where that was not done before."""
-    run, path = RunFolder(trial.folder), trial.folder / OUTCOME
-    facts = _plain(trial)
-    if path.is_file():
-        kept = json.loads(path.read_text(encoding="utf-8"))
-        if kept["trial"] == facts:
-            return [Outcome(**_numbers(row)) for row in kept["outcomes"]]
-    if not trial.trained:
-        train_run(run, trial.recipe, progress=progress, tell=tell)
-    weights = str(trial.recipe.model.weights if trial.trained else run.path / "model.pt")
-    rows = _certify(trial.recipe, run, weights, progress=progress)
-    outcomes = [
-        Outcome(
-            method=trial.method,
-            model=trial.name,
-            baseline=trial.baseline,
-            settings=trial.settings,
-            radius=row.radius,
-            certified_accuracy=row.certified_accuracy,
-            certified_ece=row.certified_ece,
-            certified_brier=row.certified_brier,
-        )
-        for row in rows
-    ]
-    run.write_json(OUTCOME, {"trial": facts, "outcomes": [_null(asdict(one)) for one in outcomes]})
-    return outcomes
+    outcomes: list[Outcome]
+    failures: list[Failure]
+    rows: list[dict[str, Any]]  # the table, as JSON knows it
 
 
 def run_sweep(
-    recipe: SweepRecipe, folder: Path, *, progress: bool = True, tell: Callable[[str], None] = print
-) -> list[Outcome]:
-    """All outcomes of a sweep, trial after trial, in results.csv and results.json; called again, it goes on.
+    recipe: SweepRecipe, folder: Path, *, engine: str | Cluster = "local", progress: bool = True, tell: Tell = print
+) -> Results:
+    """What came of each trial of a sweep, also in results.csv and results.json; called again, it goes on.
+
+    Trials run one after the other here, or side by side on the workers of a cluster, to the same results. A trial that
+    fails does not keep the others from running.
 
     Paper: App. I.
+    Raises: CertcalError or InputError if nothing came of any trial.
     """
     run = RunFolder(folder)
+    made = trials(recipe, folder)
+    cluster = as_cluster(engine)
     run.create()
     save_recipe(recipe, folder / "sweep.toml")
-    found: list[Outcome] = []
-    every = trials(recipe, folder)
-    for place, trial in enumerate(every, 1):
-        tell(f"trial {place}/{len(every)}: {trial.settings or trial.name}")
-        found += run_trial(trial, progress=progress, tell=tell)
-        write_outcomes(run, found)
-    return found
+    return run_trials(run, [(one, ()) for one in made], cluster=cluster, progress=progress, tell=tell)
 
 
-def write_outcomes(run: RunFolder, outcomes: list[Outcome]) -> None:
-    """The table of outcomes, with every digit."""
+def run_trials(run: RunFolder, stages: Stages, *, cluster: Cluster | None, progress: bool, tell: Tell) -> Results:
+    """Run trials that share a folder, and keep the table of those that are done."""
+    every = [one for first, others in stages for one in (first, *others)]
+    found: dict[Path, Came] = {}
+    results = Results([], [], [])
+    for trial, came in _here(stages, progress, tell) if cluster is None else _there(cluster, run, stages, tell):
+        found[trial.folder] = came
+        results = _table(run, [found[one.folder] for one in every if one.folder in found])
+    if not results.outcomes:
+        raise _nothing_came_of(results.failures)
+    return results
+
+
+def _here(stages: Stages, progress: bool, tell: Tell) -> Iterator[tuple[Trial, Came]]:
+    place, count = 0, sum(1 + len(others) for _, others in stages)
+    for first, others in stages:
+        starts = True
+        for trial in (first, *others):
+            place += 1
+            tell(f"[{place}/{count}] {trial}")
+            came = attempt(trial, progress=progress, tell=tell) if starts else Failure.of(trial, NO_START)
+            if isinstance(came, Failure):
+                starts = starts and trial is not first
+                tell(f"failed: {came.failed}")
+            yield trial, came
+
+
+def _there(cluster: Cluster, run: RunFolder, stages: Stages, tell: Tell) -> Iterator[tuple[Trial, Came]]:
+    from certcal.runs.sharing import share
+
+    done, count = 0, sum(1 + len(others) for _, others in stages)
+    tell(f"{count} trials on a Ray cluster")
+    for trial, came in share(cluster, run.path, stages):
+        hopeless = [others for first, others in stages if first is trial and isinstance(came, Failure)]
+        left_out = [(other, Failure.of(other, NO_START)) for others in hopeless for other in others]
+        for one, result in [(trial, came), *left_out]:
+            done += 1
+            tell(f"[{done}/{count}] {one}: " + (f"failed: {result.failed}" if isinstance(result, Failure) else "done"))
+            yield one, result
+
+
+def _table(run: RunFolder, found: list[Came]) -> Results:
+    """Write the table, with every digit; a trial that failed has one row, with the reason."""
+    results = Results([], [], [])
     text = io.StringIO()
-    writer = csv.DictWriter(text, list(Outcome.__dataclass_fields__), lineterminator="\n")
+    writer = csv.DictWriter(text, [*Outcome.__dataclass_fields__, "failed"], lineterminator="\n", restval="")
     writer.writeheader()
-    writer.writerows(asdict(one) for one in outcomes)
+    for came in found:
+        if isinstance(came, Failure):
+            results.failures.append(came)
+            row = {key: value for key, value in asdict(came).items() if key != "wrong_input"}
+            writer.writerow(row)
+            results.rows.append(row)
+        else:
+            results.outcomes.extend(came)
+            writer.writerows(asdict(one) for one in came)
+            results.rows.extend(plain_row(one) for one in came)
     run.write("results.csv", text.getvalue())
-    run.write_json("results.json", [_null(asdict(one)) for one in outcomes])
+    run.write_json("results.json", results.rows)
+    return results
 
 
-def _changed(recipe: SweepRecipe, changes: dict[str, dict[str, Any]]) -> SweepRecipe:
-    values = merged(asdict(recipe), changes)
-    own = {section: {key: one for key, one in part.items() if one is not None} for section, part in values.items()}
-    if "sigma" in changes.get("train", {}):
-        own["certify"]["sigma"] = own["train"]["sigma"]
-    return replace(build(SweepRecipe, own, "sweep.over"), sweep=SweepSettings())
-
-
-def _certify(recipe: SweepRecipe, run: RunFolder, weights: str, *, progress: bool) -> Any:
-    settings = RunSettings(
-        model=replace(recipe.model, weights=weights),
-        data=recipe.test,
-        certify=replace(recipe.certify, sigma=recipe.train.sigma),
-        evaluate=recipe.evaluate,
-    )
-    certify_run(run, settings, progress=progress)
-    return evaluate_run(run, recipe.evaluate, figures=False).rows
-
-
-def _plain(trial: Trial) -> dict[str, Any]:
-    recipe = asdict(trial.recipe)
-    recipe.pop("engine")  # where it ran does not matter
-    named = {"name": trial.name, "method": trial.method, "baseline": trial.baseline, "settings": trial.settings}
-    named["start"] = weights_digest(trial.recipe) or ""
-    plain: dict[str, Any] = json.loads(json.dumps(named | {"recipe": recipe}))
-    return plain
-
-
-def _null(row: dict[str, Any]) -> dict[str, Any]:
-    return {key: None if isinstance(value, float) and value != value else value for key, value in row.items()}
-
-
-def _numbers(row: dict[str, Any]) -> dict[str, Any]:
-    return {key: float("nan") if value is None else value for key, value in row.items()}
+def _nothing_came_of(failures: list[Failure]) -> CertcalError:
+    reasons = list(dict.fromkeys(one.failed for one in failures if one.failed != NO_START))
+    kind = InputError if all(one.wrong_input for one in failures if one.failed != NO_START) else CertcalError
+    return kind(reasons[0] if len(reasons) == 1 else f"All {len(failures)} trials failed, the first so: {reasons[0]}")

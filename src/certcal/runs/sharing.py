@@ -1,0 +1,86 @@
+"""Trials shared out over the workers of a Ray cluster, which has to share the folder that they write into."""
+
+import contextlib
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from certcal.cluster import Cluster, Session, run_calls
+from certcal.cluster.preflight import check_shared, on_every_node
+from certcal.errors import CertcalError, InputError
+from certcal.runs.certify import best_device, load_data, load_model
+from certcal.runs.recipes import SweepRecipe
+from certcal.runs.train import training_part
+from certcal.runs.trials import Came, Failure, Trial, attempt
+
+
+def share(
+    cluster: Cluster, folder: Path, stages: Sequence[tuple[Trial, Sequence[Trial]]]
+) -> Iterator[tuple[Trial, Came]]:
+    """Trials and what came of them, as they finish. Those that start from another one's weights come after it.
+
+    A trial whose worker dies goes on elsewhere from its last checkpoint. Trials that start from one that failed do not
+    come.
+    """
+    place, sent = Path.cwd(), [first for first, _ in stages]
+
+    def check(session: Session) -> None:
+        check_shared(session, folder.absolute())
+        on_every_node(session, check_trial, sent[0].recipe, place)
+
+    def then(position: int, came: Any) -> list[tuple[Trial, Path]]:
+        ready = stages[position][1] if position < len(stages) and isinstance(came, list) else ()
+        sent.extend(ready)
+        return [(one, place) for one in ready]
+
+    results = run_calls(
+        cluster,
+        attempt_at,
+        [(one, place) for one in sent],
+        device=(sent[0].recipe.engine.device or best_device()).partition(":")[0],
+        name="A trial",
+        depth=1,  # a trial takes long, and should not wait for another one while a worker is free
+        check=check,
+        then=then,
+        errors_are_results=True,
+    )
+    for position, came in results:
+        trial = sent[position]
+        yield trial, Failure.of(trial, came) if isinstance(came, CertcalError) else came
+
+
+def attempt_at(trial: Trial, place: Path) -> Came:
+    """On a worker: the trial, from the working folder of the driver."""
+    with _working_in(place):
+        return attempt(trial)
+
+
+def check_trial(recipe: SweepRecipe, place: Path) -> None:
+    """On a node: the data can be read here, and the network be made."""
+    import ray
+
+    try:
+        with _working_in(place):
+            data = load_data(training_part(recipe.data))
+            load_data(recipe.test)
+            load_model(replace(recipe.model, weights=None), data)
+    except InputError as error:
+        raise InputError(f"On node {ray.util.get_node_ip_address()} of the cluster: {error}") from error
+
+
+@contextlib.contextmanager
+def _working_in(place: Path) -> Iterator[None]:
+    """Relative paths, and factories in the working folder, mean there what they mean to the driver."""
+    path = list(sys.path)
+    try:
+        with contextlib.chdir(place):
+            sys.path.insert(0, str(place))
+            yield
+    except FileNotFoundError as error:
+        if Path(error.filename or "") != place:
+            raise
+        raise InputError.expected("working folder", "be on every node of the cluster", f"{place}") from error
+    finally:
+        sys.path[:] = path

@@ -1,0 +1,171 @@
+"""Trials: models to train and certify, each in a folder of its own, whatever process that happens in."""
+
+import json
+import traceback
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from certcal.errors import CertcalError, InputError
+from certcal.report import Outcome
+from certcal.runs.certify import certify_run
+from certcal.runs.evaluate import evaluate_run
+from certcal.runs.folder import RunFolder
+from certcal.runs.recipes import SweepRecipe, merged
+from certcal.runs.settings import RunSettings
+from certcal.runs.toml import build
+from certcal.runs.train import train_run, weights_digest
+from certcal.training import SweepSettings, expand
+from certcal.training.sweep import describe
+
+OUTCOME, ERROR = "outcome.json", "error.txt"
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One model to train and certify, and where: all that a worker elsewhere needs to know."""
+
+    name: str
+    method: str
+    recipe: SweepRecipe
+    folder: Path
+    settings: str = ""  # what distinguishes it, in words
+    baseline: str = ""
+    trained: bool = False  # its model's weights are final
+
+    def __str__(self) -> str:
+        """The trial in a line."""
+        if not self.baseline:
+            return self.settings or self.name
+        return f"{self.baseline}: {self.method}" + f" ({self.settings})" * bool(self.settings)
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A trial that nothing came of, and why."""
+
+    method: str
+    model: str
+    baseline: str
+    settings: str
+    failed: str  # why, in a line
+    wrong_input: bool = False  # what it was given is wrong
+
+    @classmethod
+    def of(cls, trial: Trial, error: Exception | str) -> "Failure":
+        """A trial's failure, from what was raised."""
+        why = str(error).strip() or type(error).__name__
+        if not isinstance(error, CertcalError | str):
+            why = f"{type(error).__name__}: {why.splitlines()[0]}"
+        return cls(trial.method, trial.name, trial.baseline, trial.settings, why, isinstance(error, InputError))
+
+
+Came = list[Outcome] | Failure  # of a trial
+
+
+def trials(recipe: SweepRecipe, folder: Path, *, method: str = "", baseline: str = "") -> list[Trial]:
+    """The trials of a recipe, each with its settings and folder.
+
+    Paper: App. I.
+    """
+    if recipe.engine.devices * recipe.engine.nodes > 1:
+        wanted = "be 1 for trials (train the large model with `certcal train`, or share trials out over devices)"
+        raise InputError.expected("devices", wanted, recipe.engine.devices * recipe.engine.nodes)
+    combinations = expand(recipe.sweep)
+    width, own = len(str(len(combinations))), method or recipe.objective.name
+    return [
+        Trial(
+            f"{own} {place:0{width}}",
+            own,
+            _changed(recipe, changes),
+            folder / f"trial-{place:0{width}}",
+            describe(changes),
+            baseline,
+        )
+        for place, changes in enumerate(combinations, 1)
+    ]
+
+
+def run_trial(
+    trial: Trial, *, progress: bool = False, tell: Callable[[str], None] = lambda text: None
+) -> list[Outcome]:
+    """What a trial came to at each radius; trained and certified where that was not done before."""
+    run, path = RunFolder(trial.folder), trial.folder / OUTCOME
+    facts = _plain(trial)
+    if path.is_file():
+        kept = json.loads(path.read_text(encoding="utf-8"))
+        if kept["trial"] == facts:
+            return [Outcome(**_numbers(row)) for row in kept["outcomes"]]
+    if not trial.trained:
+        train_run(run, trial.recipe, progress=progress, tell=tell)
+    weights = str(trial.recipe.model.weights if trial.trained else run.path / "model.pt")
+    rows = _certify(trial.recipe, run, weights, progress=progress)
+    outcomes = [
+        Outcome(
+            method=trial.method,
+            model=trial.name,
+            baseline=trial.baseline,
+            settings=trial.settings,
+            radius=row.radius,
+            certified_accuracy=row.certified_accuracy,
+            certified_ece=row.certified_ece,
+            certified_brier=row.certified_brier,
+        )
+        for row in rows
+    ]
+    run.write_json(OUTCOME, {"trial": facts, "outcomes": [plain_row(one) for one in outcomes]})
+    return outcomes
+
+
+def plain_row(outcome: Outcome) -> dict[str, Any]:
+    """An outcome as JSON knows it."""
+    row = asdict(outcome)
+    return {key: None if isinstance(value, float) and value != value else value for key, value in row.items()}
+
+
+def attempt(trial: Trial, *, progress: bool = False, tell: Callable[[str], None] = lambda text: None) -> Came:
+    """What a trial came to, or why it failed; the traceback is in error.txt in its folder then."""
+    path = trial.folder / ERROR
+    try:
+        outcomes = run_trial(trial, progress=progress, tell=tell)
+        path.unlink(missing_ok=True)
+    except Exception as error:  # one trial must not take the others with it
+        with suppress(OSError):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text("".join(traceback.format_exception(error)), encoding="utf-8")
+        return Failure.of(trial, error)
+    return outcomes
+
+
+def _changed(recipe: SweepRecipe, changes: dict[str, dict[str, Any]]) -> SweepRecipe:
+    values = merged(asdict(recipe), changes)
+    own = {section: {key: one for key, one in part.items() if one is not None} for section, part in values.items()}
+    if "sigma" in changes.get("train", {}):
+        own["certify"]["sigma"] = own["train"]["sigma"]
+    return replace(build(SweepRecipe, own, "sweep.over"), sweep=SweepSettings())
+
+
+def _certify(recipe: SweepRecipe, run: RunFolder, weights: str, *, progress: bool) -> Any:
+    settings = RunSettings(
+        model=replace(recipe.model, weights=weights),
+        data=recipe.test,
+        certify=replace(recipe.certify, sigma=recipe.train.sigma),
+        evaluate=recipe.evaluate,
+    )
+    certify_run(run, settings, progress=progress)
+    return evaluate_run(run, recipe.evaluate, figures=False).rows
+
+
+def _plain(trial: Trial) -> dict[str, Any]:
+    recipe = asdict(trial.recipe)
+    recipe.pop("engine")  # where it ran does not matter
+    named = {"name": trial.name, "method": trial.method, "baseline": trial.baseline, "settings": trial.settings}
+    named["start"] = weights_digest(trial.recipe) or ""
+    plain: dict[str, Any] = json.loads(json.dumps(named | {"recipe": recipe}))
+    return plain
+
+
+def _numbers(row: dict[str, Any]) -> dict[str, Any]:
+    return {key: float("nan") if value is None else value for key, value in row.items()}
