@@ -20,6 +20,34 @@ def pytest_addoption(parser):
     parser.addoption("--device", default="cpu", help="torch device the solver tests run on")
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_cmdline_main(config):
+    """Where tests run side by side, those of a group, such as the users of one cluster, run in one process."""
+    if getattr(config.option, "numprocesses", None) and config.option.dist == "no":
+        config.option.dist = "loadgroup"
+
+
+@pytest.fixture(scope="session")
+def cluster_address():
+    """A cluster of this machine, for all tests that need one and no particular one."""
+    from ray_models import head
+
+    with head() as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def cluster(cluster_address):
+    """Two workers of a cluster that this process stays connected to."""
+    import ray
+
+    from certcal.cluster import Cluster
+
+    ray.init(address=cluster_address, log_to_driver=False, logging_level="ERROR")
+    yield Cluster(workers=2, address=cluster_address)
+    ray.shutdown()
+
+
 @pytest.fixture
 def device(request):
     return request.config.getoption("--device")

@@ -94,11 +94,11 @@ def small_shards():
     schedule.SHARD_SECONDS = keeper.SAVE_SECONDS = 0.0
 
 
-def main(folder, address, seconds):
-    """Sample into a folder on two workers until done or killed."""
+def main(folder, address, seconds, workers=2):
+    """Sample into a folder until done or killed."""
     small_shards()
     model = Traced(folder, float(seconds))
-    collect_evidence(model, small_data(), store=folder, engine=Cluster(workers=2, address=address), **SMALL)
+    collect_evidence(model, small_data(), store=folder, engine=Cluster(workers=int(workers), address=address), **SMALL)
     print("finished", flush=True)
 
 

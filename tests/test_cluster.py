@@ -15,7 +15,9 @@ os.environ.setdefault("RAY_AUTH_MODE", "disabled")
 pytest.importorskip("ray", reason="Ray is not installed (the extra `ray`)")
 
 from certcal import CertcalError, InputError, load_evidence
+from certcal.cli.app import main
 from certcal.cluster import Cluster
+from certcal.data import build_model
 from certcal.smoothing import collect_evidence
 from ray_models import HERE, SMALL, head
 from smoothing_models import small_data, small_model
@@ -69,6 +71,25 @@ def test_a_worker_with_another_version(tmp_path):
     assert "Expected every node of the cluster to have certcal 0.1.0" in text
 
 
+def test_a_sweep_on_a_cluster_that_cannot_be_reached(tmp_path, monkeypatch, capsys):
+    """One line, exit code 2, and no trial is begun."""
+    (tmp_path / "sweep.toml").write_text(
+        '[model]\nname = "lenet"\n[data]\nname = "digits"\n[test]\nname = "digits"\n[objective]\nname = "noise"\n'
+        '[train]\nsigma = 0.25\n[engine]\ndevice = "cpu"\n[sweep]\nover = { "train.seed" = [1, 2] }\n'
+    )
+    monkeypatch.chdir(tmp_path)
+    for words, expected in (
+        (["--engine", "ray", "--ray-address", "127.0.0.1:1"], "127.0.0.1:1: [Errno 111] Connection refused"),
+        (["--workers", "2"], "Expected `engine` to be ray with --workers"),
+    ):
+        with pytest.raises(SystemExit) as caught:
+            main(["sweep", "grid", "--recipe", "sweep.toml", *words])
+        error = capsys.readouterr().err
+        assert caught.value.code == 2, error
+        assert expected in error
+        assert not list((tmp_path / "runs").glob("grid/trial-*"))
+
+
 def test_the_command_starts_and_stops_a_cluster_of_its_own(tmp_path):
     """No folder of Ray's is left, and the engine is nothing that a run's settings remember."""
     before = set(Path("/tmp").glob("certcal-ray-*"))
@@ -86,5 +107,6 @@ def test_the_command_starts_and_stops_a_cluster_of_its_own(tmp_path):
     (left,) = [line for line in there.stderr.splitlines() if "draws made" in line]
     assert left.startswith("5,000 draws made")
     drawn = load_evidence(tmp_path / "runs" / "run" / "shards")
-    local = collect_evidence(small_model(), small_data(), sigma=0.3, n=500)
+    model = build_model("smoothing_models:small_model", classes=4, channels=1, size=8)
+    local = collect_evidence(model, small_data(), sigma=0.3, n=500)
     assert_same(drawn, local)

@@ -16,24 +16,14 @@ pytest.importorskip("ray", reason="Ray is not installed (the extra `ray`)")
 
 from certcal import CertcalError, load_evidence
 from certcal.certificates import StopWhenDecided
-from certcal.cluster import Cluster, run_calls
+from certcal.cluster import run_calls
 from certcal.smoothing import collect_evidence
-from ray_models import HERE, ROOT, SMALL, Failing, Scaled, Traced, head, traces
+from ray_calls import add, add_or_die
+from ray_models import HERE, ROOT, SMALL, Failing, Scaled, Traced, traces
 from smoothing_models import small_data, small_model
 from test_collect import assert_same
 
 pytestmark = pytest.mark.xdist_group("ray")  # one cluster is enough for two cores
-
-
-@pytest.fixture(scope="module")
-def cluster():
-    """Two workers of a cluster that this process stays connected to."""
-    import ray
-
-    with head() as address:
-        ray.init(address=address, log_to_driver=False, logging_level="ERROR")
-        yield Cluster(workers=2, address=address)
-        ray.shutdown()
 
 
 @pytest.fixture
@@ -48,7 +38,7 @@ def collect(model=None, **options):
 
 @pytest.mark.usefixtures("one_chunk_per_shard")
 class TestSameEvidence:
-    @pytest.mark.parametrize("workers", [1, 2, 4])
+    @pytest.mark.parametrize("workers", [2, 4])
     def test_whatever_the_number_of_workers(self, cluster, workers, tmp_path):
         model = Traced(tmp_path, 0.01)
         evidence = collect(model, engine=replace(cluster, workers=workers))
@@ -62,7 +52,7 @@ class TestSameEvidence:
         local = collect(**staged)
         assert local.draws_saved() > 0
         collect(**staged | {"n": 300, "stages": [100, 300]}, store=tmp_path)
-        assert_same(collect(**staged, store=tmp_path, engine=cluster), local)
+        assert_same(collect(**staged, store=tmp_path, engine=replace(cluster, workers=1)), local)
         before = sorted(tmp_path.glob("shard-*"))
         assert_same(collect(**staged, store=tmp_path), local)
         assert sorted(tmp_path.glob("shard-*")) == before  # nothing was left to draw
@@ -103,7 +93,7 @@ class TestSameEvidence:
         model = small_model()
         part = load_evidence(tmp_path)
         assert 1000 <= part.draws.sum() < 5000
-        resumed = subprocess.run([*arguments[:-1], "0"], env=known, capture_output=True, text=True)
+        resumed = subprocess.run([*arguments[:-1], "0", "1"], env=known, capture_output=True, text=True)
         assert "finished" in resumed.stdout, resumed.stderr
         whole = load_evidence(tmp_path)
         assert_same(replace(whole, header=collect(model).header), collect(model))
@@ -122,7 +112,7 @@ class TestSameEvidence:
         thread = threading.Thread(target=interrupt)
         thread.start()
         with pytest.raises(KeyboardInterrupt, match="the same call goes on from here"):
-            collect(model, engine=cluster, store=tmp_path / "store")
+            collect(model, engine=replace(cluster, workers=1), store=tmp_path / "store")
         thread.join()
         drawn = int(load_evidence(tmp_path / "store").draws.sum()) // 50
         assert 20 <= drawn < 100
@@ -142,7 +132,7 @@ class TestErrors:
 
     def test_a_model_that_raises_is_not_tried_again(self, cluster, tmp_path):
         model = Failing(tmp_path, dies=False)
-        text = self.refused("ArithmeticError: ", model=model, engine=cluster)
+        text = self.refused("ArithmeticError: ", model=model, engine=replace(cluster, workers=1))
         assert text.startswith("Drawing for input 0")
         assert all(chunks <= 2 for chunks in traces(tmp_path).values())  # one each, and one that waited
 
@@ -171,15 +161,21 @@ class TestErrors:
         self.refused("outputs are others on node ", model=Scaled(), engine=cluster)
 
 
-def add(left, right):
-    return left + right
-
-
 def test_calls_are_run_and_numbered(cluster):
-    results = dict(run_calls(cluster, add, ((number, 1) for number in range(7))))
-    assert results == {number: number + 1 for number in range(7)}
+    """Also those that results ask for, and after errors of others where these are wanted."""
+    first = [(number, 1) for number in range(5)]
+    asked = {1: [(10, 1), (20, 1)], 4: [(30, 1)]}
+    results = list(run_calls(cluster, add, iter(first), then=lambda position, result: asked.get(position, ())))
+    assert len(results) == 8
+    assert dict(results[:8]).keys() == set(range(8))
+    assert {number: dict(results)[number] for number in range(5)} == {number: number + 1 for number in range(5)}
+    assert sorted(result for number, result in results if number >= 5) == [11, 21, 31]
 
-
-def test_a_call_that_raises_is_named(cluster):
     with pytest.raises(CertcalError, match=r"^Adding \(1\) failed on a worker: TypeError: "):
-        list(run_calls(cluster, add, [(1, 1), (1, "1")], name="Adding"))
+        list(run_calls(replace(cluster, workers=1), add, [(1, 1), (1, "1")], name="Adding"))
+
+    given = [(1, 1), (1, None), (1, "1"), (2, 2), (3, 3)]
+    found = dict(run_calls(replace(cluster, workers=1, retries=1), add_or_die, given, errors_are_results=True))
+    assert (found[0], found[3], found[4]) == (2, 4, 6)
+    assert "(1) lost its worker 2 times" in str(found[1])
+    assert "(2) failed on a worker: TypeError: " in str(found[2])

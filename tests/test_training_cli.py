@@ -82,6 +82,25 @@ def test_a_dry_run_leaves_nothing(desk, certcal):
     assert not (desk / "runs" / "dry").exists()
 
 
+def test_a_failed_trial_is_named_at_the_end_and_the_others_are_done(desk, certcal):
+    (desk / "sweep.toml").write_text(
+        '[model]\nname = "nets:make"\n[data]\nname = "data.npz"\n[test]\nname = "data.npz"\nlimit = 10\n'
+        '[objective]\nname = "noise"\n[train]\nsigma = 0.25\nepochs = 1\nbatch_size = 16\n[certify]\nn = 100\n'
+        '[evaluate]\nradii = [0.05]\n[sweep]\nover = { "train.learning_rate" = [1e30, 0.1] }\n'
+    )
+    out, error = certcal("sweep", "grid", "--recipe", "sweep.toml", "--device", "cpu", "--json", code=1)
+    failed, done = json.loads(out)
+    assert failed["failed"].startswith("Training diverged")
+    assert done["certified_accuracy"] >= 0
+    assert error.splitlines()[-1].startswith("Failed: noise 1 (learning_rate 1e+30): Training diverged at epoch 1")
+    header, first, second = (desk / "runs" / "grid" / "results.csv").read_text().splitlines()
+    assert header.endswith(",failed")
+    assert first.startswith("noise,noise 1,,,,,,learning_rate 1e+30,")
+    assert second.endswith(",")
+    _, error = certcal("sweep", "none", "--recipe", "sweep.toml", "--set", "data.name=nowhere.npz", code=2)
+    assert error.splitlines()[-1].startswith("Expected `data` to be")  # all failed, and all for this
+
+
 def test_reproduce_goes_from_nothing_to_a_table_and_figures(desk, certcal):
     out, _ = certcal("reproduce", "--list", "--json")
     assert {"cifar10", "cifar100", "svhn", "fashion-mnist", "imagenet", "digits"} == json.loads(out).keys()

@@ -68,7 +68,7 @@ class Pool:
         self._depth, self._errors_are_results = depth, errors_are_results
         self._again: deque[Call] = deque()
         self._workers: list[_Worker] = []
-        self._failed_starts = 0
+        self._failed_starts = 0  # one after the other
 
     def __enter__(self) -> "Pool":
         self._workers = [self._start() for _ in range(self._session.workers)]
@@ -170,6 +170,7 @@ class Pool:
                 self._replace(new[reference], error)
                 continue
             new[reference].ready = None
+            self._failed_starts = 0
 
     def _replace(self, worker: _Worker, error: RayError) -> list[tuple[Call, CertcalError]]:
         """Start another worker for one that was lost, and do its calls again. The first of them was running.
