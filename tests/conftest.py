@@ -20,11 +20,16 @@ def pytest_addoption(parser):
     parser.addoption("--device", default="cpu", help="torch device the solver tests run on")
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_cmdline_main(config):
-    """Where tests run side by side, those of a group, such as the users of one cluster, run in one process."""
-    if getattr(config.option, "numprocesses", None) and config.option.dist == "no":
-        config.option.dist = "loadgroup"
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """Side by side, but those that use one cluster in one process. (xdist's own groups do nothing under pytest 9.)"""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Scheduling(LoadScopeScheduling):
+        def _split_scope(self, nodeid):
+            return "ray" if "test_ray" in nodeid.partition("::")[0] else nodeid
+
+    return Scheduling(config, log) if config.getvalue("dist") == "load" else None
 
 
 @pytest.fixture(scope="session")

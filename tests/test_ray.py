@@ -23,8 +23,6 @@ from ray_models import HERE, ROOT, SMALL, Failing, Scaled, Traced, traces
 from smoothing_models import small_data, small_model
 from test_collect import assert_same
 
-pytestmark = pytest.mark.xdist_group("ray")  # one cluster is enough for two cores
-
 
 @pytest.fixture
 def one_chunk_per_shard(monkeypatch):
@@ -175,7 +173,9 @@ def test_calls_are_run_and_numbered(cluster):
         list(run_calls(replace(cluster, workers=1), add, [(1, 1), (1, "1")], name="Adding"))
 
     given = [(1, 1), (1, None), (1, "1"), (2, 2), (3, 3)]
-    found = dict(run_calls(replace(cluster, workers=1, retries=1), add_or_die, given, errors_are_results=True))
+    results = list(run_calls(replace(cluster, workers=1, retries=1), add_or_die, given, errors_are_results=True))
+    found = dict(results)
+    assert len(results) == len(found) == len(given)
     assert (found[0], found[3], found[4]) == (2, 4, 6)
     assert "(1) lost its worker 2 times" in str(found[1])
     assert "(2) failed on a worker: TypeError: " in str(found[2])

@@ -22,8 +22,6 @@ from certcal.runs.trials import trials
 from ray_models import traces
 from training_samples import same_weights, stripes, weights
 
-pytestmark = pytest.mark.xdist_group("ray")  # one cluster is enough for two cores
-
 NETS = """
 import os, time
 from torch import nn

@@ -180,22 +180,35 @@ def test_validation_is_on_held_out_images_and_keeps_the_best(tmp_path, monkeypat
 
 
 def test_two_processes_do_what_one_does(tmp_path):
+    """And one of them is killed in the middle of an epoch: torchrun starts both again, from the checkpoint."""
     script = tmp_path / "both.py"
     script.write_text(
         textwrap.dedent(f"""
+        import os, signal
         from pathlib import Path
         from training_samples import *
         from certcal.training.fabric import leave_group
-        objective = ObjectiveSettings(name="ce")
-        result, _ = trained(Path({str(tmp_path / "two")!r}), model=plain(), objective=objective,
-                            settings=settings(augment="crop-flip"))
+        from certcal.training.loop import Trainer
+        attempt, rank = os.environ["TORCHELASTIC_RESTART_COUNT"], os.environ["RANK"]
+        Path({str(tmp_path)!r}, f"attempt-{{attempt}}-{{rank}}").touch()
+        proper = Trainer.step
+        def deadly(self, step, *rest):
+            if (attempt, rank, self.state.epoch, step) == ("0", "1", 1, 2):
+                os.kill(os.getpid(), signal.SIGKILL)
+            return proper(self, step, *rest)
+        Trainer.step = deadly
+        objective, engine = ObjectiveSettings(name="ce"), EngineSettings(device="cpu", checkpoint_steps=3)
+        trained(Path({str(tmp_path / "two")!r}), model=plain(), objective=objective, engine=engine,
+                settings=settings(augment="crop-flip"))
         leave_group()
     """)
     )
-    words = ("-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", "29533")
+    words = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "--max-restarts", "1")
     process = run_script(str(script), *words)
-    assert process.wait() == 0, process.stderr.read()
-    process.stderr.close()
+    error = process.communicate()[1]
+    assert process.returncode == 0, error
+    attempts = {path.name for path in tmp_path.glob("attempt-*")}
+    assert attempts == {f"attempt-{count}-{rank}" for count in range(2) for rank in range(2)}
     objective = ObjectiveSettings(name="ce")
     _, one = trained(tmp_path / "one", model=plain(), objective=objective, settings=settings(augment="crop-flip"))
     two = torch.load(tmp_path / "two" / "model.pt", weights_only=True)["state_dict"]

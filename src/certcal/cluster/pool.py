@@ -204,7 +204,6 @@ def run_calls(
     *,
     device: str = "cpu",
     name: str = "A call",
-    depth: int = DEPTH,
     check: Callable[[Session], None] | None = None,
     then: Callable[[int, Any], Iterable[tuple[Any, ...]]] | None = None,
     errors_are_results: bool = False,
@@ -222,11 +221,11 @@ def run_calls(
         arguments: read as workers have room.
         device: the kind of device that workers run on.
         name: what a call is, for errors.
-        depth: calls at a worker; 1 where they take long, so that none waits while another worker is free.
         check: called with the connected session before any worker is started.
         then: from a position and its result to the arguments of further calls, which are numbered from there on; all
             `arguments` are read first then.
-        errors_are_results: go on after an error, and give the `CertcalError` in place of the result.
+        errors_are_results: go on after an error, and give the `CertcalError` in place of the result. A worker has one
+            call at a time then, so that it is known of which one it died.
     """
     from certcal.cluster.session import connected
 
@@ -236,6 +235,7 @@ def run_calls(
         check_versions(session)
         if check is not None:
             check(session)
+        depth = 1 if errors_are_results else DEPTH
         with Pool(session, _nothing, depth=depth, errors_are_results=errors_are_results) as pool:
             waiting, ended = enumerate(known), False
             while more or not ended or pool.in_flight:

@@ -41,10 +41,9 @@ def share(
         [(one, place) for one in sent],
         device=(sent[0].recipe.engine.device or best_device()).partition(":")[0],
         name="A trial",
-        depth=1,  # a trial takes long, and should not wait for another one while a worker is free
         check=check,
         then=then,
-        errors_are_results=True,
+        errors_are_results=True,  # one at a time: a trial takes long, and should not wait while a worker is free
     )
     for position, came in results:
         trial = sent[position]
