@@ -18,7 +18,7 @@ from certcal import CertcalError, load_evidence
 from certcal.certificates import StopWhenDecided
 from certcal.cluster import run_calls
 from certcal.smoothing import collect_evidence
-from ray_calls import add, add_or_die
+from ray_calls import add, add_or_die, wait_or_touch
 from ray_models import HERE, ROOT, SMALL, Failing, Scaled, Traced, traces
 from smoothing_models import small_data, small_model
 from test_collect import assert_same
@@ -179,3 +179,9 @@ def test_calls_are_run_and_numbered(cluster):
     assert (found[0], found[3], found[4]) == (2, 4, 6)
     assert "(1) lost its worker 2 times" in str(found[1])
     assert "(2) failed on a worker: TypeError: " in str(found[2])
+
+
+def test_no_long_call_waits_behind_another_while_a_worker_is_free(cluster, tmp_path):
+    paths = [str(tmp_path / name) for name in "abc"]
+    calls = [(paths[0], paths[1:]), (paths[1], []), (paths[2], [])]  # the first ends when the others have
+    assert dict(run_calls(cluster, wait_or_touch, calls, errors_are_results=True)) == dict.fromkeys(range(3), True)
