@@ -3,6 +3,7 @@
 import itertools
 import json
 import math
+import re
 import tomllib
 
 import numpy as np
@@ -287,3 +288,24 @@ def test_the_table_has_the_papers_numbers_beside_ours():
     assert [row[1] for row in ordered[2:5]] == ["AT", "ACCE-ACT", "Brier-ACT"]
     assert "approximates the CCE from below" in comparison_markdown(table)
     assert "paper" not in comparison_markdown(comparison_table(chosen, None))
+
+
+@pytest.mark.parametrize("name", ["cifar10", "cifar100", "svhn", "fashion-mnist", "imagenet"])
+def test_baselines_are_what_their_names_say(name):
+    """Names follow the paper's tables of baselines: σ, ε, m_train and T."""
+    for own in study(name).baseline:
+        found = re.fullmatch(r"s([\d.]+)-e([\d.]+)(?:-m(\d+)-T(\d+))?", own.name)
+        assert found, own.name
+        sigma, epsilon, draws, steps = found.groups()
+        assert (own.train["sigma"], own.train["epsilon"]) == (float(sigma), float(epsilon))
+        assert own.objective["draws"] == int(draws or 1)
+        assert own.objective["steps"] == int(steps or 1)
+
+
+def test_the_papers_numbers_add_up():
+    """Sums of each table as it stands in the paper, typed from it by themselves."""
+    sums = {("fashion-mnist", "ACCE", "ACCE-ACT"): 118.17, ("fashion-mnist", "CBS", "Brier-ACT"): 71.59}
+    sums |= {("fashion-mnist", "ACCE", "AT"): 132.24, ("fashion-mnist", "CBS", "AT"): 74.19}
+    sums |= {("fashion-mnist", "CBS", "ACCE-ACT"): 60.39, ("fashion-mnist", "ACCE", "Brier-ACT"): 129.50}
+    for (data, table, method_name), total in sums.items():
+        assert sum(paper_table(data)[table][method_name]) == pytest.approx(total, abs=1e-9)

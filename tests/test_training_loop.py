@@ -42,7 +42,7 @@ def test_it_learns_and_leaves_weights_log_and_checkpoint(tmp_path):
     inputs, labels = stripes(200, seed=1).tensors()
     assert (model.eval()(inputs).argmax(1) == labels).float().mean() > 0.9
     assert same_weights(weights, model.state_dict())
-    assert {path.name for path in tmp_path.iterdir()} == {"model.pt", "checkpoint.pt", "log.csv"}
+    assert {path.name for path in tmp_path.glob("[!.]*")} == {"model.pt", "checkpoint.pt", "log.csv"}
     assert [int(row["epoch"]) for row in rows(tmp_path)] == list(range(1, 13))
     assert [float(row["learning_rate"]) for row in rows(tmp_path)[:3]] == pytest.approx([0.1, 0.1, 0.01])
 

@@ -1,5 +1,7 @@
 """Schedules, batches, augmentation and checkpoints by themselves, and everything that training refuses."""
 
+import os
+import re
 import sys
 from dataclasses import replace
 
@@ -9,11 +11,12 @@ import torch
 
 from certcal.data import from_arrays, save_checkpoint
 from certcal.errors import InputError, TrainingError
+from certcal.files import lock_folder
 from certcal.training import EngineSettings, ObjectiveSettings, TrainSettings, ValidationSettings, schedules
 from certcal.training.augment import crop_and_flip, flip
 from certcal.training.batches import Batches, Share
 from certcal.training.state import read_state
-from training_samples import CPU, make, plain, same_weights, settings, stripes, trained
+from training_samples import CPU, make, plain, same_weights, settings, stripes, trained, weights
 
 
 def test_schedules_are_the_papers():
@@ -214,6 +217,92 @@ def test_validation_without_noise_and_unknown_objectives_are_refused(tmp_path):
         trained(tmp_path, objective=ObjectiveSettings(name="nosie"))
     with pytest.raises(InputError, match="`device`"):
         trained(tmp_path, engine=EngineSettings(device="gpu9"))
+
+
+def test_the_defaults_are_the_papers():
+    """App. I: SGD with weight decay 1e-4; momentum and the decay of the rate as in Salman et al."""
+    own = TrainSettings(sigma=0.5)
+    assert (own.momentum, own.weight_decay, own.decay, own.batch_size) == (0.9, 1e-4, 0.1, 256)
+
+
+@pytest.mark.parametrize("name", ["smoothadv", "brier-act", "acce-act", "acce-act*", "cce-act", "pgd", "certified-cce"])
+def test_an_adversary_without_room_is_refused(tmp_path, name):
+    with pytest.raises(InputError, match=f"be > 0 for the objective '{re.escape(name)}', but got 0.0"):
+        trained(tmp_path, objective=ObjectiveSettings(name=name))
+    assert not (tmp_path / "checkpoint.pt").exists()
+
+
+def test_a_certificate_needs_no_adversary(tmp_path):
+    trained(tmp_path, objective=ObjectiveSettings(name="certified-brier", radius=0.2), settings=settings(epochs=1))
+
+
+def test_damaged_checkpoints_and_changed_data_are_refused(tmp_path):
+    trained(tmp_path, settings=settings(epochs=1))
+    path = tmp_path / "checkpoint.pt"
+    good = path.read_bytes()
+    middle = good.index(np.float32(weights(tmp_path / "model.pt")["1.weight"][0, 0].item()).tobytes())
+    path.write_bytes(good[:middle] + bytes([good[middle] ^ 1]) + good[middle + 1 :])
+    with pytest.raises(InputError, match=r"to be as it was written, but got a damaged file"):
+        trained(tmp_path, settings=settings(epochs=2))
+    path.write_bytes(b"")
+    with pytest.raises(InputError, match=r"be a checkpoint of `certcal train`, but got \S"):
+        trained(tmp_path, settings=settings(epochs=2))
+    path.write_bytes(good)
+    other = stripes()
+    with pytest.raises(InputError, match=r"data.content"):
+        trained(tmp_path, data=replace(other, labels=(other.labels + 1) % 3), settings=settings(epochs=2))
+    with pytest.raises(InputError, match=r"engine.precision = 'bfloat16'"):
+        trained(tmp_path, settings=settings(epochs=2), engine=replace(CPU, precision="bfloat16"))
+    assert path.read_bytes() == good
+
+
+def test_one_process_at_a_time_trains_in_a_folder(tmp_path):
+    held = lock_folder(tmp_path, "run", "is training in")
+    with pytest.raises(InputError, match="be a folder that no other process is training in"):
+        trained(tmp_path)
+    os.close(held)
+    trained(tmp_path, settings=settings(epochs=1))
+
+
+def test_a_full_disk_is_called_one(tmp_path, monkeypatch):
+    def full(*arguments):
+        raise RuntimeError("[enforce fail at inline_container.cc:672] . unexpected pos 79232 vs 79120")
+
+    monkeypatch.setattr(torch, "save", full)
+    with pytest.raises(OSError, match=r"checkpoint\.pt could not be written"):
+        trained(tmp_path, settings=settings(epochs=1))
+
+
+def test_noise_and_augmentation_differ_from_epoch_to_epoch(tmp_path):
+    """A learning rate next to nothing: the loss of an epoch then differs only by what was drawn for it."""
+    quiet = settings(epochs=3, learning_rate=1e-12, augment="none")
+    result, _ = trained(tmp_path / "noise", model=plain(), settings=quiet)
+    assert len({row["loss"] for row in result.history}) == 3
+    moved = settings(epochs=3, learning_rate=1e-12, augment="crop-flip", batch_size=64)
+    result, _ = trained(tmp_path / "augment", model=plain(), settings=moved, objective=ObjectiveSettings(name="ce"))
+    assert len({round(row["loss"], 6) for row in result.history}) == 3
+
+
+def test_an_infinite_gradient_is_divergence(tmp_path):
+    class Steep(torch.autograd.Function):
+        @staticmethod
+        def forward(context, value):
+            return value
+
+        @staticmethod
+        def backward(context, gradient):
+            return gradient * float("inf")
+
+    class Model(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = plain()
+
+        def forward(self, inputs):
+            return Steep.apply(self.inner(inputs))
+
+    with pytest.raises(TrainingError, match=r"gradient norm (inf|nan)"):
+        trained(tmp_path, model=Model())
 
 
 def test_without_fabric_one_line_says_how_to_get_it(tmp_path, monkeypatch):

@@ -26,3 +26,21 @@ def replacing(path: Path) -> Iterator[Path]:
         os.replace(part, path)
     finally:
         part.unlink(missing_ok=True)
+
+
+def lock_folder(folder: Path, name: str, doing: str) -> int | None:
+    """A lock that one process holds on a folder while it works there, freed by `os.close`; None where there is none."""
+    try:
+        import fcntl
+    except ImportError:  # not on Windows
+        return None
+    handle = os.open(folder / ".lock", os.O_CREAT | os.O_RDWR)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        os.close(handle)
+        raise InputError.expected(name, f"be a folder that no other process {doing}", str(folder)) from error
+    except OSError:  # a file system without locks
+        os.close(handle)
+        return None
+    return handle

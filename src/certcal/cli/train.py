@@ -64,7 +64,12 @@ def train(
     ] = None,
     root: Annotated[str | None, _learn("--root", "Folder to look for data in.", "FOLDER")] = None,
     download: Annotated[bool | None, _learn("--download", "Fetch the data if it is missing.")] = None,
-    objective: Annotated[str | None, _learn("--objective", "What to minimise: noise, smoothadv, …", "NAME")] = None,
+    objective: Annotated[
+        str | None,
+        _learn(
+            "--objective", "What to minimise: noise, smoothadv, certified-brier, cce-act, … (docs/training.md).", "NAME"
+        ),
+    ] = None,
     sigma: Annotated[float | None, _learn("--sigma", "Noise the model will be smoothed with.")] = None,
     epsilon: Annotated[float | None, _learn("--epsilon", "Radius of the adversary in training.")] = None,
     epochs: Annotated[int | None, _learn("--epochs", "Passes over the data (default: 150).")] = None,
@@ -177,6 +182,7 @@ def _show_trained(result: "TrainResult", command: str, *, json: bool) -> None:
     console.print(Text.assemble("Weights: ", (str(result.weights), "bold")), soft_wrap=True)
     console.print(Text.assemble("Log:     ", (str(result.weights.with_name("log.csv")), "bold")), soft_wrap=True)
     console.print(Text.assemble("\nCertify it:\n", (command, "bold")), soft_wrap=True)
+    console.print("With --n 1000 for a first look: 100,000 draws of each input take a while.", style="dim")
 
 
 def _show_dry_run(recipe: "TrainRecipe", cost: "TrainCost", *, json: bool) -> None:

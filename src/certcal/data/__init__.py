@@ -3,7 +3,7 @@
 from certcal.data.arrays import from_arrays
 from certcal.data.checkpoints import load_checkpoint, save_checkpoint
 from certcal.data.datasets import dataset_names, dataset_splits, download_dataset, load_dataset
-from certcal.data.fingerprint import model_fingerprint
+from certcal.data.fingerprint import data_fingerprint, model_fingerprint
 from certcal.data.images import ImageData
 from certcal.data.locate import data_folders
 from certcal.data.models import build_model, model_names
@@ -17,6 +17,7 @@ __all__ = [
     "Tempered",
     "build_model",
     "channel_statistics",
+    "data_fingerprint",
     "data_folders",
     "dataset_names",
     "dataset_splits",

@@ -1,10 +1,12 @@
-"""The fingerprint by which evidence knows its model."""
+"""Fingerprints by which evidence knows its model, and a checkpoint its data."""
 
 import hashlib
 from typing import cast
 
 import torch
 from torch import Tensor, nn
+
+from certcal.data.images import ImageData
 
 
 def model_fingerprint(model: nn.Module) -> str:
@@ -27,6 +29,13 @@ def model_fingerprint(model: nn.Module) -> str:
             digest.update(_bytes(value))
         else:  # what a module's get_extra_state returns
             digest.update(f"{name}={value!r}\n".encode())
+    return digest.hexdigest()
+
+
+def data_fingerprint(data: ImageData) -> str:
+    """SHA-256, in hexadecimal, of labels and images; of images that stay in files, of their names."""
+    digest = hashlib.sha256(_bytes(data.labels))
+    digest.update(_bytes(data.pixels) if isinstance(data.pixels, Tensor) else repr(data.pixels.paths).encode())
     return digest.hexdigest()
 
 

@@ -99,7 +99,8 @@ def reading(table: Comparison) -> str:
     """How to read the table."""
     own = (
         "In percent. Of all models within 3 points of the best certified accuracy (CA) at R, the least certified "
-        "calibration error (CCE, exact) and certified Brier score (CBS) of each method; least of all in bold."
+        "calibration error (CCE, exact) and certified Brier score (CBS) of each method; least of all in bold. "
+        "A dash: no model of the method comes within these points, or no input is certified at R."
     )
     return own + " In brackets: the paper, whose ACCE approximates the CCE from below." * table.has_paper
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from certcal.errors import CertcalError, InputError
+from certcal.files import lock_folder
 from certcal.smoothing.evidence import SCORE_UNIT, Counts, Evidence, EvidenceHeader, check_same_header
 from certcal.smoothing.shards import (
     Rows,
@@ -33,7 +34,7 @@ class EvidenceStore:
             raise InputError.expected(
                 "store", "be a folder that can be written", f"{folder} ({error.strerror})"
             ) from error
-        self._lock = _lock(self.folder)
+        self._lock = lock_folder(self.folder, "store", "is sampling into")
         try:
             for shard in self.shards():
                 check_same_header(read_header(shard), header, str(self.folder))
@@ -160,21 +161,3 @@ def check_disjoint(rows: Rows) -> None:
     ):
         if flags.any():
             raise CertcalError(f"Evidence cannot be merged: {trouble} for input {index[1:][flags][0]}.")
-
-
-def _lock(folder: Path) -> int | None:
-    """A lock that one process holds while it samples into a folder; None where the system has none."""
-    try:
-        import fcntl
-    except ImportError:  # not on Windows
-        return None
-    handle = os.open(folder / ".lock", os.O_CREAT | os.O_RDWR)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-        os.close(handle)
-        raise InputError.expected("store", "be a folder that no other process is sampling into", str(folder)) from error
-    except OSError:  # a file system without locks
-        os.close(handle)
-        return None
-    return handle

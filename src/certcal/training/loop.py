@@ -1,5 +1,6 @@
 """The training loop: steps, epochs, validation and checkpoints, resumed exactly where it was killed."""
 
+import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -10,8 +11,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from certcal.data import ImageData, save_checkpoint
+from certcal.data import ImageData, data_fingerprint, save_checkpoint
 from certcal.errors import InputError, TrainingError
+from certcal.files import lock_folder
 from certcal.smoothing.interrupts import deferred_interrupts
 from certcal.threads import threads_worth
 from certcal.training import schedules
@@ -19,7 +21,7 @@ from certcal.training.batches import Batches, Share
 from certcal.training.checks import check_data, check_fit
 from certcal.training.fabric import averaged, launch_fabric, same_everywhere
 from certcal.training.journal import TensorBoard, write_log
-from certcal.training.objectives import make_objective
+from certcal.training.objectives import check_budget, make_objective
 from certcal.training.plan import EngineSettings, TrainSettings, ValidationSettings
 from certcal.training.progress import TrainProgress
 from certcal.training.seeds import MODEL, NOISE, generator, stream_seed
@@ -100,6 +102,7 @@ class Trainer:
         self.objective, self.settings, self.folder = make_objective(objective), settings, folder
         if self.validation.every and not settings.sigma:
             raise InputError.expected("sigma", "be a number > 0 where certified metrics are validated", settings.sigma)
+        check_budget(objective, settings.epsilon)
         check_data(data)
         self.fabric = launch_fabric(self.engine)
         device = self.fabric.device
@@ -119,6 +122,7 @@ class Trainer:
         self.state = TrainState(processes=share.processes)
         self.identity = _flat(
             {"objective": asdict(objective), "train": asdict(settings), "validation": asdict(self.validation)}
+            | {"engine": {"precision": self.engine.precision}, "data": {"content": data_fingerprint(data)}}
             | (about or {})
         )
         self._saved = time.monotonic()
@@ -140,6 +144,14 @@ class Trainer:
         """Train to the last epoch."""
         first = bool(self.fabric.is_global_zero)
         self.folder.mkdir(parents=True, exist_ok=True)
+        lock = lock_folder(self.folder, "run", "is training in") if first else None
+        try:
+            return self._run(first, progress, tell)
+        finally:
+            if lock is not None:
+                os.close(lock)
+
+    def _run(self, first: bool, progress: bool, tell: Callable[[str], None]) -> TrainResult:
         resumed = self.resume(tell if first else _silent)
         board = TensorBoard(self.folder / "tensorboard") if self.engine.tensorboard and first else None
         done = self.state.epoch * self.batches.steps + self.state.step
@@ -167,7 +179,9 @@ class Trainer:
         self.state, found = same_everywhere(self.fabric, self.model, self.optimiser, (self.state, found))
         if not found:
             return None
-        tell(f"going on from {self.checkpoint}: {self.state.epoch} epochs and {self.state.step} steps are done")
+        left = "" if self.state.epoch < self.settings.epochs else "; nothing is left to do"
+        done = f"{self.state.epoch} epochs and {self.state.step} steps are done"
+        tell(f"going on from {self.checkpoint}: {done}{left}")
         if self.state.processes != processes:
             tell(f"it was made by {self.state.processes} processes and goes on with {processes}: other noise from here")
             self.state.processes = processes
@@ -204,9 +218,11 @@ class Trainer:
         try:
             with self.fabric.autocast():
                 loss = self.objective(self.model, inputs, labels, place)
+            self.fabric.backward(loss)
         except TrainingError as error:
-            raise self._diverged(step, str(error).partition(":")[0]) from error
-        self.fabric.backward(loss)
+            if self.fabric.world_size == 1:
+                raise self._diverged(step, str(error).partition(":")[0]) from error
+            loss = self._no_number()  # which the mean over processes is then for all of them
         mean = averaged(self.fabric, self.model, loss)
         gradients = [parameter.grad for parameter in self.model.parameters() if parameter.grad is not None]
         value, norm = (float(one) for one in (mean, torch.nn.utils.get_total_norm(gradients)))
@@ -258,6 +274,12 @@ class Trainer:
         if self.fabric.world_size == 1:
             return late
         return self.state.step % ASK_EVERY == 0 and bool(self.fabric.broadcast(late, src=0))
+
+    def _no_number(self) -> Tensor:
+        """A loss that is no number, with gradients for the exchange between processes."""
+        for parameter in self.model.parameters():
+            parameter.grad = torch.zeros_like(parameter) if parameter.requires_grad else None
+        return torch.full((), float("nan"), device=self.fabric.device)
 
     def _diverged(self, step: int, found: str) -> TrainingError:
         kept = "there is none yet"

@@ -6,6 +6,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from certcal.attacks.victims import as_logits
+from certcal.errors import InputError
 from certcal.inputs import check_choice
 from certcal.training import certificate
 from certcal.training.acce import Acce
@@ -131,6 +132,14 @@ OBJECTIVES: dict[str, MakeObjective] = {
     "certified-log": certified(certificate.log),
     "certified-cce": certified(certificate.cce),
 }
+
+
+def check_budget(settings: ObjectiveSettings, epsilon: float) -> None:
+    """Refuse to train an adversary without room: what is learned would be noise training under another name."""
+    needless = settings.name in ("ce", "noise") or (settings.name.startswith("certified") and settings.radius)
+    if epsilon == 0 and not needless:
+        room = "or `radius` " if settings.name.startswith("certified") else ""
+        raise InputError.expected("epsilon", f"{room}be > 0 for the objective {settings.name!r}", epsilon)
 
 
 def make_objective(settings: ObjectiveSettings) -> Objective:

@@ -1,5 +1,6 @@
 """All that training has come to, in a file that appears whole or not at all: what a killed run goes on from."""
 
+import hashlib
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -36,7 +37,7 @@ def save_state(
     path: Path, state: TrainState, model: nn.Module, optimiser: torch.optim.Optimizer, settings: dict[str, Any]
 ) -> None:
     """Write a checkpoint; an interrupted write leaves the previous one as it was."""
-    content = {
+    content: dict[str, Any] = {
         "format": FORMAT,
         "state_dict": {name: value.detach().cpu() for name, value in model.state_dict().items()},
         "optimiser": optimiser.state_dict(),
@@ -44,7 +45,10 @@ def save_state(
         "settings": json.dumps(settings, sort_keys=True),
     }
     with replacing(path) as part:
-        torch.save(content, part)
+        try:
+            torch.save(content | {"digest": _digest(content)}, part)
+        except RuntimeError as error:  # what torch makes of a full disk
+            raise OSError(f"{path.name} could not be written: {' '.join(str(error).split())}") from error
 
 
 def load_state(
@@ -69,13 +73,29 @@ def read_state(path: Path, device: torch.device | str = "cpu") -> dict[str, Any]
     try:
         content = torch.load(path, map_location=device, weights_only=True)
     except Exception as error:  # a damaged archive fails in torch's reader with anything
-        line = " ".join(str(error).split())[:200]
+        line = " ".join(str(error).split())[:200] or f"{type(error).__name__} in a damaged file"
         raise InputError.expected(str(path), "be a checkpoint of `certcal train`", line) from error
-    wanted = {"format", "state_dict", "optimiser", "state", "settings"}
+    wanted = {"format", "state_dict", "optimiser", "state", "settings", "digest"}
     if not isinstance(content, dict) or set(content) != wanted or content["format"] != FORMAT:
         held = ", ".join(sorted(map(str, content))[:5]) if isinstance(content, dict) else type(content).__name__
         raise InputError.expected(str(path), "be a checkpoint of `certcal train`", f"a file with {held}")
+    if content.pop("digest") != _digest(content):  # torch reads on over damaged bytes
+        raise InputError.expected(str(path), "be as it was written", "a damaged file")
     return content
+
+
+def _digest(value: Any) -> str:
+    """SHA-256 of nested plain data and tensors."""
+    if isinstance(value, torch.Tensor):
+        flat = value.detach().cpu().contiguous().reshape(-1)
+        content = flat.view(torch.uint8).numpy().tobytes() + f"{value.dtype}{tuple(value.shape)}".encode()
+    elif isinstance(value, dict):
+        content = "".join(f"{key!r}:{_digest(value[key])}" for key in sorted(value, key=repr)).encode()
+    elif isinstance(value, list | tuple):
+        content = "".join(map(_digest, value)).encode()
+    else:
+        content = repr(value).encode()
+    return hashlib.sha256(content).hexdigest()
 
 
 def check_same_settings(path: Path, before: dict[str, Any], now: dict[str, Any]) -> None:
