@@ -9,11 +9,12 @@ from torch import Tensor, nn
 
 from certcal.attacks.calibration import Adversary, attack_calibration
 from certcal.attacks.estimate import SmoothedEstimate, estimate_smoothed
-from certcal.attacks.refutation import contradictions, most_the_estimates_may_show
+from certcal.attacks.refutation import Levels, confront
 from certcal.certificates import ConfidenceIntervals
 from certcal.data.fingerprint import model_fingerprint
 from certcal.errors import InputError
 from certcal.metrics import ReliabilityCurve, expected_calibration_error, reliability_curve, top_label_brier_score
+from certcal.metrics.binning import Bins
 from certcal.smoothing import Evidence
 from certcal.smoothing.sources import Source
 from certcal.types import ArrayLike, FloatArray, IntArray
@@ -43,13 +44,16 @@ class SandwichRow:
     limit_brier: float
     contradictions: int  # inputs seen outside their certified bounds, or with another class ahead
     allowed: int  # how many of these chance may bring about
+    excess: (
+        float  # how far confidences lie beyond their bounds on average, at the least; not above 0 if these are sound
+    )
 
     @property
     def holds(self) -> bool:
         """Whether nothing seen contradicts the certificates."""
         empty = self.inputs == 0
         below = self.attacked_ece <= self.limit_ece and self.attacked_brier <= self.limit_brier
-        return empty or (below and self.contradictions <= self.allowed)
+        return empty or (below and self.contradictions <= self.allowed and self.excess <= 0)
 
 
 Tried = tuple[SandwichRow, ReliabilityCurve | None, ReliabilityCurve | None]
@@ -67,7 +71,7 @@ class Judge:
     draws: int
     seed: int
     allowed: int
-    level: float
+    levels: Levels
     batch_size: int | None = None
 
     def row(
@@ -95,9 +99,10 @@ class Judge:
             **options,
         )
         attacked = self.look(found.inputs, kept)
-        limits = most_the_estimates_may_show(
-            attacked, lower, upper, correct, level=self.level, allowed=self.allowed, **bins
-        )
+        finding = confront(
+            attacked, lower, upper, correct, seen=found.seen_after, levels=self.levels, allowed=self.allowed,
+            bins=Bins.equal_width(self.n_bins) if self.edges is None else Bins.from_edges(self.edges),
+        )  # fmt: skip
         row = SandwichRow(
             radius=bounds.radius,
             adversary=adversary.value,
@@ -106,13 +111,14 @@ class Judge:
             clean_ece=expected_calibration_error(clean, correct, **bins),
             attacked_ece=expected_calibration_error(attacked.confidence, correct, **bins),
             certified_ece=certified_calibration_error(lower, upper, correct, **bins).value,
-            limit_ece=limits[0],
+            limit_ece=finding.limit_ece,
             clean_brier=top_label_brier_score(clean, correct),
             attacked_brier=top_label_brier_score(attacked.confidence, correct),
             certified_brier=certified_brier_score(lower, upper, correct).value,
-            limit_brier=limits[1],
-            contradictions=int(contradictions(attacked, lower, upper, level=self.level).sum()),
+            limit_brier=finding.limit_brier,
+            contradictions=finding.contradictions,
             allowed=self.allowed,
+            excess=finding.excess,
         )
         before, after = (reliability_curve(seen, correct, **bins) for seen in (clean, attacked.confidence))
         return row, before, after
@@ -152,4 +158,4 @@ def inputs_of(model: nn.Module, data: Any, evidence: Evidence) -> Tensor:
 
 def _empty_row(radius: float, adversary: Adversary, allowed: int) -> SandwichRow:
     nan = float("nan")
-    return SandwichRow(radius, adversary.value, 0, nan, nan, nan, nan, nan, nan, nan, nan, nan, 0, allowed)
+    return SandwichRow(radius, adversary.value, 0, nan, nan, nan, nan, nan, nan, nan, nan, nan, 0, allowed, nan)

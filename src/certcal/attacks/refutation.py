@@ -1,15 +1,78 @@
 """When what is seen under attack contradicts certificates, and when it may be chance.
 
 A certificate bounds the smoothed model's own confidence, which nobody sees: an attacked input is judged by an estimate
-from fresh draws. If the certificates hold, the estimate lies within their bounds widened by its own error.
+from fresh draws. Inputs are judged one by one, and as a set, which sees more. docs/attacks.md has the proofs.
 """
+
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy import special
 
 from certcal.attacks.estimate import SmoothedEstimate
-from certcal.types import ArrayLike, BoolArray, FloatArray
+from certcal.attacks.excess import directions, least_excess, most_brier_of_the_set
+from certcal.metrics.binning import Bins
+from certcal.types import BoolArray, FloatArray
 from certcal.worstcase import certified_brier_score, certified_calibration_error
+
+_SUMS = 4  # about a set: three sums of confidences, and the Brier score
+
+
+@dataclass(frozen=True)
+class Levels:
+    """The probabilities with which chance may speak against sound certificates: in all at most half of delta."""
+
+    each: float  # of one input in one row
+    of_sum: float  # of one sum over the inputs of a row
+
+    @classmethod
+    def shared(cls, delta: float, *, rows: int, inputs: int) -> "Levels":
+        """Half of delta, shared by the rows; half of a row's share goes to its inputs, half to the sums over them."""
+        own = delta / 2 / rows
+        return cls(own / 2 / inputs, own / 2 / _SUMS)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What a set of attacked inputs says of its certificates."""
+
+    contradictions: int  # inputs that cannot have a sound certificate
+    excess: float  # how far confidences lie beyond their bounds on average, at the least; above 0 only if unsound
+    limit_ece: float  # what the estimated errors may be at most
+    limit_brier: float
+
+
+def confront(
+    judged: SmoothedEstimate,
+    lower: FloatArray,
+    upper: FloatArray,
+    correct: BoolArray,
+    *,
+    seen: FloatArray,
+    levels: Levels,
+    allowed: int,
+    bins: Bins,
+) -> Finding:
+    """Certificates of a set of inputs beside what is seen of these under attack.
+
+    `seen` are the confidences that the attack saw, on draws of its own: they say in which directions to look. If all
+    but `allowed` certificates hold, then with a probability of at most `levels.each` for each input and `levels.of_sum`
+    for each of the sums, any of these occurs: more contradictions than are allowed, an excess above 0, an estimated
+    error above its limit.
+    """
+    ways = directions(seen, lower, upper, correct, bins)
+    options: dict[str, Any] = {"level": levels.of_sum, "allowed": allowed}
+    limits = most_the_estimates_may_show(
+        judged, lower, upper, correct, level=levels.each, allowed=allowed, edges=bins.edges
+    )
+    of_set = most_brier_of_the_set(lower, upper, correct, draws=judged.draws, **options)
+    return Finding(
+        contradictions=int(contradictions(judged, lower, upper, level=levels.each).sum()),
+        excess=max(least_excess(judged, lower, upper, way, **options) for way in ways),
+        limit_ece=limits[0],
+        limit_brier=min(limits[1], of_set),
+    )
 
 
 def contradictions(seen: SmoothedEstimate, lower: FloatArray, upper: FloatArray, *, level: float) -> BoolArray:
@@ -37,18 +100,18 @@ def most_the_estimates_may_show(
     *,
     level: float,
     allowed: int,
-    n_bins: int,
-    edges: ArrayLike | None,
+    edges: FloatArray,
 ) -> tuple[float, float]:
     """The largest calibration error and Brier score that estimates of certified confidences may have.
 
     With [a, b] the limits of an estimate ẑ, a confidence in [l, u] ∩ [a, b] means ẑ ∈ [l − (b − ẑ), u + (ẑ − a)]. The
     worst case over these wider intervals is exact. Each of the `allowed` failures moves N · ECE by at most 2 and the
-    sum of squares by at most 1.
+    sum of squares by at most 1. The limits are those of `contradictions`: an estimate is above only where there are
+    more of these than allowed.
     """
-    low, high = seen.limits(alpha=level)
+    low, high = seen.limits(alpha=level / 2)
     ends = lower - (high - seen.confidence), upper + (seen.confidence - low)
     wide = (np.clip(ends[0] - 1e-12, 0.0, 1.0), np.clip(ends[1] + 1e-12, 0.0, 1.0), correct)
-    ece = certified_calibration_error(*wide, n_bins=n_bins, edges=edges).value + 2 * allowed / len(correct)
+    ece = certified_calibration_error(*wide, edges=edges).value + 2 * allowed / len(correct)
     brier = certified_brier_score(*wide).value + allowed / len(correct)
     return min(ece, 1.0), min(brier, 1.0)

@@ -9,6 +9,7 @@ from torch import nn
 
 from certcal.attacks.calibration import Adversary
 from certcal.attacks.judge import Judge, SandwichRow, inputs_of
+from certcal.attacks.refutation import Levels
 from certcal.certificates import Method, confidence_bounds_at
 from certcal.inputs import check_choice, check_level, one_or_more
 from certcal.metrics import ReliabilityCurve
@@ -22,9 +23,9 @@ class Sandwich:
     """Rows for each radius and adversary, with the reliability curves before and after.
 
     If the certificates are sound, then with probability at least 1 - delta over all draws every row holds: at most
-    `allowed` certificates fail (each with probability alpha), and every other attacked confidence is estimated within
-    its limits. A row that does not hold is evidence against the certificates, or of a model that is not the one that
-    the evidence was drawn from.
+    `allowed` certificates fail (each with probability alpha), every other attacked confidence is estimated within its
+    limits, and so are their sums. A row that does not hold is evidence against the certificates, or of a model that is
+    not the one that the evidence was drawn from.
     """
 
     rows: tuple[SandwichRow, ...]
@@ -103,12 +104,12 @@ def prepare_sandwich(
     wanted = [check_choice("adversaries", name, tuple(Adversary)) for name in one_or_more("adversaries", adversaries)]
     inputs = inputs_of(model, data, evidence)
     bounds = confidence_bounds_at(evidence, radii=radii, alpha=alpha, method=method, joint=joint)
-    # Half of delta is for certificates that fail, half for estimates that miss: each row, input and kind of limit.
+    # Half of delta is for certificates that fail, half for estimates that miss.
     failing = alpha if joint else 2 * alpha  # the probability that one of an input's two certificates fails
     allowed = allowed_failures(len(evidence), alpha=failing, delta=delta / 2) if failing < 1 else len(evidence)
-    level = delta / 4 / (len(bounds) * len(wanted) * len(evidence))
+    levels = Levels.shared(delta, rows=len(bounds) * len(wanted), inputs=len(evidence))
     options = {"draws": attack_draws, "batch_size": batch_size, **attack}
-    judge = Judge(model, evidence, inputs, n_bins, edges, draws, seed, allowed, level, batch_size)
+    judge = Judge(model, evidence, inputs, n_bins, edges, draws, seed, allowed, levels, batch_size)
     clean = judge.look(inputs, np.arange(len(evidence))).confidence
     tried = [judge.row(own, clean[own.certified], Adversary(name), options) for own in bounds for name in wanted]
     rows, before, after = zip(*tried, strict=True)
