@@ -45,3 +45,39 @@ def galil_by_hand(model, x, y, *, epsilon, decay=0.5, attempts=15):
                 return moved
         epsilon *= decay
     return x
+
+
+def climb_by_hand(model, x, y, start, *, epsilon, steps, rate, shrink, factor, patience):
+    """The best point of one input, shape (1, …), itself among them, in ℓ∞ along the gradient from `start`: a step that
+    would change the label is not taken and the next is shorter; so it is once the loss has not risen for more than
+    `patience` steps."""
+    with torch.no_grad():
+        label = model(x).argmax(dim=1)
+
+    def look(point):
+        at = point.clone().requires_grad_()
+        logits = model(at)
+        loss = F.cross_entropy(logits, y)
+        return float(loss.detach()), torch.autograd.grad(loss, at)[0], torch.equal(logits.argmax(dim=1), label)
+
+    best, best_point = look(x)[0], x
+    value, gradient, _ = look(start)
+    point, mark, waited = start, value, 0
+    if value > best:
+        best, best_point = value, start
+    for _ in range(steps):
+        ahead = torch.min(torch.max(point + rate * gradient, x - epsilon), x + epsilon).clamp(0, 1)
+        value, new_gradient, keeps = look(ahead)
+        if keeps:
+            point, gradient = ahead, new_gradient
+            if value > best:
+                best, best_point = value, point
+        else:
+            rate *= shrink
+        if keeps and value > mark + 1e-4 * abs(mark):
+            mark, waited = value, 0
+        else:
+            waited += 1
+        if waited > patience:
+            rate, waited = rate * factor, 0
+    return best_point

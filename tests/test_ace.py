@@ -5,6 +5,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch import nn
 
 import certcal
 from attack_models import predictions, random_inputs, random_model, trained_on_digits
@@ -116,6 +117,41 @@ def test_galils_attack_is_a_special_case():
     assert torch.equal(galil_ace_attack(model, x, y, epsilon=0.0), x)
 
 
+def at_the_border(model, inputs):
+    """Points between two inputs of different labels, halved until float32 tells them apart no more."""
+    label, _ = predictions(model, inputs)
+    first, second = inputs[label == 0], inputs[label == 1]
+    many = min(len(first), len(second))
+    low, high = first[:many], second[:many]
+    for _ in range(40):
+        middle = (low + high) / 2
+        above = (predictions(model, middle)[0] == 1)[:, None]
+        low, high = torch.where(above, low, middle), torch.where(above, middle, high)
+    return torch.cat([low, high])
+
+
+@pytest.mark.parametrize("batch_size", [3, 128])
+def test_labels_stay_on_inputs_that_sit_on_the_border(batch_size):
+    # There the model's rounding, which differs with the size of a batch, decides on the label.
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(784, 64), nn.ReLU(), nn.Linear(64, 2))
+    with torch.no_grad():
+        model[-1].weight.mul_(20)
+    x = at_the_border(model, torch.rand(400, 784))
+    assert len(x) > 30
+    assert len({tuple(predictions(model, x, batch=size)[0].tolist()) for size in (1, 3, 512)}) > 1
+    y = torch.arange(len(x)) % 2
+    mixed, labels = torch.cat([x, torch.rand(20, 784)]), torch.cat([y, torch.arange(20) % 2])
+    table = prepare_ace_table(
+        model, mixed, labels, epsilons=[0.02], galil=True, steps=3, direction="steepest", step_size=None,
+        on_flip="shrink", plateau=None, batch_size=batch_size,
+    )  # fmt: skip
+    paper = prepare_ace_table(model, mixed, labels, epsilons=[0.02], steps=3, batch_size=batch_size)
+    assert [row.label_changes for row in (*table, *paper)] == [0] * 11
+    assert {row.accuracy for row in (*table, *paper)} == {table.rows[0].accuracy}
+    assert all(row.moved >= 10 for row in table.rows[1:])
+
+
 def test_several_budgets_and_spellings():
     model, (x, y) = random_model(2), random_inputs(2, 6)
     several = ace_attack(model, x, y, eta=1, omega="ŷ", epsilon=[0.05, 0.2])
@@ -155,6 +191,8 @@ def test_table_has_the_papers_layout(digits):
         ({"eta": True}, r"Expected `eta` to be \+1 or -1, but got True"),
         ({"omega": "label"}, "Expected `omega` to be one of 'y', 'yhat', 'y_hat', 'ŷ', but got 'label'"),
         ({"on_flip": "allow"}, "Expected `on_flip` to be 'stop' or 'shrink', as ACE keeps labels, but got 'allow'"),
+        ({"epsilon": 8}, r"Expected `epsilon` to be at most 1, as .* but got 8 \(did you mean 8/255\?\)"),
+        ({"epsilon": [0.1, 2.5]}, r"but got 2.5 \(did you mean 2.5/255\?\)"),
         ({"epsilon": float("nan")}, "Expected `epsilon` to be a finite number ≥ 0, but got nan"),
     ],
 )
@@ -162,6 +200,22 @@ def test_bad_input(change, message):
     model, (x, y) = random_model(0), random_inputs(0, 2)
     with pytest.raises(InputError, match=message):
         ace_attack(model, x, y, **({"eta": 1, "omega": "y", "epsilon": 0.1} | change))
+
+
+def test_a_budget_beyond_the_box_is_fine_without_one_and_in_another_norm():
+    model, (x, y) = random_model(0), random_inputs(0, 2)
+    for options in ({"box": False}, {"norm": "l2"}):
+        assert ace_attack(model, x, y, eta=1, omega="y", epsilon=2.0, steps=2, **options).shape == x.shape
+
+
+def test_rows_are_asked_for_once():
+    model, (x, y) = random_model(0), random_inputs(0, 2)
+    with pytest.raises(InputError, match=r"Expected `epsilons` to name each value once, but got 0\.1 twice"):
+        prepare_ace_table(model, x, y, epsilons=[0.1, 0.2, 0.1])
+    with pytest.raises(
+        InputError, match=r"Expected `configurations` to name each value once, but got \(\+1, y\) twice"
+    ):
+        prepare_ace_table(model, x, y, epsilons=0.1, configurations=[(1, "y"), (1.0, "y")])
 
 
 def test_it_is_at_the_top():

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from attack_models import predictions, random_inputs, random_model
+from attack_oracles import climb_by_hand
 from certcal import CertcalError, InputError
 from certcal.attacks import (
     Adversary,
@@ -23,6 +24,7 @@ from certcal.attacks import (
     cross_entropy,
     prepare_ace_table,
 )
+from certcal.attacks.balls import random_unit
 
 
 def losses(model, inputs, labels):
@@ -152,6 +154,136 @@ def test_a_random_start_is_random_and_repeatable():
     assert not torch.equal(one.inputs, other.inputs)
 
 
+@pytest.mark.parametrize("random_start", [False, True])
+def test_steps_shorten_as_a_loop_over_one_input_says(random_start):
+    model, (x, y) = random_model(7, scale=2.0, dtype=torch.float64), random_inputs(7, 30, dtype=torch.float64)
+    y = predictions(model, x)[0]
+    how = {"epsilon": 0.4, "steps": 25, "shrink": 0.7}
+    found = attack(
+        model, x, y, **how, step_size=3.0, direction="gradient", on_flip="shrink", margin=0.0,
+        plateau=Plateau(factor=0.3, patience=1), random_start=random_start,
+    )  # fmt: skip
+    starts = Ball.around(x, torch.full((30,), 0.4, dtype=torch.float64), Norm.LINF, boxed=True).at(
+        random_unit(x.shape, Norm.LINF, 0).double()
+    )
+    compared = 0
+    for i in range(30):
+        own = slice(i, i + 1)
+        start = starts[own] if random_start else x[own]
+        if predictions(model, start)[0] != y[own]:
+            continue  # a start that changes the label is not taken
+        hand = climb_by_hand(model, x[own], y[own], start, **how, rate=3.0, factor=0.3, patience=1)
+        np.testing.assert_allclose(found.inputs[own], hand, rtol=0, atol=1e-9)
+        compared += 1
+    assert compared > 20
+
+
+def test_a_plateau_is_told_from_where_the_input_starts():
+    # The loss rises at every step from a start below the input's own: no step is to be shortened.
+    slope = nn.Linear(1, 2).double()
+    with torch.no_grad():
+        slope.weight.copy_(torch.tensor([[0.0], [1.0]]))
+    x = torch.full((8, 1), 0.5, dtype=torch.float64)
+
+    def rise(logits, target):
+        return logits[:, 1]
+
+    found = attack(
+        slope, x, np.zeros(8, int), epsilon=0.4, loss=rise, direction="gradient", step_size=0.04, steps=30,
+        plateau=Plateau(patience=0), random_start=True,
+    )  # fmt: skip
+    np.testing.assert_allclose(found.inputs, 0.9, atol=1e-9)
+
+
+@pytest.mark.parametrize("on_flip", ["stop", "shrink"])
+def test_labels_are_kept_by_a_margin(on_flip):
+    model, (x, y) = random_model(9), random_inputs(9, 60)
+    y = predictions(model, x)[0]
+    found = attack(model, x, y, epsilon=0.5, on_flip=on_flip, steps=60)
+    with torch.no_grad():
+        logits = model.double()(found.inputs.double())
+    own = logits.gather(1, y[:, None])[:, 0]
+    lead = own - logits.scatter(1, y[:, None], -torch.inf).amax(dim=1)
+    moved = (found.inputs != x).flatten(1).any(dim=1)
+    assert (lead / logits.abs().amax(dim=1).clamp(min=1.0))[moved].min() > 0.9e-4
+    assert on_flip == "stop" or lead[moved].min() < 1e-2
+
+
+def test_an_input_at_the_border_stays_where_it_is():
+    model, (x, y) = random_model(0), random_inputs(0, 12)
+    with torch.no_grad():
+        model[-1].weight[1] = model[-1].weight[0]
+        model[-1].bias[:2] = 3.0  # two classes tied everywhere, above the third
+        model[-1].bias[2] = -50.0
+    for options in ({}, {"random_start": True}, {"batch_size": 5}):
+        found = attack(model, x, y, epsilon=0.2, on_flip="shrink", **options)
+        assert torch.equal(found.inputs, x)
+        assert set(found.end) == {str(End.BORDER)}
+        assert not found.updates.any()
+    assert not torch.equal(attack(model, x, y, epsilon=0.2).inputs, x)
+
+
+class InPlace(nn.Module):
+    """Normalises its inputs where they stand."""
+
+    def __init__(self):
+        super().__init__()
+        self.model = random_model(0)
+
+    def forward(self, x):
+        x -= 0.5
+        return self.model(x)
+
+
+def test_a_model_that_works_in_place_harms_nobody():
+    x, y = random_inputs(0, 6)
+    before = x.clone()
+    found = attack(InPlace(), x, y, epsilon=0.1, steps=3)
+    assert torch.equal(x, before)
+    assert (found.inputs - x).abs().max() <= 0.1
+    assert (found.loss > found.clean_loss).all()
+    for adversary in Adversary:
+        attack_calibration(InPlace(), x, y, sigma=0.2, epsilon=0.1, adversary=adversary, draws=4, steps=2)
+    prepare_ace_table(InPlace(), x, y, epsilons=0.1, steps=2, galil=True)
+    assert torch.equal(x, before)
+
+
+def test_in_inference_mode_attacks_still_have_gradients():
+    model, (x, y) = random_model(0), random_inputs(0, 4)
+    expected = attack(model, x, y, epsilon=0.1).inputs
+    with torch.inference_mode():
+        own = x.clone()
+        assert torch.equal(attack(model, own, y, epsilon=0.1).inputs, expected)
+        assert torch.equal(attack(model, x, y.clone(), epsilon=torch.tensor(0.1, dtype=torch.float64)).inputs, expected)
+        moved = attack_calibration(model, own, y, sigma=0.2, epsilon=0.1, draws=4, steps=2).inputs
+        assert not torch.equal(moved, own)
+
+
+def test_budgets_may_be_arrays():
+    model, (x, y) = random_model(0), random_inputs(0, 3)
+    one = attack(model, x, y, epsilon=0.125)
+    assert torch.equal(attack(model, x, y, epsilon=torch.tensor(0.125)).inputs, one.inputs)
+    assert torch.equal(attack(model, x, y, epsilon=np.array(0.125)).inputs, one.inputs)
+    several = attack(model, x, y, epsilon=torch.tensor([0.0, 0.125]))
+    assert [found.epsilon for found in several] == [0.0, 0.125]
+
+
+class Blind(nn.Module):
+    """Gives logits that its inputs have no gradient to."""
+
+    def __init__(self, model, grad=True):
+        super().__init__()
+        self.model, self.grad = model, grad
+
+    def forward(self, x):
+        logits = self.model(x.detach())
+        return logits if self.grad else logits.detach()
+
+
+def nowhere(logits, target):
+    return cross_entropy(logits, target).detach()
+
+
 def test_the_model_is_given_back_as_it_was():
     model = nn.Sequential(nn.Flatten(), nn.Linear(36, 8), nn.BatchNorm1d(8), nn.Dropout(0.5), nn.Linear(8, 3))
     model[2].eval()  # a frozen batch-norm
@@ -239,6 +371,23 @@ X, Y = random_inputs(0, 4)
         ({"steps": 0}, "Expected `steps` to be an integer ≥ 1, but got 0"),
         ({"step_size": 0.0}, "Expected `step_size` to be a finite number > 0, but got 0.0"),
         ({"plateau": True}, "Expected `plateau` to be a Plateau or None, but got True"),
+        ({"epsilon": torch.tensor([[0.1]])}, r"Expected `epsilon` to be a finite number ≥ 0, but got \[0.1"),
+        ({"epsilon": "3/255"}, "Expected `epsilon` to be a finite number ≥ 0, but got '3/255'"),
+        ({"loss": "ce"}, "Expected `loss` to be a function of logits and labels, but got 'ce'"),
+        (
+            {"loss": F.cross_entropy},
+            r"Expected `loss` to give one number per input, shape \(4,\), but got shape \(\)",
+        ),
+        ({"loss": lambda logits, target: 3}, r"Expected `loss` to give one number per input.* but got int"),
+        ({"loss": nowhere}, "Expected `loss` to let gradients through, but got a value without one"),
+        ({"model": Blind(random_model(0), False)}, "Expected `model` to let gradients through, but got"),
+        ({"model": Blind(random_model(0))}, "Expected `model` to let gradients through to its inputs, but got none"),
+        ({"goal": 3}, "Expected `goal` to be a function of logits and labels, or None, but got 3"),
+        (
+            {"goal": lambda logits, target: True},
+            r"Expected `goal` to give one boolean per input, shape \(4,\), but got bool",
+        ),
+        ({"goal": lambda logits, target: fooled(logits, target).any()}, "but got torch.bool of shape"),
         ({"momentum": 0.9}, "Expected `settings` to name one of norm, steps, .*, but got 'momentum'"),
     ],
 )

@@ -248,6 +248,9 @@ def test_failures_are_taken_off_the_excess_at_their_worst(rng):
     assert excess[0] > excess[1] > excess[2] > 0 > excess[3] > excess[4]
     np.testing.assert_allclose(-np.diff(excess), np.sort(1 - upper)[::-1][:4] / n)
     assert least_excess(judged, upper, upper, np.zeros(n, int), level=0.01, allowed=0) == -1.0
+    half = np.arange(n) % 2  # a mean over all inputs, though only some are looked at
+    some = least_excess(judged, 0 * upper, upper, half, level=0.01, allowed=0)
+    assert some == pytest.approx((judged.confidence - upper)[half > 0].sum() / n, abs=0.02)
     down = least_excess(judged, truth - 0.1, upper, -np.ones(n, int), level=0.01, allowed=0)
     assert down == pytest.approx(-0.1, abs=0.02)
 
@@ -259,8 +262,12 @@ def test_the_brier_score_of_a_set_is_above_its_limit_no_more_often_than_stated(r
     scores = rng.binomial(4, upper, (runs, n)) / 4
     above = int((np.square(scores).mean(axis=1) > limit).sum())
     assert above <= stats.binom.ppf(1 - 1e-6, runs, level)
-    # In expectation it is P² + P (1 − P) / m, and what remains is the price of chance.
+    # In expectation it is P² + P (1 − P) / m, and what remains is the price of chance: for six inputs √(2 · 6 L / 4) / 6.
     assert np.square(scores).mean() == pytest.approx((upper**2 + upper * (1 - upper) / 4).mean(), abs=0.01)
+    chance = math.sqrt(2 * math.log(1 / level) / (6 * 10_000))
+    expected = (upper**2 + upper * (1 - upper) / 10_000).mean() + chance
+    own = most_brier_of_the_set(0 * upper, upper, correct, draws=10_000, level=level, allowed=0)
+    assert own == pytest.approx(expected, abs=1e-9)
     more = most_brier_of_the_set(0 * upper, upper, correct, draws=10**9, level=level, allowed=0)
     assert more == pytest.approx(certified_brier_score(0 * upper, upper, correct).value, abs=1e-3)
     failing = most_brier_of_the_set(0 * upper, upper, correct, draws=10**9, level=level, allowed=2)

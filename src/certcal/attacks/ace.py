@@ -9,7 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from certcal.attacks.attack import cross_entropy
-from certcal.attacks.launch import Attacked, as_budgets, launch
+from certcal.attacks.balls import Norm
+from certcal.attacks.launch import Attacked, as_budgets, check_fits_box, is_several, launch
 from certcal.attacks.settings import Direction, OnFlip, Plateau, Settings
 from certcal.attacks.victims import (
     as_inputs,
@@ -115,7 +116,7 @@ def ace_attack(
     [[0.875, 0.125]]
     """
     found = run_ace(model, x, y, eta=eta, omega=omega, epsilon=as_budgets(epsilon), **settings)
-    return [own.inputs for own in found] if isinstance(epsilon, Iterable) else found[0].inputs
+    return [own.inputs for own in found] if is_several(epsilon) else found[0].inputs
 
 
 def run_ace(
@@ -126,7 +127,8 @@ def run_ace(
     Paper: Sec. 2.2, Eq. (2), App. B.2.
     """
     configuration = Configuration.checked(eta, omega)
-    chosen = _label_preserving(PAPER_SETTINGS | settings)
+    budgets = as_budgets(epsilon)
+    chosen = _label_preserving(PAPER_SETTINGS | settings, budgets)
 
     def loss(logits: Tensor, target: Tensor) -> Tensor:
         return configuration.eta * cross_entropy(logits, target)
@@ -134,7 +136,7 @@ def run_ace(
     with held_still(model):
         inputs, labels, predicted = _clean(model, x, y, chosen)
         target = labels if configuration.omega is Omega.LABEL else predicted
-        return launch(logits_of(model), loss, inputs, target, as_budgets(epsilon), chosen, device_of(model))
+        return launch(logits_of(model), loss, inputs, target, budgets, chosen, device_of(model), predicted)
 
 
 def galil_ace_attack(model: nn.Module, x: ArrayLike, y: ArrayLike, *, epsilon: float, **settings: Any) -> Tensor:
@@ -148,12 +150,13 @@ def galil_ace_attack(model: nn.Module, x: ArrayLike, y: ArrayLike, *, epsilon: f
     """
     (budget,) = as_budgets(epsilon)
     defaults = GALIL_SETTINGS | ({"step_size": budget} if budget > 0 else {})
-    chosen = _label_preserving(defaults | settings)
+    chosen = _label_preserving(defaults | settings, (budget,))
     with held_still(model):
         inputs, labels, predicted = _clean(model, x, y, chosen)
         target = torch.stack([predicted, torch.where(predicted == labels, -1, 1)], dim=1)
-        found = launch(logits_of(model), signed_confidence, inputs, target, (budget,), chosen, device_of(model))
-    return found[0].inputs
+        predict, device = logits_of(model), device_of(model)
+        (found,) = launch(predict, signed_confidence, inputs, target, (budget,), chosen, device, predicted)
+    return found.inputs
 
 
 def signed_confidence(logits: Tensor, target: Tensor) -> Tensor:
@@ -169,8 +172,10 @@ def _clean(model: nn.Module, x: ArrayLike, y: ArrayLike, settings: Settings) -> 
     return inputs, labels, predicted
 
 
-def _label_preserving(values: dict[str, Any]) -> Settings:
+def _label_preserving(values: dict[str, Any], budgets: tuple[float, ...]) -> Settings:
     settings = make_settings(Settings, values)
     if settings.on_flip == OnFlip.ALLOW:
         raise InputError.expected("on_flip", "be 'stop' or 'shrink', as ACE keeps labels", "'allow'")
+    if settings.box and settings.norm == Norm.LINF:
+        check_fits_box(budgets)
     return settings

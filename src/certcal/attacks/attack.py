@@ -6,7 +6,7 @@ from typing import Any, overload
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
-from certcal.attacks.launch import Attacked, as_budgets, launch
+from certcal.attacks.launch import Attacked, as_budgets, is_several, launch
 from certcal.attacks.settings import Loss, Settings
 from certcal.attacks.victims import (
     as_inputs,
@@ -17,6 +17,7 @@ from certcal.attacks.victims import (
     held_still,
     logits_of,
 )
+from certcal.errors import InputError
 from certcal.inputs import make_settings
 from certcal.types import ArrayLike
 
@@ -67,9 +68,11 @@ def attack(
     >>> attack(model, [[0.75, 0.25]], [0], epsilon=0.125).inputs.tolist()
     [[0.625, 0.375]]
     """
+    if not callable(loss):
+        raise InputError.expected("loss", "be a function of logits and labels", repr(loss))
     chosen = make_settings(Settings, settings)
     found = _attack(model, x, y, as_budgets(epsilon), loss, chosen)
-    return found if isinstance(epsilon, Iterable) else found[0]
+    return found if is_several(epsilon) else found[0]
 
 
 def _attack(

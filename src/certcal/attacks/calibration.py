@@ -15,7 +15,15 @@ from certcal.attacks.estimate import Look
 from certcal.attacks.reach import reach_adversary
 from certcal.attacks.settings import Settings
 from certcal.attacks.smoothed import CHOICE_STREAM, Scene, signed_log_odds, smoothed
-from certcal.attacks.victims import as_inputs, as_labels, check_classes, count_classes, device_of, held_still
+from certcal.attacks.victims import (
+    as_inputs,
+    as_labels,
+    check_classes,
+    check_numbers,
+    count_classes,
+    device_of,
+    held_still,
+)
 from certcal.certificates.cells import MeanLimits
 from certcal.errors import InputError
 from certcal.inputs import check_choice, check_integer, check_number
@@ -131,6 +139,7 @@ def attack_calibration(
         check_classes("predicted", classes, number)
         scene = replace(scene, predicted=classes)
         seen = scene.seen_confidence(inputs)
+        check_numbers(torch.from_numpy(seen), torch.arange(len(inputs)))
         problem = _problem(scene, seen, lower, upper, n_bins, edges)
         if want is Adversary.REACH:
             choice = Look(model, noise, _CHOICE_DRAWS, seed, precision, CHOICE_STREAM, batch_size)

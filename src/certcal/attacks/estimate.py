@@ -8,7 +8,16 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from certcal.attacks.smoothed import COPIES, JUDGING_STREAM, autocast
-from certcal.attacks.victims import as_inputs, as_labels, as_logits, check_classes, count_classes, device_of, held_still
+from certcal.attacks.victims import (
+    as_inputs,
+    as_labels,
+    as_logits,
+    check_classes,
+    check_numbers,
+    count_classes,
+    device_of,
+    held_still,
+)
 from certcal.inputs import check_choice, check_integer, check_number
 from certcal.means import empirical_bernstein
 from certcal.smoothing.noise import NoiseSource
@@ -104,8 +113,9 @@ class Look:
         for start in range(0, len(inputs), together):
             own = slice(start, start + together)
             parts.append(self._sums(inputs[own].to(device), classes[own].to(device), indices[own].tolist()))
-        total, square, votes = (torch.cat(column).cpu().numpy() for column in zip(*parts, strict=True))
-        return SmoothedEstimate(classes.numpy(), self.draws, total, square, votes)
+        total, square, votes = (torch.cat(column).cpu() for column in zip(*parts, strict=True))
+        check_numbers(total, indices)
+        return SmoothedEstimate(classes.numpy(), self.draws, *(sums.numpy() for sums in (total, square, votes)))
 
     def _sums(self, inputs: Tensor, classes: Tensor, indices: list[int]) -> tuple[Tensor, Tensor, Tensor]:
         """Σ of the class's probability, Σ of its square, shape (n,), and votes, shape (n, k), for a few inputs."""

@@ -149,7 +149,8 @@ def inputs_of(model: nn.Module, data: Any, evidence: Evidence) -> Tensor:
         raise InputError.expected("evidence", "be of a model that gives logits", evidence.header.outputs)
     if evidence.header.model != model_fingerprint(model):
         raise InputError.expected("model", "be the one the evidence was drawn from", "another one")
-    found = {item.index: item for item in Source(data).items(set())}
+    source = Source(data)
+    found = {item.index: item for item in source.items(set(source.indices) - set(evidence.index.tolist()))}
     for index, content in zip(evidence.index.tolist(), evidence.content.tolist(), strict=True):
         if index not in found or found[index].content != content:
             raise InputError.expected("data", "hold the inputs of the evidence", f"another input, or none, at {index}")

@@ -1,6 +1,6 @@
 """Running attacks: inputs and budgets in, batch by batch through the loop, attacked inputs out."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,7 +13,8 @@ from certcal.attacks.pgd import climb
 from certcal.attacks.rows import Found
 from certcal.attacks.settings import ENDS, Loss, Predict, Settings
 from certcal.attacks.victims import check_finite
-from certcal.inputs import check_number, one_or_more
+from certcal.errors import InputError
+from certcal.inputs import check_number, one_or_more, to_numpy
 from certcal.types import FloatArray
 
 BATCH = {"cpu": 128, "cuda": 1024}
@@ -44,8 +45,29 @@ class Attacked:
 
 def as_budgets(epsilon: object) -> tuple[float, ...]:
     """One or several budgets as numbers ≥ 0."""
-    values = one_or_more("epsilon", epsilon)
+    given = to_numpy("epsilon", epsilon).tolist() if isinstance(epsilon, Tensor | np.ndarray) else epsilon
+    values = one_or_more("epsilon", given)
     return tuple(check_number("epsilon", e, "be a finite number ≥ 0", lambda number: number >= 0) for e in values)
+
+
+def is_several(epsilon: object) -> bool:
+    """Whether budgets came as a list, so that results go back as one."""
+    return isinstance(epsilon, Iterable) and getattr(epsilon, "ndim", 1) > 0
+
+
+def check_fits_box(epsilons: Sequence[float]) -> None:
+    """Refuse budgets in ℓ∞ beyond the box [0, 1], which are steps of a byte that were not divided."""
+    for epsilon in epsilons:
+        if epsilon > 1:
+            got = f"{epsilon:g} (did you mean {epsilon:g}/255?)"
+            raise InputError.expected("epsilon", "be at most 1, as inputs lie in [0, 1]", got)
+
+
+def check_each_once(name: str, values: Sequence[object]) -> None:
+    """Refuse a value that is named twice."""
+    for place, value in enumerate(values):
+        if value in values[:place]:
+            raise InputError.expected(name, "name each value once", f"{value} twice")
 
 
 def launch(
@@ -56,8 +78,12 @@ def launch(
     epsilons: Sequence[float],
     settings: Settings,
     device: torch.device,
+    label: Tensor | None = None,
 ) -> list[Attacked]:
-    """Attack all inputs within each budget; inputs of different budgets share batches."""
+    """Attack all inputs within each budget; inputs of different budgets share batches.
+
+    `label` holds the labels to keep, shape (n,) on the CPU; by default those that the model gives within each batch.
+    """
     norm = Norm(settings.norm)
     unit = random_unit(inputs.shape, norm, settings.seed).to(inputs) if settings.random_start else None
     budgets = torch.tensor(epsilons, dtype=torch.float64).repeat_interleave(len(inputs))
@@ -69,7 +95,8 @@ def launch(
         ball = Ball.around(inputs[rows.to(inputs.device)].to(device), own, norm, boxed=settings.box)
         begin = None if unit is None else ball.at(unit[rows.to(unit.device)].to(device))
         rate = _first_rates(own, settings).to(ball.center)
-        found = climb(predict, loss, ball, target[rows].to(device), rate, settings, begin)
+        keep = None if label is None else label[rows].to(device)
+        found = climb(predict, loss, ball, target[rows].to(device), rate, settings, begin, keep)
         check_finite(found.clean, rows)
         parts.append(found)
     return _per_budget(parts, epsilons, inputs, norm)

@@ -6,6 +6,8 @@ from torch import Tensor
 from certcal.attacks.balls import Ball
 from certcal.attacks.rows import Found, Rows
 from certcal.attacks.settings import Direction, End, Loss, OnFlip, Predict, Settings
+from certcal.attacks.victims import as_flags, as_gains
+from certcal.errors import InputError
 
 # Seeing whether an update moves an input takes a pass over the batch, and so is not done at every step.
 LOOK_EVERY = 5
@@ -19,16 +21,24 @@ def climb(
     rate: Tensor,
     settings: Settings,
     start: Tensor | None = None,
+    label: Tensor | None = None,
 ) -> Found:
     """Maximise the loss of each input within its ball, from the centre or from `start`.
 
     The best iterate is kept, the centre among them, so the loss never ends below that of the input itself. Each input
     has its own step size and stops by itself: what shares its batch changes nothing but the model's rounding.
+
+    `label` is what is to be kept, by default the model's own answer. Where it does not lead by the margin at the
+    centre, another batch may see another label there, and the input stays where it is.
     """
     value, gradient, logits = evaluate(predict, loss, ball.center, target)
-    rows = Rows.at_centre(ball, value, gradient, logits.argmax(dim=1), target, rate)
+    kept = logits.argmax(dim=1) if label is None else label
+    rows = Rows.at_centre(ball, value, gradient, kept, target, rate)
     found = Found(ball.center.clone(), value, value.clone(), torch.zeros_like(rows.place), torch.zeros_like(rows.place))
+    safe = _may_take(rows, logits, settings)
+    rows.leave(~safe, End.BORDER, found)
     if start is not None:
+        start, target = start[safe], target[safe]
         value, gradient, logits = evaluate(predict, loss, start, target)
         taken = _may_take(rows, logits, settings)
         rows.move(taken, start, value, gradient)
@@ -55,9 +65,16 @@ def evaluate(
     with torch.set_grad_enabled(with_gradient):
         at = point.detach().requires_grad_(with_gradient)
         logits = predict(at)
-        value = loss(logits, target)
-        gradient = torch.autograd.grad(value.sum(), at)[0] if with_gradient else torch.zeros_like(at)
+        value = as_gains(loss(logits, target), logits, with_gradient=with_gradient)
+        gradient = _gradient(value, at) if with_gradient else torch.zeros_like(at)
     return value.detach(), gradient, logits.detach()
+
+
+def _gradient(value: Tensor, at: Tensor) -> Tensor:
+    (gradient,) = torch.autograd.grad(value.sum(), at, allow_unused=True)
+    if gradient is None:
+        raise InputError.expected("model", "let gradients through to its inputs", "none")
+    return gradient
 
 
 def keeps_label(logits: Tensor, label: Tensor, margin: float) -> Tensor:
@@ -97,7 +114,7 @@ def _advance(
     if settings.plateau is not None:
         rows.wait(value, settings.plateau)
     if settings.goal is not None:
-        reached = better & settings.goal(logits, rows.target)
+        reached = better & as_flags(settings.goal(logits, rows.target), len(rows))
         rows.leave(reached, End.GOAL, found)
     if settings.updates is not None:
         rows.leave(rows.updates >= settings.updates, End.STEPS, found)

@@ -37,6 +37,7 @@ class End(StrEnum):
     LABEL = "the next update would have changed its label"
     FIXED = "no update moves it"
     GOAL = "reached the goal"
+    BORDER = "its label leads by less than the margin where it is"
 
 
 ENDS = tuple(End)
@@ -78,7 +79,8 @@ class Settings:
         goal: given logits and targets, says which inputs may stop; asked of an input's best iterate so far.
         box: keep inputs within [0, 1] as well.
         margin: by how much the label's logit must lead to count as kept, relative to the largest logit (and at least
-            1). The same model rounds differently in other batches; more than 1e-4 is wise in less than float32.
+            1). The same model rounds differently in other batches; more than 1e-4 is wise in less than float32. An
+            input whose label leads by less where it is, is not moved, unless labels may change.
         batch_size: inputs that are attacked together.
     """
 
@@ -116,3 +118,5 @@ class Settings:
             raise InputError.expected("step_size", "be a number > 0 for direction 'gradient'", None)
         if self.plateau is not None and not isinstance(self.plateau, Plateau):
             raise InputError.expected("plateau", "be a Plateau or None", repr(self.plateau))
+        if self.goal is not None and not callable(self.goal):
+            raise InputError.expected("goal", "be a function of logits and labels, or None", repr(self.goal))

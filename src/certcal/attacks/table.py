@@ -8,7 +8,7 @@ import numpy as np
 from torch import Tensor, nn
 
 from certcal.attacks.ace import CONFIGURATIONS, Configuration, galil_ace_attack, run_ace
-from certcal.attacks.launch import Attacked, as_budgets
+from certcal.attacks.launch import Attacked, as_budgets, check_each_once
 from certcal.attacks.settings import End
 from certcal.attacks.victims import as_inputs, as_labels, classify, held_still
 from certcal.metrics import (
@@ -95,6 +95,8 @@ def prepare_ace_table(
     """
     budgets = as_budgets(epsilons)
     chosen = CONFIGURATIONS if configurations is None else [Configuration.checked(*pair) for pair in configurations]
+    check_each_once("epsilons", budgets)
+    check_each_once("configurations", chosen)
     with held_still(model):
         inputs = as_inputs(x, model, boxed=bool(settings.get("box", True)))
         labels = as_labels(y, len(inputs))

@@ -15,13 +15,17 @@ from certcal.types import ArrayLike
 
 @contextmanager
 def held_still(model: nn.Module) -> Iterator[None]:
-    """Within this context the model is in evaluation mode; afterwards each of its modules is as before."""
+    """Within this context the model is in evaluation mode; afterwards each of its modules is as before.
+
+    Gradients can be had within, though the caller be in inference mode.
+    """
     if not isinstance(model, nn.Module):
         raise InputError.expected("model", "be a torch.nn.Module", type(model).__name__)
     modes = {module: module.training for module in model.modules()}  # a frozen batch-norm stays frozen
     model.eval()
     try:
-        yield
+        with torch.inference_mode(mode=False):
+            yield
     finally:
         for module, training in modes.items():
             module.training = training
@@ -34,10 +38,13 @@ def device_of(model: nn.Module) -> torch.device:
 
 
 def logits_of(model: nn.Module) -> Predict:
-    """The model as a function from inputs to logits, refused where they are no such thing."""
+    """The model as a function from inputs to logits, refused where they are no such thing.
+
+    The model is given a copy: it may work in place.
+    """
 
     def predict(inputs: Tensor) -> Tensor:
-        return as_logits(model(inputs), len(inputs))
+        return as_logits(model(inputs.clone()), len(inputs))
 
     return predict
 
@@ -50,6 +57,25 @@ def as_logits(outputs: object, rows: int) -> Tensor:
     return outputs.float() if outputs.dtype.itemsize < 4 else outputs  # a loss needs more digits than half precision
 
 
+def as_gains(value: object, logits: Tensor, *, with_gradient: bool) -> Tensor:
+    """What a loss gives: one number per input, with a gradient if that is wanted."""
+    if not isinstance(value, Tensor) or value.shape != logits.shape[:1]:
+        got = f"shape {tuple(value.shape)}" if isinstance(value, Tensor) else type(value).__name__
+        raise InputError.expected("loss", f"give one number per input, shape ({len(logits)},)", got)
+    if with_gradient and not value.requires_grad:
+        name = "loss" if logits.requires_grad else "model"
+        raise InputError.expected(name, "let gradients through", "a value without one")
+    return value
+
+
+def as_flags(value: object, rows: int) -> Tensor:
+    """What a goal gives: one boolean per input."""
+    if not isinstance(value, Tensor) or value.dtype != torch.bool or value.shape != (rows,):
+        got = f"{value.dtype} of shape {tuple(value.shape)}" if isinstance(value, Tensor) else type(value).__name__
+        raise InputError.expected("goal", f"give one boolean per input, shape ({rows},)", got)
+    return value
+
+
 def as_inputs(x: ArrayLike, model: nn.Module, *, boxed: bool) -> Tensor:
     """At least one input, shape (n, …), in the model's dtype, and in [0, 1] if boxed.
 
@@ -57,7 +83,7 @@ def as_inputs(x: ArrayLike, model: nn.Module, *, boxed: bool) -> Tensor:
     """
     wanted = next((part.dtype for part in (*model.parameters(), *model.buffers()) if part.dtype in DTYPES), None)
     if isinstance(x, Tensor):
-        inputs = x.detach()
+        inputs = x.clone() if x.is_inference() else x.detach()
     else:
         array = to_numpy("x", x)
         inputs = torch.from_numpy(contiguous(array)).to((wanted or torch.float32) if array.dtype.kind == "f" else None)
@@ -109,6 +135,13 @@ def classify(model: nn.Module, inputs: Tensor, *, batch: int = 512) -> tuple[Ten
             classes.append(logits.argmax(dim=1).cpu())
             confidence.append(logits.double().softmax(dim=1).amax(dim=1).cpu())
     return torch.cat(classes), torch.cat(confidence)
+
+
+def check_numbers(values: Tensor, rows: Tensor) -> None:
+    """Refuse a model whose probabilities are no numbers; `rows` are the numbers of the inputs."""
+    bad = ~values.isfinite()
+    if bool(bad.any()):
+        raise CertcalError(f"The model's probabilities are no numbers at input {int(rows[bad.cpu()][0])} under noise.")
 
 
 def check_finite(values: Tensor, rows: Tensor) -> None:
