@@ -22,6 +22,7 @@ from certcal.attacks import (
     run_ace,
 )
 from certcal.data import load_dataset
+from fashion_small import fashion_small
 
 PAIRS = [(1, "y"), (-1, "y"), (1, "yhat"), (-1, "yhat")]
 
@@ -234,3 +235,22 @@ def test_the_original_ace_has_rows_of_its_own(digits):
     assert own.moved == int((moved != x).flatten(1).any(dim=1).sum()) > 0
     assert own.label_changes == 0
     assert table.curves[-1].error == pytest.approx(own.ece)
+
+
+def test_on_fashion_mnist_calibration_is_wrecked_in_the_papers_order():
+    model, x, y = fashion_small()
+    stronger = {"direction": "steepest", "on_flip": "shrink", "steps": 12, "step_size": None, "plateau": None}
+    tables = [
+        prepare_ace_table(model, x[:count], y[:count], epsilons=8 / 255, **options)
+        for count, options in ((400, stronger), (150, {}))
+    ]
+    for table in tables:
+        assert {row.accuracy for row in table} == {table.rows[0].accuracy}
+        assert [row.label_changes for row in table] == [0] * 5
+        assert table.rows[0].accuracy > 0.85
+    error = {(row.eta, row.omega): row.adaptive_ece for row in tables[0]}
+    clean, order = error.pop((0, "")), sorted(error, key=error.__getitem__)
+    assert order == [(-1, "y"), (-1, "yhat"), (1, "yhat"), (1, "y")]  # as in Table 1, for standard training
+    assert error[1, "y"] > error[1, "yhat"] > 5 * clean
+    assert error[-1, "yhat"] > 2 * clean
+    assert tables[1].rows[2].adaptive_ece > 3 * tables[1].rows[0].adaptive_ece

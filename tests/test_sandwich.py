@@ -262,7 +262,7 @@ def test_the_brier_score_of_a_set_is_above_its_limit_no_more_often_than_stated(r
     scores = rng.binomial(4, upper, (runs, n)) / 4
     above = int((np.square(scores).mean(axis=1) > limit).sum())
     assert above <= stats.binom.ppf(1 - 1e-6, runs, level)
-    # In expectation it is P² + P (1 − P) / m, and what remains is the price of chance: for six inputs √(2 · 6 L / 4) / 6.
+    # In expectation it is P² + P (1 − P) / m, and what remains is the price of chance.
     assert np.square(scores).mean() == pytest.approx((upper**2 + upper * (1 - upper) / 4).mean(), abs=0.01)
     chance = math.sqrt(2 * math.log(1 / level) / (6 * 10_000))
     expected = (upper**2 + upper * (1 - upper) / 10_000).mean() + chance
