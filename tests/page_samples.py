@@ -47,7 +47,19 @@ def recalibrated_sample(inputs=200):
     return page_data(report, title="recalibrated", created="2026-11-15", facts=FACTS, recalibration=section)
 
 
-def attacked_sample(*, refuted=False, families=("sandwich", "ace"), limit=None, budgets=(2 / 255, 8 / 255), **options):
+SETTINGS = {"draws": 1000, "attack_draws": 32, "steps": 20, "seed": 0}
+
+
+def attacked_sample(
+    *,
+    refuted=False,
+    families=("sandwich", "ace"),
+    limit=None,
+    budgets=(2 / 255, 8 / 255),
+    stronger=False,
+    left_out="",
+    **options,
+):
     """Page data with a section on attacks whose numbers are made up from the evaluation's own."""
     data = page_sample(**{"radii": (0.0, 0.1, 0.2, 0.3), "inputs": 80} | options)
     rng, inputs = np.random.default_rng(3), limit or data["inputs"]
@@ -65,9 +77,10 @@ def attacked_sample(*, refuted=False, families=("sandwich", "ace"), limit=None, 
                 made |= {f"clean_{score}": low, f"attacked_{score}": low + share * (high - low)}
                 made |= {f"certified_{score}": high, f"limit_{score}": min(1.0, high + 0.1)}
             broken = refuted and adversary == "reach" and row["radius"] == 0.2
-            rows.append(made | {"contradictions": 9 * broken, "allowed": 1, "holds": not broken})
+            excess = 0.01 if broken else -0.02
+            rows.append(made | {"contradictions": 9 * broken, "allowed": 1, "excess": excess, "holds": not broken})
     certificates = {"alpha": 1e-3, "delta": 1e-3, "method": "cdf-cp", "joint": True, "n_bins": 15}
-    sandwich = SandwichRecord(tuple(rows), tuple(before), tuple(after), inputs, data["inputs"], certificates, 1000)
+    sandwich = SandwichRecord(tuple(rows), tuple(before), tuple(after), inputs, data["inputs"], certificates, SETTINGS)
     pairs = [(0, "", 0.0), *((eta, omega, e) for omega in ("y", "yhat") for eta in (-1, 1) for e in budgets)]
     counts = {"inputs": inputs, "accuracy": 0.9, "brier": 0.1, "mean_confidence": 0.8, "label_changes": 0}
     ace_rows, curves = [], []
@@ -78,8 +91,8 @@ def attacked_sample(*, refuted=False, families=("sandwich", "ace"), limit=None, 
         )
         drawn = rng.uniform(0.3, 1.0, 60)
         curves.append(reliability_curve(drawn, rng.random(60) < drawn))
-    ace = AceRecord(tuple(ace_rows), tuple(curves))
+    ace = AceRecord(tuple(ace_rows), tuple(curves), stronger, data["inputs"])
     found = {"sandwich": sandwich, "ace": ace}
     kept = [found[name] if name in families else None for name in found]
     radius = data["rows"][data["default_view"]]["radius"]
-    return data | {"attack": attack_data(*kept, radius=radius, certificates=certificates)}, found
+    return data | {"attack": attack_data(*kept, radius=radius, certificates=certificates, left_out=left_out)}, found

@@ -86,7 +86,10 @@ def test_inputs_and_certificates_that_are_not_the_pages_own_are_named():
     _, found = attacked_sample(limit=30)
     own = {"alpha": 1e-3, "method": "cdf-cp", "joint": True, "n_bins": 15}
     said = attack_data(found["sandwich"], None, radius=0.1, certificates=own)["sandwich"]["about"]
-    assert said == "30 of the 80 inputs were attacked, evenly spread over them."
+    assert said == (
+        "30 of the 80 inputs were attacked, evenly spread over them. "
+        "Adversaries took 20 steps on 32 draws; 1,000 fresh ones judged (seed 0)."
+    )
     said = attack_data(found["sandwich"], None, radius=0.1, certificates=own | {"alpha": 0.01})["sandwich"]["about"]
     assert "The certificates here are those of α = 0.001, cdf-cp, 15 bins" in said
 
@@ -134,6 +137,55 @@ def test_the_strongest_attack_at_each_radius_is_drawn(sample):
         assert lines["certified (from above)"] == curves.certified.tolist()
 
 
+def test_a_stronger_attack_is_not_called_the_papers():
+    data, found = attacked_sample(stronger=True)
+    text = " ".join(render_page(data).split())
+    assert "In the layout of the paper’s Table 1, but not its attack" in text
+    assert "An attack stronger than the paper&#39;s, which turns back" in text
+    tables = ace_tables(found["ace"])
+    assert "an attack stronger than the paper's" in tables["md"]
+    assert tables["tex"].startswith("% an attack stronger than the paper's")
+    assert data["attack"]["ace"]["views"][1]["name"] == "stronger (−1, y)-ACE, ε = 2/255"
+    plain = " ".join(render_page(attacked_sample(limit=30)[0]).split())
+    assert "The paper’s Table 1: within ε" in plain
+    assert "which stops at the first step that would change a label, on 30 of 80 inputs." in plain
+    assert "stronger" not in ace_tables(attacked_sample()[1]["ace"])["md"]
+
+
+def test_what_adversaries_want_and_what_is_bold_is_said(sample):
+    text = " ".join(render_page(sample[0]).split())
+    assert "<dt>brier</dt><dd>wants a large Brier score" in text
+    assert "<dt>cce</dt>" not in text
+    assert "In bold the strongest attack at each radius" in text
+
+
+def test_what_is_left_out_is_named():
+    data, _ = attacked_sample(families=(), left_out="sandwich left out, as the evidence has changed since")
+    text = render_page(data)
+    assert '<p id="left-out">Sandwich left out, as the evidence has changed since.</p>' in text
+    assert 'id="sandwich"' not in text
+
+
+def test_ties_go_to_the_attack_asked_for_first(sample):
+    record = sample[1]["sandwich"]
+    rows = [row | {"attacked_ece": 0.2 + 1e-6 * n} for n, row in enumerate(record.rows[:2])]
+    assert replace(record, rows=tuple(rows)).strongest() == [0]
+    rows[1]["attacked_ece"] += 1e-4
+    assert replace(record, rows=tuple(rows)).strongest() == [1]
+
+
+def test_few_draws_and_all_right_are_said(sample):
+    record = sample[1]["sandwich"]
+    row = record.rows[0] | {"attacked_ece": 0.5, "certified_ece": 0.4, "limit_ece": 0.9, "accuracy": 1.0}
+    own = replace(record, rows=(row,))
+    assert verdict(own).startswith("Attacked values above certified ones are within what so few draws")
+    assert "no single input could contradict" not in verdict(own)
+    few = replace(own, settings=own.settings | {"draws": 30})
+    assert "With 30 fresh draws no single input could contradict its certificate." in verdict(few)
+    assert tightness(own, 0).endswith("All of them are predicted rightly, so that every adversary lowers confidences.")
+    assert "predicted rightly" not in tightness(record, 0)
+
+
 # In a browser
 
 
@@ -151,7 +203,7 @@ def test_plots_show_the_data(browser, sample, path):
             seen = [value for kind, value, _ in read if kind == f"{look} point"]
             assert seen == pytest.approx([row[key] for row in best], abs=2e-3)
         legend = page.locator("#legend-sandwich li").all_inner_texts()
-        assert legend == ["refuting above", "certified, from above", "attacked, from below", "clean"]
+        assert legend == ["refuted above this", "certified, from above", "attacked, from below", "clean"]
         head, *body = page.eval_on_selector_all(
             "#sandwich tr", "rows => rows.map(row => [...row.cells].map(cell => cell.textContent.trim()))"
         )
@@ -165,7 +217,8 @@ def test_the_pair_follows_the_chosen_radius(browser, sample, path):
         for row, view in ((0, views[0]), (1, views[0]), (2, views[1]), (3, views[2])):
             page.locator("#table tbody tr").nth(row).locator("td").nth(1).click()
             assert page.inner_text("#title-after") == f"Reliability after: {view['where']} ECE {view['errors'][1]}"
-            assert page.inner_text("#tightness") == view["sentence"]
+            note = "R = 0 was not attacked; shown is the nearest, 0.1. " if row == 0 else ""
+            assert page.inner_text("#tightness") == note + view["sentence"]
             filled = sum(count > 0 for count in view["after"]["count"])
             assert page.locator("#plot-after .marks circle").count() == filled
 

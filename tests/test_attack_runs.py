@@ -1,6 +1,8 @@
 """`certcal attack` and the attack folder: what is written is what was found, whole, and about this evidence."""
 
+import itertools
 import json
+import math
 import os
 import shutil
 import signal
@@ -32,7 +34,7 @@ from certcal.runs import (
     evaluate_run,
 )
 from certcal.runs import attack as attack_room
-from certcal.runs.attack_files import kept_attacks
+from certcal.runs.attack_files import kept_attacks, read_family
 from certcal.runs.passes import ace_passes, in_words, sandwich_passes
 
 SCRIPT = Path(sys.executable).with_name("certcal")
@@ -159,11 +161,12 @@ def test_attacks_on_other_evidence_are_left_out_and_named(desk, run, typed):
     typed("evaluate", "mine", "--radii", "0,0.1", "--no-figures", cwd=desk)
     assert json.loads((run.path / "metrics.json").read_text())["attack"] is not None  # the same evidence
     _, error = typed("certify", "mine", "--n", 1250, "--no-figures", cwd=desk)
-    assert "attack: left out, as the evidence has changed since" in error
-    assert 'id="attacks"' not in (run.path / "report.html").read_text()
+    assert "attack: ace left out, as the evidence has changed since" in error
+    assert '<p id="left-out">Ace left out, as the evidence' in (run.path / "report.html").read_text()
+    assert 'id="ace"' not in (run.path / "report.html").read_text()
     assert json.loads((run.path / "metrics.json").read_text())["attack"] is None
     _, error = typed("report", "mine", "--no-figures", cwd=desk)
-    assert "attack: left out" in error
+    assert "attack: ace left out" in error
     _, error = typed("attack", "mine", "--family", "ace", *QUICK, "--no-figures", cwd=desk)
     assert "made with the same settings" not in error
     assert 'id="attacks"' in (run.path / "report.html").read_text()
@@ -223,6 +226,12 @@ BAD = {
     "epsilon no number": (["--epsilon", "x"], "Expected `epsilon` to be numbers or fractions as 3/255 separated by"),
     "epsilon over nothing": (["--epsilon", "1/0"], "Expected `epsilon` to be numbers or fractions as 3/255"),
     "epsilon of 0": (["--epsilon", "0"], "Expected `epsilon` to be a finite number > 0, but got 0.0"),
+    "epsilon beyond the box": (
+        ["--epsilon", "8"],
+        "to be at most 1, as inputs lie in [0, 1], but got 8 (did you mean 8/",
+    ),
+    "epsilon twice": (["--epsilon", "3/255,3/255"], "Expected `epsilon` to name each value once, but got 3/255 twice"),
+    "adversary twice": (["--adversaries", "cce,cce"], "Expected `adversaries` to name each value once, but got cce"),
     "no draws": (["--draws", "0"], "Expected `draws` to be an integer ≥ 1, but got 0"),
     "no steps": (["--steps", "0"], "Expected `steps` to be an integer ≥ 1, but got 0"),
     "nobody at all": (["--limit", "0"], "Expected `limit` to be an integer ≥ 1, but got 0"),
@@ -265,7 +274,71 @@ def test_a_run_without_evidence_or_with_other_weights_or_data(desk, run, typed):
 def test_a_damaged_file_is_named(run, text):
     run.write("attack/ace.json", text)
     with pytest.raises(InputError, match=r"Expected `run` to hold a attack/ace.json as certcal writes it"):
-        kept_attacks(run)
+        read_family(run, "ace")
+    kept = kept_attacks(run)
+    assert kept.broken == ("ace",)
+    assert not kept
+
+
+def test_damaged_rows_are_left_out_with_a_line_and_verdicts_are_worked_out_again(desk, run, typed):
+    attack_run(run, AttackSettings(radii=(0.1,), **SMALL), figures=False)
+    paths = {name: run.path / "attack" / f"{name}.json" for name in ("sandwich", "ace")}
+    whole = {name: json.loads(path.read_text()) for name, path in paths.items()}
+    damages = [
+        ("sandwich", "attacked_ece", "much"), ("sandwich", "inputs", 1.5), ("sandwich", "adversary", "pgd"),
+        ("sandwich", "excess", None), ("ace", "epsilon", "3/255"), ("ace", "eta", True), ("ace", "accuracy", math.nan),
+    ]  # fmt: skip
+    for name, key, value in damages:
+        rows = [dict(row) for row in whole[name]["rows"]]
+        rows[-1][key] = value
+        paths[name].write_text(json.dumps(whole[name] | {"rows": rows}))
+        assert kept_attacks(run).broken == (name,), (name, key)
+        paths[name].write_text(json.dumps(whole[name]))
+    rows = whole["ace"]["rows"]
+    paths["ace"].write_text(json.dumps(whole["ace"] | {"rows": [*rows[:-1], rows[1]]}))  # one attack twice
+    _, error = typed("evaluate", "mine", "--no-figures", cwd=desk)
+    assert "attack: ace left out, as attack/ace.json is not as this version of certcal writes it" in error
+    assert '<p id="left-out">Ace left out' in (run.path / "report.html").read_text()
+    rows = [row | {"excess": 0.01, "holds": True} for row in whole["sandwich"]["rows"]]
+    paths["sandwich"].write_text(json.dumps(whole["sandwich"] | {"rows": rows, "holds": True}))
+    typed("evaluate", "mine", "--no-figures", cwd=desk)
+    kept = json.loads((run.path / "metrics.json").read_text())["attack"]["sandwich"]
+    assert kept["holds"] is False
+    assert [row["holds"] for row in kept["rows"]] == [False, False]
+    _, error = typed("attack", "mine", "--family", "ace", *QUICK, "--no-figures", cwd=desk)
+    assert not kept_attacks(run).broken
+
+
+def test_only_what_was_asked_for_is_shown_and_what_is_replaced_is_named(desk, run, typed):
+    attack_run(run, AttackSettings(family="smoothed", radii=(0.1,), **SMALL), figures=False)
+    out, error = typed("attack", "mine", "--family", "ace", *QUICK, "--stronger", "--no-figures", cwd=desk)
+    assert "The smoothed model" not in out
+    assert "replaces" not in error
+    words = " ".join(out.split())
+    assert "This is an attack stronger than the paper's, which turns back" in words
+    assert "on 20 of 40 inputs." in words
+    few = (*QUICK[:-1], 10)
+    out, error = typed("attack", "mine", "--family", "smoothed", "--radii", 0.1, *few, "--no-figures", cwd=desk)
+    assert "sandwich: replaces that of 20 inputs made with limit = 20" in error
+    assert "1 radius, brier, reach, 10 inputs" in error
+    assert "The network without noise" not in out
+    assert "10 of the 40 inputs were attacked, and judged by 100 fresh draws each." in " ".join(out.split())
+
+
+def test_one_draw_contradicts_nothing_and_says_so(desk, typed):
+    words = ["--family", "smoothed", "--radii", 0.2, "--draws", 1, "--attack-draws", 4, "--steps", 2, "--no-figures"]
+    out, _ = typed("attack", "mine", *words, cwd=desk)
+    assert "With 1 fresh draw no single input could contradict its certificate." in " ".join(out.split())
+
+
+@pytest.mark.parametrize("verb", ["attack", "certify", "recalibrate"])
+def test_help_is_set_in_whole_lines(verb):
+    out, _ = certcal(verb, "--help", cwd=None)
+    lines = [line.strip() for line in out.splitlines()]
+    prose = lines[: next(n for n, line in enumerate(lines) if line.startswith("╭"))]
+    for line, after in itertools.pairwise(prose):  # a line that goes on in the next is full
+        first = after.split(" ")[0]
+        assert not line or not after or line.startswith("Usage") or len(line) + 1 + len(first) > 110, line
 
 
 def test_passes_are_foreseen(run, monkeypatch):

@@ -9,6 +9,7 @@ from torch import nn
 
 from certcal.attacks.calibration import Adversary
 from certcal.attacks.judge import Judge, SandwichRow, inputs_of
+from certcal.attacks.launch import check_each_once
 from certcal.attacks.refutation import Levels
 from certcal.certificates import Method, confidence_bounds_at
 from certcal.inputs import check_choice, check_level, one_or_more
@@ -18,7 +19,7 @@ from certcal.types import ArrayLike
 from certcal.worstcase import allowed_failures
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Sandwich:
     """Rows for each radius and adversary, with the reliability curves before and after.
 
@@ -42,16 +43,22 @@ class Sandwich:
     def __len__(self) -> int:
         return len(self.rows)
 
+    def __repr__(self) -> str:
+        radii = ", ".join(dict.fromkeys(f"{row.radius:g}" for row in self.rows))
+        names = ", ".join(dict.fromkeys(row.adversary for row in self.rows))
+        verdict = "holds" if self.holds else "DOES NOT HOLD"
+        return f"Sandwich({self.inputs} inputs, R = {radii}, {names}, {self.draws} draws: {verdict})"
+
     @property
     def holds(self) -> bool:
         """Whether every row does."""
         return all(row.holds for row in self.rows)
 
     def strongest(self) -> tuple[SandwichRow, ...]:
-        """For each radius the row with the largest attacked calibration error."""
+        """For each radius the row with the largest attacked calibration error; the first of those within 0.01 %."""
         best: dict[float, SandwichRow] = {}
         for row in self.rows:
-            if row.radius not in best or row.attacked_ece > best[row.radius].attacked_ece:
+            if row.radius not in best or round(row.attacked_ece, 4) > round(best[row.radius].attacked_ece, 4):
                 best[row.radius] = row
         return tuple(best.values())
 
@@ -102,6 +109,7 @@ def prepare_sandwich(
     """
     check_level("delta", delta)
     wanted = [check_choice("adversaries", name, tuple(Adversary)) for name in one_or_more("adversaries", adversaries)]
+    check_each_once("adversaries", wanted)
     inputs = inputs_of(model, data, evidence)
     bounds = confidence_bounds_at(evidence, radii=radii, alpha=alpha, method=method, joint=joint)
     # Half of delta is for certificates that fail, half for estimates that miss.

@@ -52,6 +52,8 @@ def _common(
 
 for _room in (demo, data, train, certify, evaluate, recalibrate, attack, report, reproduce, bench):
     _room.add_to(app)
+for _command in app.registered_commands:  # typer keeps the line breaks of a text, and breaks it again
+    _command.help = "\n\n".join(" ".join(part.split()) for part in (_command.help or "").split("\n\n"))
 
 
 def main(arguments: list[str] | None = None) -> None:

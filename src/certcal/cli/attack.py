@@ -88,7 +88,7 @@ def attack(
     if json:
         print_json(found)
     else:
-        _show(kept_attacks(folder), str(folder.path))
+        _show(kept_attacks(folder), str(folder.path), asked.family)
 
 
 def budget(text: str) -> float:
@@ -99,11 +99,12 @@ def budget(text: str) -> float:
         raise ValueError(text) from error
 
 
-def _show(kept: "Kept", where: str) -> None:
+def _show(kept: "Kept", where: str, family: str) -> None:
+    """What was asked for; the other family, from an earlier time, is in the report."""
     console = wide_console()
-    if kept.sandwich is not None:
+    if kept.sandwich is not None and family != "ace":
         _show_sandwich(console, kept.sandwich)
-    if kept.ace is not None:
+    if kept.ace is not None and family != "smoothed":
         _show_ace(console, kept.ace)
     console.print(Text.assemble("\nTables: ", (f"{where}/attack", "bold")), soft_wrap=True)
     console.print(Text.assemble("Report: ", (f"{where}/report.html", "bold")), soft_wrap=True)
@@ -112,10 +113,11 @@ def _show(kept: "Kept", where: str) -> None:
 def _show_sandwich(console: Console, own: "SandwichRecord") -> None:
     from certcal.report.attacks import SANDWICH_COLUMNS, sandwich_cells, tightness, verdict
 
-    shown = _SHOWN if own.holds else (*_SHOWN, "holds")
+    close = any(row["attacked_ece"] > row["certified_ece"] for row in own.rows)
+    shown = (*_SHOWN, *(("limit_ece", "excess") if close or not own.holds else ()), *(() if own.holds else ("holds",)))
     wanted = [place for place, column in enumerate(SANDWICH_COLUMNS) if column.key in shown]
     best = own.strongest()
-    table = _table("The smoothed model: clean, attacked from below, certified from above")
+    table = _table("The smoothed model: clean, attacked from below, certified from above (bold: strongest)")
     for column in (SANDWICH_COLUMNS[place] for place in wanted):
         table.add_column(column.label, justify="left" if column.key == "adversary" else "right", vertical="bottom")
     for place, line in enumerate(sandwich_cells(own)):
@@ -123,20 +125,24 @@ def _show_sandwich(console: Console, own: "SandwichRecord") -> None:
         table.add_row(*(line[n] for n in wanted), style=style)
     console.print()
     console.print(table)
-    console.print(Text(f"\n{tightness(own, best[-1])}"))
+    attacked = f"{own.inputs:,} of the {own.of:,} inputs were attacked" if own.inputs < own.of else "All were attacked"
+    many = f"{attacked}, and judged by {own.settings['draws']:,} fresh draws each"
+    console.print(Text(f"\n{tightness(own, best[-1])} {many}."))
     console.print(Text(verdict(own), style="dim" if own.holds else "bold red"))
 
 
 def _show_ace(console: Console, own: "AceRecord") -> None:
-    from certcal.report.attacks import ace_cells, ace_heads
+    from certcal.report.attacks import GALIL, ace_cells, ace_heads
 
     table = _table("The network without noise: (η, ω)-ACE, which keeps labels")
     for place, head in enumerate(ace_heads(own)):
-        table.add_column(head, justify="left" if place < 2 else "right", vertical="bottom")
+        least = (10, 1)[place] if place < 2 else 7  # the longest cell: a narrow screen breaks heads, not numbers
+        table.add_column(head, justify="left" if place < 2 else "right", vertical="bottom", min_width=least)
     for line in ace_cells(own):
         table.add_row(*line)
     console.print()
     console.print(table)
+    console.print(Text(f"\nThis is {own.how}.{f' {GALIL}' if own.galil else ''}", style="dim"))
 
 
 def _table(title: str) -> Table:

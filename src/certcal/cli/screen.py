@@ -27,11 +27,11 @@ def tell(text: str) -> None:
 
 
 def tell_stale(folder: "RunFolder") -> None:
-    """Say so where attacks were left out, because they are about other evidence."""
+    """Say so where attacks were left out, because they are about other evidence or cannot be read."""
     from certcal.runs.attack_files import kept_attacks
 
-    if kept_attacks(folder).stale:
-        tell(f"attack: left out, as the evidence has changed since; again with: certcal attack {folder.path}")
+    if left_out := kept_attacks(folder).left_out:
+        tell(f"attack: {left_out}; again with: certcal attack {folder.path}")
 
 
 def print_json(content: Any) -> None:

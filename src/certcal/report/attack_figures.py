@@ -60,7 +60,7 @@ def plot_sandwich(curves: SandwichCurves, *, ax: "Axes | None" = None) -> "Axes"
         ax = plt.subplots(figsize=(5, 4.5), layout="constrained")[1]
     axes, size = ax, 3.5
     axes.fill_between(curves.radius, curves.attacked, curves.certified, color=INCORRECT, alpha=0.1, linewidth=0)
-    axes.plot(curves.radius, curves.limit, ":", color=NEUTRAL, label="refuting above")
+    axes.plot(curves.radius, curves.limit, ":", color=NEUTRAL, label="refuted above this")
     axes.plot(curves.radius, curves.certified, "-o", color=INCORRECT, label="certified (from above)", markersize=size)
     axes.plot(curves.radius, curves.attacked, "-s", color=ATTACKED, label="attacked (from below)", markersize=size)
     axes.plot(curves.radius, curves.clean, "-o", color=CORRECT, label="clean", markersize=size)

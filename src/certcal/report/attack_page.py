@@ -6,7 +6,9 @@ from typing import Any
 
 from certcal.metrics.reliability import ReliabilityCurve
 from certcal.report.attacks import (
+    GALIL,
     SANDWICH_COLUMNS,
+    WANTS,
     AceRecord,
     SandwichRecord,
     ace_cells,
@@ -22,13 +24,19 @@ _CURVES = ("radius", "clean_ece", "attacked_ece", "certified_ece", "limit_ece")
 
 
 def attack_data(
-    sandwich: SandwichRecord | None, ace: AceRecord | None, *, radius: float, certificates: Mapping[str, Any]
+    sandwich: SandwichRecord | None,
+    ace: AceRecord | None,
+    *,
+    radius: float,
+    certificates: Mapping[str, Any],
+    left_out: str = "",
 ) -> dict[str, Any]:
-    """The page's section on attacks.
+    """The page's section on attacks; `left_out` says which are there no more, and why.
 
     `radius` is where the page opens; `certificates` are the settings of those that the rest of it is about.
     """
     return {
+        "left_out": left_out,
         "sandwich": None if sandwich is None else _sandwich(sandwich, radius, certificates),
         "ace": None if ace is None else _ace(ace),
     }
@@ -40,6 +48,7 @@ def _sandwich(record: SandwichRecord, radius: float, certificates: Mapping[str, 
         "holds": record.holds,
         "verdict": verdict(record),
         "about": _about(record, certificates),
+        "wants": [(name, WANTS[name]) for name in dict.fromkeys(row["adversary"] for row in record.rows)],
         "columns": [{"key": column.key, "label": column.label, "help": column.help} for column in SANDWICH_COLUMNS],
         "cells": sandwich_cells(record),
         "failing": [place for place, row in enumerate(record.rows) if not row["holds"]],
@@ -70,6 +79,8 @@ def _about(record: SandwichRecord, certificates: Mapping[str, Any]) -> str:
     own, parts = record.certificates, []
     if record.inputs < record.of:
         parts.append(f"{record.inputs:,} of the {record.of:,} inputs were attacked, evenly spread over them.")
+    steps, few, many, seed = (record.settings[key] for key in ("steps", "attack_draws", "draws", "seed"))
+    parts.append(f"Adversaries took {steps:,} steps on {few:,} draws; {many:,} fresh ones judged (seed {seed}).")
     if any(own[key] != certificates[key] for key in ("alpha", "method", "joint", "n_bins")):
         parts.append(
             f"The certificates here are those of α = {own['alpha']!r}, {own['method']}, {own['n_bins']} bins, as they "
@@ -83,13 +94,20 @@ def _ace(record: AceRecord) -> dict[str, Any]:
     flips = sum(row["label_changes"] for row in record.rows)
     labels = "Every label stayed as it was" if not flips else f"{flips:,} labels changed"
     return {
+        "how": f"{record.how[0].upper()}{record.how[1:]}.",
+        "stronger": record.stronger,
+        "galil": GALIL if record.galil else "",
         "heads": ace_heads(record),
         "cells": ace_cells(record),
         "labels": f"{labels}, in forward passes of their own, on {first['inputs']:,} inputs.",
         "edges": record.curves[0].edges.tolist(),
         "strongest": record.strongest(),
         "views": [
-            {"name": ace_title(row), "error": percent(row["ece"], Rounding.NEAREST), "bins": _bins(curve)}
+            {
+                "name": ace_title(row, stronger=record.stronger),
+                "error": percent(row["ece"], Rounding.NEAREST),
+                "bins": _bins(curve),
+            }
             for row, curve in zip(record.rows, record.curves, strict=True)
         ],
     }

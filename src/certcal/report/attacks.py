@@ -1,5 +1,6 @@
 """What attacks did, for people: the sandwich and the paper's Table 1 as tables and words. Knows nothing of torch."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -24,8 +25,10 @@ SANDWICH_COLUMNS = (
     Column("attacked_brier", "attacked Brier", "the same once the inputs were moved: an estimate from below", digits=4),
     Column("certified_brier", "certified Brier", "the largest Brier score within the certificates", _UP, 4),
     Column("limit_brier", "limit, Brier", _MAY, _UP, 4),
-    Column("contradictions", "outside", "inputs seen outside their certificate, beyond what draws can do by chance"),
-    Column("allowed", "allowed", "certificates that may fail: as many inputs may be seen outside"),
+    Column("contradictions", "contradicting", "inputs seen outside their certificate, beyond what chance does"),
+    Column("allowed", "allowed", "certificates that may fail: as many inputs may contradict theirs"),
+    Column("excess", "excess", "how far confidences lie beyond their certificates on average, at the least: "
+           "above 0 it refutes them", Rounding.DOWN, 4),
     Column("holds", "holds", "whether nothing seen contradicts the certificates"),
 )  # fmt: skip
 _ACE_KEYS = (
@@ -33,6 +36,19 @@ _ACE_KEYS = (
     "label_changes", "moved", "stopped_by_label",
 )  # fmt: skip
 Plain = Mapping[str, Any]
+PAPERS = "the paper's attack, which stops at the first step that would change a label"
+STRONGER = "an attack stronger than the paper's, which turns back where a step would change a label"
+GALIL = (
+    "Galil ACE is the original attack of Galil and El-Yaniv (2021): one step that lowers the confidence of right "
+    "predictions and raises that of wrong ones."
+)
+WANTS = {
+    "smoothadv": "a large cross-entropy (Salman et al. 2019)",
+    "brier": "a large Brier score: each confidence away from its correctness",
+    "acce": "a large calibration error, by the paper's Algorithm 2",
+    "cce": "each confidence where the exact worst case within the certificates has it",
+    "reach": "the largest calibration error among the confidences that gradient ascent reaches",
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +61,7 @@ class SandwichRecord:
     inputs: int  # attacked at most
     of: int  # inputs of the evidence
     certificates: Plain  # alpha, delta, method, joint, n_bins
-    draws: int
+    settings: Plain  # draws, attack_draws, steps, seed, …
 
     @property
     def holds(self) -> bool:
@@ -53,11 +69,14 @@ class SandwichRecord:
         return all(row["holds"] for row in self.rows)
 
     def strongest(self) -> list[int]:
-        """For each radius, in rising order, the position of the row with the largest attacked calibration error."""
+        """For each radius, in rising order, the position of the row with the largest attacked calibration error.
+
+        What cannot be told apart at the digits that are shown goes to the attack that was asked for first.
+        """
         best: dict[float, int] = {}
         for place, row in enumerate(self.rows):
             own = best.setdefault(row["radius"], place)
-            if row["attacked_ece"] > self.rows[own]["attacked_ece"]:
+            if round(row["attacked_ece"], 4) > round(self.rows[own]["attacked_ece"], 4):
                 best[row["radius"]] = place
         return [best[radius] for radius in sorted(best)]
 
@@ -72,11 +91,25 @@ class AceRecord:
 
     rows: tuple[Plain, ...]  # as `certcal.attacks.AceTable.as_dicts`: the first is without attack
     curves: tuple[ReliabilityCurve, ...]
+    stronger: bool = False  # not the paper's way to climb
+    of: int | None = None  # inputs of the evidence
 
     @property
     def epsilons(self) -> list[float]:
         """The budgets, in their order."""
         return list(dict.fromkeys(row["epsilon"] for row in self.rows[1:]))
+
+    @property
+    def how(self) -> str:
+        """Which attack it is, and on how many inputs."""
+        count = self.rows[0]["inputs"]
+        inputs = f"{count:,} inputs" if self.of in (None, count) else f"{count:,} of {self.of:,} inputs"
+        return f"{STRONGER if self.stronger else PAPERS}, on {inputs}"
+
+    @property
+    def galil(self) -> bool:
+        """Whether the original ACE is among them."""
+        return any(row["omega"] == "galil" for row in self.rows)
 
     def strongest(self) -> int:
         """The position of the attack with the largest AdaECE."""
@@ -97,11 +130,11 @@ def _shown(column: Column, value: Any) -> str:
 def sandwich_tables(record: SandwichRecord) -> dict[str, str]:
     """The sandwich as CSV with every digit, as Markdown and as LaTeX, by the ending of the file's name."""
     heads, lines = [column.label for column in SANDWICH_COLUMNS], sandwich_cells(record)
-    keys = list(record.rows[0])
+    keys, sides = list(record.rows[0]), "".join("l" if own.key == "adversary" else "r" for own in SANDWICH_COLUMNS)
     return {
         "csv": csv_text(keys, [[row[key] for key in keys] for row in record.rows]),
-        "md": markdown_text(heads, lines),
-        "tex": latex_text(["$R$", *heads[1:]], lines),
+        "md": markdown_text(heads, lines, sides=sides),
+        "tex": latex_text(["$R$", *heads[1:]], lines, sides=sides),
     }
 
 
@@ -135,12 +168,12 @@ def ace_name(row: Plain) -> list[str]:
     return [f"{row['eta']:+d}".replace("-", "−"), "y" if row["omega"] == "y" else "ŷ"]
 
 
-def ace_title(row: Plain) -> str:
+def ace_title(row: Plain, *, stronger: bool = False) -> str:
     """One attack in a few words."""
     eta, omega = ace_name(row)
     if not row["epsilon"] and not omega and not row["omega"]:
         return "no attack"
-    name = f"({eta}, {omega})-ACE" if omega else eta
+    name = f"{'stronger ' * stronger}({eta}, {omega})-ACE" if omega else eta
     return f"{name}, ε = {as_budget(row['epsilon'])}"
 
 
@@ -157,10 +190,11 @@ def ace_tables(record: AceRecord) -> dict[str, str]:
     latex = {"η": r"$\eta$", "ω": r"$\omega$"}
     named = [latex.get(head, head.replace("ε", r"$\epsilon$")) for head in heads]
     symbols = [[cell.replace("−", "$-$").replace("ŷ", r"$\hat{y}$") for cell in line] for line in lines]
+    sort = "ll" + "r" * (len(heads) - 2)
     return {
         "csv": csv_text(_ACE_KEYS, [[row[key] for key in _ACE_KEYS] for row in record.rows]),
-        "md": markdown_text(heads, lines),
-        "tex": latex_text(named, symbols),
+        "md": markdown_text(heads, lines, sides=sort) + (f"\nThis is {STRONGER}.\n" if record.stronger else ""),
+        "tex": (f"% {STRONGER}\n" if record.stronger else "") + latex_text(named, symbols, sides=sort),
     }
 
 
@@ -169,7 +203,7 @@ def verdict(record: SandwichRecord) -> str:
     chance = f"{100 * record.certificates['delta']:g} %"
     failing = [row for row in record.rows if not row["holds"]]
     if not failing:
-        return (
+        return _by_chance(record) + (
             "Nothing that was seen under attack contradicts the certificates. Had they been unsound, an attack might "
             f"have shown it; sound ones would have been contradicted by chance with probability at most {chance}."
         )
@@ -181,13 +215,32 @@ def verdict(record: SandwichRecord) -> str:
     )
 
 
+def _by_chance(record: SandwichRecord) -> str:
+    """What stands in the way of a contradiction, if something does."""
+    said, draws = "", record.settings["draws"]
+    if any(row["attacked_ece"] > row["certified_ece"] for row in record.rows):
+        said = "Attacked values above certified ones are within what so few draws and inputs do by chance. "
+    # The half-width 7 L / (3 (m − 1)) of an input's limits, whatever is seen, at its share of delta; docs/attacks.md.
+    log_term = math.log(32 * len(record.rows) * max(record.inputs, 1) / record.certificates["delta"])
+    if 7 * log_term >= 3 * (draws - 1):
+        said += f"With {draws:,} fresh draw{'s' * (draws > 1)} no single input could contradict its certificate. "
+    return said
+
+
+def holds(row: Plain) -> bool:
+    """Whether nothing in a row contradicts the certificates; as `certcal.attacks.SandwichRow.holds`."""
+    below = row["attacked_ece"] <= row["limit_ece"] and row["attacked_brier"] <= row["limit_brier"]
+    return bool(row["inputs"] == 0 or (below and row["contradictions"] <= row["allowed"] and row["excess"] <= 0))
+
+
 def tightness(record: SandwichRecord, place: int) -> str:
     """What the strongest attack at a radius made of the room that the certificate leaves."""
     row, near = record.rows[place], Rounding.NEAREST
     room, gained = row["certified_ece"] - row["clean_ece"], row["attacked_ece"] - row["clean_ece"]
     share = f", {max(0.0, 100 * gained / room):.0f} % of the way" if room > 0 else ""
+    right = " All of them are predicted rightly, so that every adversary lowers confidences." * (row["accuracy"] == 1)
     return (
         f"At R = {exactly(row['radius'])} the strongest attack ({row['adversary']}) raises the ECE of the "
         f"{row['inputs']:,} certified inputs from {percent(row['clean_ece'], near)} to an estimated "
-        f"{percent(row['attacked_ece'], near)}{share} to the certified {percent(row['certified_ece'], _UP)}."
+        f"{percent(row['attacked_ece'], near)}{share} to the certified {percent(row['certified_ece'], _UP)}.{right}"
     )

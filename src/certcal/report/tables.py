@@ -148,17 +148,18 @@ def csv_text(heads: Sequence[str], lines: Sequence[Sequence[object]]) -> str:
     return text.getvalue()
 
 
-def markdown_text(heads: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
-    """A head and lines of texts as a table in Markdown."""
-    return "".join(f"| {' | '.join(line)} |\n" for line in (heads, ["---:"] * len(heads), *lines))
+def markdown_text(heads: Sequence[str], lines: Sequence[Sequence[str]], *, sides: str = "") -> str:
+    """A head and lines of texts as a table in Markdown; `sides` has an l or r per column, r if it is empty."""
+    rules = [{"l": ":---", "r": "---:"}[side] for side in sides or "r" * len(heads)]
+    return "".join(f"| {' | '.join(line)} |\n" for line in (heads, rules, *lines))
 
 
-def latex_text(heads: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
-    """A head, in LaTeX, and lines of texts as a LaTeX tabular with booktabs rules."""
+def latex_text(heads: Sequence[str], lines: Sequence[Sequence[str]], *, sides: str = "") -> str:
+    """A head, in LaTeX, and lines of texts as a LaTeX tabular with booktabs rules; `sides` as for Markdown."""
     body = "".join(
         " & ".join(cell.replace(" %", r"\,\%").replace("—", "--") for cell in line) + " \\\\\n" for line in lines
     )
-    start, end = f"\\begin{{tabular}}{{{'r' * len(heads)}}}\n\\toprule", "\\bottomrule\n\\end{tabular}\n"
+    start, end = f"\\begin{{tabular}}{{{sides or 'r' * len(heads)}}}\n\\toprule", "\\bottomrule\n\\end{tabular}\n"
     return f"{start}\n{' & '.join(heads)} \\\\\n\\midrule\n{body}{end}"
 
 

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any
 
+from certcal.errors import InputError
 from certcal.inputs import check_choice, check_flag, check_integer, check_number, one_or_more
 from certcal.runs.attack_files import ACE, FOLDER, SANDWICH, curve_as_dict, read_family, write_family
 from certcal.runs.attack_target import Target, Tell, certified_at, load_target
@@ -41,6 +42,8 @@ class AttackSettings:
 
     def __post_init__(self) -> None:
         from certcal.attacks import Adversary
+        from certcal.attacks.launch import check_each_once, check_fits_box
+        from certcal.report.attacks import as_budget
 
         check_choice("family", self.family, FAMILIES)
         for name in one_or_more("adversaries", self.adversaries):
@@ -49,6 +52,9 @@ class AttackSettings:
             check_number("radii", radius, "be finite and ≥ 0", lambda number: number >= 0)
         for epsilon in one_or_more("epsilon", self.epsilons):
             check_number("epsilon", epsilon, "be a finite number > 0", lambda number: number > 0)
+        check_fits_box(self.epsilons)
+        check_each_once("epsilon", [as_budget(epsilon) for epsilon in self.epsilons])
+        check_each_once("adversaries", self.adversaries)
         for name in ("draws", "attack_draws", "steps", "limit", "ace_steps", "batch_size"):
             if getattr(self, name) is not None:
                 check_integer(name, getattr(self, name), minimum=1)
@@ -112,15 +118,41 @@ def _keep(
     from certcal import __version__
 
     made_with = target.made_with | more | {"settings": asked.of_family(name), "certcal": __version__}
-    before = read_family(run, name)
+    before = _before(run, name)
     if before is not None and before["made_with"] == made_with:
         tell(f"{name}: already in {run.path / FOLDER}, made with the same settings")
         return
+    if before is not None:
+        tell(
+            f"{name}: replaces that of {before['inputs']:,} inputs made with {_others(before['made_with'], made_with)}"
+        )
     start = time.perf_counter()
     found = attack()
     circumstances = provenance(seconds=time.perf_counter() - start, device=str(target.device))
     sizes = {"inputs": len(target.evidence), "of": target.of}
     write_family(run, name, sizes | found | {"made_with": made_with, "provenance": circumstances})
+
+
+def _before(run: RunFolder, name: str) -> dict[str, Any] | None:
+    """What is there of a family; nothing if it cannot be read."""
+    try:
+        return read_family(run, name)
+    except InputError:
+        return None
+
+
+def _others(before: dict[str, Any], after: dict[str, Any]) -> str:
+    """In what earlier results differ from those to come."""
+    parts = []
+    for part in ("settings", "certificates"):
+        old, new = dict(before.get(part) or {}), dict(after.get(part) or {})
+        parts += [f"{key} = {_brief(old.get(key))}" for key in new if old.get(key) != new[key]]
+    parts += [f"another {key}" for key in ("evidence", "model", "certcal") if before.get(key) != after.get(key)]
+    return ", ".join(parts)
+
+
+def _brief(value: Any) -> str:
+    return ",".join(f"{one}" for one in value) if isinstance(value, list) else f"{value}"
 
 
 def _sandwich(
@@ -135,7 +167,8 @@ def _sandwich(
 
     options: dict[str, Any] = {"draws": asked.draws, "attack_draws": asked.attack_draws, "steps": asked.steps}
     passes = sandwich_passes(certified, asked.adversaries, inputs=len(target.evidence), **options)
-    what = f"{len(certified)} radii, {', '.join(asked.adversaries)}, {len(target.evidence):,} inputs"
+    count = f"{len(certified)} radi{'i' if len(certified) > 1 else 'us'}"
+    what = f"{count}, {', '.join(asked.adversaries)}, {len(target.evidence):,} inputs"
     _announce(target, f"smoothed model: {what}", passes, tell)
     with counted(target.model, passes, doing="attacking", show=progress):
         found = prepare_sandwich(

@@ -1,6 +1,7 @@
 """The attack folder of a run: what attacks left there, if it is about the run's evidence."""
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
@@ -8,11 +9,20 @@ from typing import Any
 import numpy as np
 
 from certcal.errors import InputError
+from certcal.inputs import check_flag
 from certcal.metrics.reliability import ReliabilityCurve
 from certcal.report import plot_reliability
 from certcal.report.attack_figures import ATTACKED, plot_sandwich, prepare_sandwich_curves
 from certcal.report.attack_page import attack_data
-from certcal.report.attacks import AceRecord, SandwichRecord, ace_tables, ace_title, sandwich_tables
+from certcal.report.attacks import (
+    WANTS,
+    AceRecord,
+    SandwichRecord,
+    ace_tables,
+    ace_title,
+    holds,
+    sandwich_tables,
+)
 from certcal.report.figures import CORRECT
 from certcal.report.tables import exactly
 from certcal.runs.drawing import save_figure
@@ -21,6 +31,18 @@ from certcal.runs.folder import RunFolder
 FOLDER = "attack"
 SANDWICH, ACE = "sandwich", "ace"
 _NO_NUMBER = float("nan")
+_WHOLE, _SHARES = ("inputs", "contradictions", "allowed"), ("clean", "attacked", "certified", "limit")
+_SANDWICH_ROW: dict[str, type] = {
+    **dict.fromkeys(_WHOLE, int),
+    **dict.fromkeys(("radius", "accuracy", "excess"), float),
+    **{f"{name}_{score}": float for name in _SHARES for score in ("ece", "brier")},
+    "adversary": str,
+}
+_ACE_ROW: dict[str, type] = {
+    **dict.fromkeys(("eta", "inputs", "label_changes", "moved", "stopped_by_label"), int),
+    **dict.fromkeys(("epsilon", "accuracy", "ece", "adaptive_ece", "brier", "mean_confidence"), float),
+    "omega": str,
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,6 +53,14 @@ class Kept:
     ace: AceRecord | None
     files: Mapping[str, dict[str, Any]]  # what their JSON files hold
     stale: tuple[str, ...]  # families left out, because the evidence has changed since
+    broken: tuple[str, ...] = ()  # families left out, because their file is not as this version writes it
+
+    @property
+    def left_out(self) -> str:
+        """Which families are left out and why; empty if none is."""
+        why = dict.fromkeys(self.stale, "the evidence has changed since")
+        why |= {name: f"{FOLDER}/{name}.json is not as this version of certcal writes it" for name in self.broken}
+        return "; ".join(f"{name} left out, as {reason}" for name, reason in why.items())
 
     def __bool__(self) -> bool:
         return bool(self.files)
@@ -38,7 +68,15 @@ class Kept:
 
 def kept_attacks(run: RunFolder) -> Kept:
     """What the attack folder holds that fits the evidence."""
-    found = {name: read for name in (SANDWICH, ACE) if (read := read_family(run, name)) is not None}
+    found: dict[str, dict[str, Any]] = {}
+    broken = []
+    for name in (SANDWICH, ACE):
+        try:
+            read = read_family(run, name)
+        except InputError:
+            broken.append(name)
+        else:
+            found |= {} if read is None else {name: read}
     digest = run.evidence_digest() if found else ""
     files = {name: read for name, read in found.items() if read["made_with"].get("evidence") == digest}
     stale = tuple(name for name in found if name not in files)
@@ -47,6 +85,7 @@ def kept_attacks(run: RunFolder) -> Kept:
         _ace(files[ACE]) if ACE in files else None,
         files,
         stale,
+        tuple(broken),
     )
 
 
@@ -57,9 +96,12 @@ def read_family(run: RunFolder, name: str) -> dict[str, Any] | None:
         return None
     try:
         read = json.loads(path.read_text(encoding="utf-8"))
-        _record(name, read)
+        record = _record(name, read)
         read["made_with"].get("evidence")
-    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+        read["rows"] = list(record.rows)
+        if isinstance(record, SandwichRecord):
+            read["holds"] = record.holds  # from the numbers, whatever was written
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, OverflowError) as error:
         raise InputError.expected(
             "run", f"hold a {FOLDER}/{name}.json as certcal writes it (or none)", str(path)
         ) from error
@@ -104,19 +146,43 @@ def _curve(kept: dict[str, Any] | None) -> ReliabilityCurve | None:
 
 def _sandwich(read: dict[str, Any]) -> SandwichRecord:
     before, after = (tuple(map(_curve, read[name])) for name in ("before", "after"))
-    rows, settings = tuple(read["rows"]), read["made_with"]["settings"]
-    if not rows or not len(rows) == len(before) == len(after):
+    rows = tuple(row | {"holds": holds(row)} for row in _rows(read, _SANDWICH_ROW))
+    made_with, sizes = read["made_with"], (int(read["inputs"]), int(read["of"]))
+    if not len(rows) == len(before) == len(after) or any(row["adversary"] not in WANTS for row in rows):
         raise ValueError("rows and curves do not fit")
-    return SandwichRecord(
-        rows, before, after, read["inputs"], read["of"], read["made_with"]["certificates"], settings["draws"]
-    )
+    certificates, settings = dict(made_with["certificates"]), dict(made_with["settings"])
+    _check(certificates, {"alpha": float, "delta": float, "method": str, "joint": bool, "n_bins": int})
+    _check(settings, dict.fromkeys(("draws", "attack_draws", "steps", "seed"), int))
+    return SandwichRecord(rows, before, after, *sizes, certificates, settings)
 
 
 def _ace(read: dict[str, Any]) -> AceRecord:
     curves = tuple(own for kept in read["curves"] if (own := _curve(kept)) is not None)
-    if len(curves) < 2 or len(curves) != len(read["rows"]):
+    rows = _rows(read, _ACE_ROW)
+    keys = [(row["eta"], row["omega"], row["epsilon"]) for row in rows]
+    if len(curves) < 2 or len(curves) != len(rows) or len(set(keys)) < len(keys):
         raise ValueError("rows and curves do not fit")
-    return AceRecord(tuple(read["rows"]), curves)
+    stronger = read["made_with"]["settings"]["stronger"]
+    return AceRecord(rows, curves, check_flag("stronger", stronger), int(read["of"]))
+
+
+def _rows(read: dict[str, Any], keys: Mapping[str, type]) -> tuple[dict[str, Any], ...]:
+    """The rows of a file, each with every value, of its kind."""
+    rows = tuple(dict(row) for row in read["rows"])
+    if not rows:
+        raise ValueError("no rows")
+    for row in rows:
+        _check(row, keys)
+    return rows
+
+
+def _check(values: Mapping[str, Any], kinds: Mapping[str, type]) -> None:
+    for key, kind in kinds.items():
+        value: Any = values[key]
+        wanted: Any = (int, float) if kind is float else kind
+        flag = isinstance(value, bool) and kind is not bool
+        if flag or not isinstance(value, wanted) or (kind is float and not math.isfinite(float(value))):
+            raise ValueError(f"{key} is {value!r}")
 
 
 def attack_metrics(kept: Kept) -> dict[str, Any] | None:
@@ -128,7 +194,9 @@ def attack_metrics(kept: Kept) -> dict[str, Any] | None:
 
 def attack_page(kept: Kept, radius: float, certificates: dict[str, Any]) -> dict[str, Any] | None:
     """What a page that opens at a radius shows of attacks; None if there are none."""
-    return attack_data(kept.sandwich, kept.ace, radius=radius, certificates=certificates) if kept else None
+    if not kept and not kept.left_out:
+        return None
+    return attack_data(kept.sandwich, kept.ace, radius=radius, certificates=certificates, left_out=kept.left_out)
 
 
 def write_attack_figures(run: RunFolder, kept: Kept, radius: float) -> None:
@@ -142,7 +210,8 @@ def write_attack_figures(run: RunFolder, kept: Kept, radius: float) -> None:
         own = kept.ace
         worst = own.rows[own.strongest()]["epsilon"]
         shown = [n for n, row in enumerate(own.rows) if n == 0 or row["epsilon"] == worst]
-        save_figure(run, "ace_reliability", *(_diagram(own.curves[n], ace_title(own.rows[n]), n > 0) for n in shown))
+        titles = [ace_title(row, stronger=own.stronger) for row in own.rows]
+        save_figure(run, "ace_reliability", *(_diagram(own.curves[n], titles[n], n > 0) for n in shown))
 
 
 def _reliability_pair(run: RunFolder, record: SandwichRecord, place: int) -> None:
@@ -155,5 +224,5 @@ def _reliability_pair(run: RunFolder, record: SandwichRecord, place: int) -> Non
 
 def _diagram(curve: ReliabilityCurve, title: str, attacked: bool) -> Any:
     colour = ATTACKED if attacked else CORRECT
-    named = f"{title}: ECE {curve.error:.1%}"
+    named = f"{title}: ECE {100 * curve.error:.1f} %"
     return lambda ax: plot_reliability(curve, ax=ax, title=named, colour=colour, interval=not attacked)

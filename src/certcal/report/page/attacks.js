@@ -2,7 +2,7 @@
 
 const { sandwich, ace } = page.attack ?? {};
 const LAYERS = [
-  { key: "limit_ece", look: "neutral", dash: "2 4", text: "refuting above", way: "up" },
+  { key: "limit_ece", look: "neutral", dash: "2 4", text: "refuted above this", way: "up" },
   { key: "certified_ece", look: "incorrect", shape: "circle", text: "certified, from above", way: "up" },
   { key: "attacked_ece", look: "attacked", shape: "square", text: "attacked, from below" },
   { key: "clean_ece", look: "correct", shape: "circle", text: "clean" },
@@ -57,7 +57,9 @@ function inspectSandwich(plot, area) {
 /** The attack at the radius closest to the chosen one. */
 function attackView() {
   const { views } = sandwich, { radius } = page.rows[chosen];
-  return views[closest(views, (i) => Math.abs(views[i].radius - radius))];
+  const view = views[closest(views, (i) => Math.abs(views[i].radius - radius))];
+  const note = view.radius === radius ? "" : `R = ${radius} was not attacked; shown is the nearest, ${view.radius}. `;
+  return { ...view, sentence: note + view.sentence };
 }
 
 /** The pair of diagrams says which attack it is about. */
