@@ -19,12 +19,14 @@ from certcal.attacks import (
     End,
     Norm,
     Plateau,
+    Settings,
     attack,
     attack_calibration,
     cross_entropy,
     prepare_ace_table,
 )
 from certcal.attacks.balls import random_unit
+from certcal.attacks.launch import launch
 
 
 def losses(model, inputs, labels):
@@ -221,6 +223,16 @@ def test_an_input_at_the_border_stays_where_it_is():
         assert set(found.end) == {str(End.BORDER)}
         assert not found.updates.any()
     assert not torch.equal(attack(model, x, y, epsilon=0.2).inputs, x)
+
+
+def test_the_label_to_keep_is_the_one_handed_in():
+    model, (x, y) = random_model(3), random_inputs(3, 9)
+    own = predictions(model, x)[0]
+    chosen = Settings(on_flip="stop", steps=3)
+    for label, stays in ((own, False), ((own + 1) % 3, True)):
+        (found,) = launch(model, cross_entropy, x, y, (0.1,), chosen, torch.device("cpu"), label)
+        assert torch.equal(found.inputs, x) == stays
+        assert (set(found.end) == {str(End.BORDER)}) == stays
 
 
 class InPlace(nn.Module):
