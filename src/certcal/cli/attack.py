@@ -29,6 +29,7 @@ What is there already, made with the same settings, is not made again.
 _SHOWN = (
     "radius", "adversary", "inputs", "clean_ece", "attacked_ece", "certified_ece", "attacked_brier", "certified_brier",
 )  # fmt: skip
+_NARROW = 100  # columns of a screen
 _how, _which = o.attacking, o.attacks
 
 
@@ -117,7 +118,7 @@ def _show_sandwich(console: Console, own: "SandwichRecord") -> None:
     shown = (*_SHOWN, *(("limit_ece", "excess") if close or not own.holds else ()), *(() if own.holds else ("holds",)))
     wanted = [place for place, column in enumerate(SANDWICH_COLUMNS) if column.key in shown]
     best = own.strongest()
-    table = _table("The smoothed model: clean, attacked from below, certified from above (bold: strongest)")
+    table = _table("The smoothed model: clean, attacked, certified (bold: the strongest attack)")
     for column in (SANDWICH_COLUMNS[place] for place in wanted):
         table.add_column(column.label, justify="left" if column.key == "adversary" else "right", vertical="bottom")
     for place, line in enumerate(sandwich_cells(own)):
@@ -135,10 +136,13 @@ def _show_ace(console: Console, own: "AceRecord") -> None:
     from certcal.report.attacks import GALIL, ace_cells, ace_heads
 
     table = _table("The network without noise: (η, ω)-ACE, which keeps labels")
+    lines = ace_cells(own)
     for place, head in enumerate(ace_heads(own)):
-        least = (10, 1)[place] if place < 2 else 7  # the longest cell: a narrow screen breaks heads, not numbers
-        table.add_column(head, justify="left" if place < 2 else "right", vertical="bottom", min_width=least)
-    for line in ace_cells(own):
+        # A narrow screen breaks heads between words, but no number.
+        least = max(map(len, (*head.split(), *(line[place] for line in lines))))
+        width = least if console.width < _NARROW else None
+        table.add_column(head, justify="left" if place < 2 else "right", vertical="bottom", width=width)
+    for line in lines:
         table.add_row(*line)
     console.print()
     console.print(table)

@@ -25,7 +25,7 @@ SANDWICH_COLUMNS = (
     Column("attacked_brier", "attacked Brier", "the same once the inputs were moved: an estimate from below", digits=4),
     Column("certified_brier", "certified Brier", "the largest Brier score within the certificates", _UP, 4),
     Column("limit_brier", "limit, Brier", _MAY, _UP, 4),
-    Column("contradictions", "contradicting", "inputs seen outside their certificate, beyond what chance does"),
+    Column("contradictions", "contradict", "inputs that contradict their certificate: seen outside it, beyond chance"),
     Column("allowed", "allowed", "certificates that may fail: as many inputs may contradict theirs"),
     Column("excess", "excess", "how far confidences lie beyond their certificates on average, at the least: "
            "above 0 it refutes them", Rounding.DOWN, 4),
