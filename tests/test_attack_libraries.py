@@ -1,4 +1,4 @@
-"""Unconstrained, our attack reaches what foolbox and ART reach; label-preserving, it flips nothing where they do."""
+"""Unconstrained, our attack reaches what foolbox, ART and torchattacks reach; label-preserving, it flips nothing where they do."""
 
 import numpy as np
 import pytest
@@ -47,7 +47,14 @@ def by_art(model, x, y, *, norm, epsilon):
     return torch.from_numpy(pgd.generate(x.numpy(), y.numpy()))
 
 
-@pytest.mark.parametrize("library", [by_foolbox, by_art])
+def by_torchattacks(model, x, y, *, norm, epsilon):
+    """Asks for a torchvision and a requests that do not go with the rest: `pip install --no-deps torchattacks`."""
+    torchattacks = pytest.importorskip("torchattacks", reason="torchattacks is installed by hand, with --no-deps")
+    kind = torchattacks.PGD if norm == "linf" else torchattacks.PGDL2
+    return kind(model, eps=epsilon, alpha=2.5 * epsilon / STEPS, steps=STEPS, random_start=False)(x, y)
+
+
+@pytest.mark.parametrize("library", [by_foolbox, by_art, by_torchattacks])
 @pytest.mark.parametrize(("norm", "epsilon"), [("linf", 0.1), ("l2", 0.6)])
 def test_same_loss_for_the_same_budget(digits, library, norm, epsilon):
     model, x, y = digits
