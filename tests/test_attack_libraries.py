@@ -1,4 +1,4 @@
-"""Unconstrained, our attack reaches what foolbox, ART and torchattacks reach; label-preserving, it flips nothing where they do."""
+"""Unconstrained, our attack reaches what other libraries reach; label-preserving, it flips nothing where they do."""
 
 import numpy as np
 import pytest
