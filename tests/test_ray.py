@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -16,9 +17,11 @@ pytest.importorskip("ray", reason="Ray is not installed (the extra `ray`)")
 
 from certcal import CertcalError, load_evidence
 from certcal.certificates import StopWhenDecided
-from certcal.cluster import run_calls
+from certcal.cluster import Pool, Session, connected, run_calls
+from certcal.cluster.pool import Call
+from certcal.cluster.preflight import on_every_node
 from certcal.smoothing import collect_evidence
-from ray_calls import add, add_or_die, wait_or_touch
+from ray_calls import add, add_or_die, die, wait_or_touch
 from ray_models import HERE, ROOT, SMALL, Failing, Scaled, Traced, traces
 from smoothing_models import small_data, small_model
 from test_collect import assert_same
@@ -156,7 +159,17 @@ class TestErrors:
     def test_a_model_that_is_another_one_on_a_worker(self, cluster, tmp_path, monkeypatch):
         """Its weights and class are the same, and yet its outputs differ there."""
         monkeypatch.setenv("CERTCAL_TEST_FACTOR", "2")
-        self.refused("outputs are others on node ", model=Scaled(), engine=cluster)
+        text = self.refused("outputs are others on node ", model=Scaled(), engine=cluster)
+        # A node that joins later is not among those that are asked first.
+        monkeypatch.setattr("certcal.smoothing.remote.on_every_node", lambda *arguments: [])
+        assert self.refused("outputs are others on node ", model=Scaled(), engine=cluster) == text
+
+
+def test_nodes_that_share_an_address_all_answer(cluster):
+    """As several on one machine do."""
+    with connected(cluster) as session:
+        twice = SimpleNamespace(cluster=session.cluster, nodes=2 * session.nodes)
+        assert len(on_every_node(twice, add, 1, 1)) == 2 * len(session.nodes)
 
 
 def test_calls_are_run_and_numbered(cluster):
@@ -179,6 +192,19 @@ def test_calls_are_run_and_numbered(cluster):
     assert (found[0], found[3], found[4]) == (2, 4, 6)
     assert "(1) lost its worker 2 times" in str(found[1])
     assert "(2) failed on a worker: TypeError: " in str(found[2])
+
+
+def test_when_no_worker_is_left_and_none_can_be_started(cluster):
+    """As when the only node with a GPU is gone: an end instead of silence."""
+    with connected(replace(cluster, workers=1)) as session, Pool(session, dict) as pool:
+        pool._session = Session(replace(cluster, patience=1.0), 1.0)  # from now on workers want a GPU
+        pool.submit(Call("Dying", die, ()))
+        start = time.monotonic()
+        with pytest.raises(CertcalError, match=r"lost all workers and started no other in 1 s") as caught:
+            while time.monotonic() - start < 30:
+                assert not pool.results(timeout=0.2)
+        assert "\n" not in str(caught.value)
+        assert pool.in_flight == 1
 
 
 def test_no_long_call_waits_behind_another_while_a_worker_is_free(cluster, tmp_path):

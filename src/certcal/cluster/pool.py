@@ -11,24 +11,35 @@ from typing import Any
 import ray
 from ray.exceptions import ActorDiedError, ActorUnavailableError, ObjectLostError, RayError, RayTaskError
 
-from certcal.cluster.preflight import check_versions, told
+from certcal.cluster.preflight import check_versions, told, version_trouble
 from certcal.cluster.session import Session
 from certcal.cluster.settings import Cluster
-from certcal.errors import CertcalError
+from certcal.errors import CertcalError, InputError
 
 DEPTH = 2  # calls at a worker: one running and one waiting, so that it never waits for the driver
 _LOST = (ActorDiedError, ActorUnavailableError, ObjectLostError)
 State = Any
 
 
-class _Host:
-    """What runs in a worker process."""
+def _host_class() -> type:
+    """What runs in a worker process. Made here, so that Ray sends it as code to workers that may lack certcal."""
 
-    def prepare(self, make_state: Callable[..., State], *arguments: Any) -> None:
-        self._state = make_state(*arguments)
+    class Host:
+        def prepare(self, trouble: Callable[[], str], make_state: bytes, arguments: list[Any]) -> str:
+            import ray
 
-    def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        return function(self._state, *arguments)
+            # Every worker is checked, as its node may have joined after those of the start were; and before anything
+            # of certcal is unpacked.
+            found = trouble()
+            if not found:
+                got = [ray.get(one) if isinstance(one, ray.ObjectRef) else one for one in arguments]
+                self._state = ray.cloudpickle.loads(make_state)(*got)
+            return found
+
+        def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
+            return function(self._state, *arguments)
+
+    return Host
 
 
 @dataclass(eq=False)
@@ -51,7 +62,7 @@ class _Worker:
 class Pool:
     """Workers that made their state once, from `make_state(*arguments)`.
 
-    Workers join as the cluster finds room for them. One that dies is replaced, and its calls go to others; each call
+    Workers join as the cluster finds room for them; one with another version of a package ends it all. One that dies is replaced, and its calls go to others; each call
     yields one result. A call that raises, or that too many workers died under, ends it all, unless such errors are
     wanted as results. No worker holds more calls than `depth`.
     """
@@ -64,11 +75,13 @@ class Pool:
         depth: int = DEPTH,
         errors_are_results: bool = False,
     ) -> None:
-        self._session, self._making = session, (make_state, *arguments)
+        self._session, self._host = session, ray.remote(_host_class())
+        self._making = version_trouble(), ray.cloudpickle.dumps(make_state), list(arguments)
         self._depth, self._errors_are_results = depth, errors_are_results
         self._again: deque[Call] = deque()
         self._workers: list[_Worker] = []
         self._failed_starts = 0  # one after the other
+        self._last_seen = time.monotonic()  # when a worker was ready
 
     def __enter__(self) -> "Pool":
         self._workers = [self._start() for _ in range(self._session.workers)]
@@ -113,6 +126,7 @@ class Pool:
     def results(self, timeout: float = 1.0) -> list[tuple[Call, Any]]:
         """Results that have come by now; waits for one, but not longer than so many seconds."""
         self._welcome()
+        self._check_alive()
         while self._again and any(one.ready is None and len(one.calls) < self._depth for one in self._workers):
             self.submit(self._again.popleft())
         owners = {reference: worker for worker in self._workers for reference in worker.calls}
@@ -151,10 +165,21 @@ class Pool:
             if time.monotonic() > deadline:
                 raise CertcalError(f"The cluster started no worker in {patience:g} s: others may be using all of it.")
 
+    def _check_alive(self) -> None:
+        """Give up if for too long no worker has been left, as when the last node that had room for one is gone."""
+        patience = self._session.cluster.patience
+        if any(worker.ready is None for worker in self._workers):
+            self._last_seen = time.monotonic()
+        elif time.monotonic() - self._last_seen > patience:
+            raise CertcalError(
+                f"The cluster lost all workers and started no other in {patience:g} s. What was kept is not lost: "
+                "the same call goes on from there."
+            )
+
     def _start(self) -> _Worker:
         # Restarts are left to this class: Ray would keep calls waiting for a worker that finds no room any more.
         options = {"num_cpus": 1, "num_gpus": self._session.gpus, "max_restarts": 0, "scheduling_strategy": "SPREAD"}
-        handle: Any = ray.remote(_Host).options(**options).remote()
+        handle: Any = self._host.options(**options).remote()
         return _Worker(handle, handle.prepare.remote(*self._making))
 
     def _welcome(self, timeout: float = 0) -> None:
@@ -163,12 +188,14 @@ class Pool:
         done, _ = ray.wait(list(new), timeout=timeout, num_returns=1 if timeout else len(new)) if new else ([], [])
         for reference in done:
             try:
-                ray.get(reference)
+                trouble = ray.get(reference)
             except RayTaskError as error:
                 raise told(error, "A worker could not get ready") from error
             except RayError as error:
                 self._replace(new[reference], error)
                 continue
+            if trouble:
+                raise InputError(trouble)
             new[reference].ready = None
             self._failed_starts = 0
 

@@ -23,14 +23,26 @@ def check_versions(session: Session) -> None:
 
     The sources of certcal count as well: a checkout that was changed keeps its version.
     """
-    packages = _PACKAGES  # what the function below takes along, as nothing of certcal may be there
+    for _, trouble in on_every_node(session, version_trouble()):
+        if trouble:
+            raise InputError(trouble)
 
-    def versions() -> dict[str, str]:
+
+def version_trouble() -> Callable[[], str]:
+    """A function that tells, on a node, what is another version there than here; nothing where all is the same.
+
+    Ray sends it as code, not by its name: nothing of certcal may be there, or another version.
+    """
+    here, packages = _own_versions(), _PACKAGES
+
+    def trouble() -> str:
         import hashlib
         import platform
         from importlib.metadata import PackageNotFoundError, version
         from importlib.util import find_spec
         from pathlib import Path
+
+        import ray
 
         found = {"Python": platform.python_version()}
         for name in packages:
@@ -43,16 +55,16 @@ def check_versions(session: Session) -> None:
         for folder in (place.submodule_search_locations or ()) if place else ():
             for path in sorted(Path(folder).rglob("*.py")):
                 digest.update(path.read_bytes())
-        return found | {"certcal's sources": digest.hexdigest()[:12]}
-
-    here = _own_versions()
-    for address, there in on_every_node(session, versions).items():
+        found["certcal's sources"] = digest.hexdigest()[:12]
         for name, own in here.items():
-            if there[name] != own:
-                raise InputError(
+            if found[name] != own:
+                return (
                     f"Expected every node of the cluster to have {name} {own}, as this program has, "
-                    f"but node {address} has {there[name]}."
+                    f"but node {ray.util.get_node_ip_address()} has {found[name]}."
                 )
+        return ""
+
+    return trouble
 
 
 def _own_versions() -> dict[str, str]:
@@ -69,7 +81,7 @@ def check_shared(session: Session, folder: Path) -> None:
     path = folder / f".shared-{token}"
     path.write_text(token, encoding="utf-8")
     try:
-        for address, trouble in on_every_node(session, _trouble_with, path, token).items():
+        for address, trouble in on_every_node(session, _trouble_with, path, token):
             if trouble:
                 need = "be a folder that this program and every node of the cluster share"
                 raise InputError.expected("run", need, f"{folder}: node {address} {trouble}")
@@ -92,8 +104,8 @@ def _trouble_with(path: Path, token: str) -> str:
     return ""
 
 
-def on_every_node(session: Session, function: Callable[..., Any], *arguments: Any) -> dict[str, Any]:
-    """What a function returns on each node that may be given work, by the node's address.
+def on_every_node(session: Session, function: Callable[..., Any], *arguments: Any) -> list[tuple[str, Any]]:
+    """(address, what a function returns there) of each node that may be given work; nodes may share an address.
 
     An error of the function is raised here if it is certcal's own; any other is told in a line that names the node.
     """
@@ -102,11 +114,11 @@ def on_every_node(session: Session, function: Callable[..., Any], *arguments: An
     for node in session.nodes:
         there = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
         calls[task.options(num_cpus=0, max_retries=1, scheduling_strategy=there).remote(*arguments)] = node
-    answers = {}
+    answers = []
     for call, node in calls.items():
         address = node["NodeManagerAddress"]
         try:
-            answers[address] = ray.get(call, timeout=session.cluster.patience)
+            answers.append((address, ray.get(call, timeout=session.cluster.patience)))
         except GetTimeoutError as error:
             seconds = f"{session.cluster.patience:g} s"
             raise CertcalError(f"Node {address} of the cluster did not answer within {seconds}.") from error

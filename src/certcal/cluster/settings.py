@@ -17,7 +17,8 @@ class Cluster:
             RAY_ADDRESS names, and without that a cluster of this machine alone, started for the run.
         gpus: GPUs of each worker, such as 0.5 for two workers on one. By default 1 where the device is a GPU.
         retries: how often a call is repeated whose worker died under it.
-        patience: seconds to wait for a cluster, a node or a first worker before giving up.
+        patience: seconds to wait for a node, for a first worker, or for another one when all are lost, before giving
+            up.
 
     >>> Cluster(workers=4)
     Cluster(workers=4, address=None, gpus=None, retries=3, patience=60.0)

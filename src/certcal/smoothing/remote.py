@@ -60,7 +60,7 @@ def sample_on(
     with connected(cluster, device=torch.device(parcel.conditions.device).type) as session:
         check_versions(session)
         placed = ray.put(parcel)
-        on_every_node(session, check_model, placed)
+        on_every_node(session, _check_model, placed)
         with Pool(session, make_station, placed) as pool:
             _drive(pool, make_schedule(capacity(parcel.conditions, parcel.header.chunk)), session.workers, interrupted)
 
@@ -114,7 +114,7 @@ def make_station(parcel: Parcel) -> Station:
     if kind == "cpu":
         torch.set_num_threads(1)  # local sampling uses more where they give the same bits
     place = check_device("device", kind)
-    model = on_device(_unpacked(parcel), place)
+    model = on_device(check_model(parcel), place)  # a node may have joined after those of the start were checked
     with torch.inference_mode():
         sampler = make_sampler(model, parcel.header, conditions, made_up_inputs(4, parcel.shape).to(place))
     return Station(sampler, parcel.header.classes)
@@ -141,8 +141,8 @@ def draw_chunks(
     return concatenate(parts, station.classes), time.perf_counter() - start
 
 
-def check_model(parcel: Parcel) -> None:
-    """On a node: the model can be made here, and is the driver's."""
+def check_model(parcel: Parcel) -> nn.Module:
+    """On a node: the model, which can be made here and is the driver's."""
     model = _unpacked(parcel).eval()
     if model_fingerprint(model) != parcel.header.model:
         raise CertcalError(f"The model's weights or classes are others {_here()} than where the run was started.")
@@ -153,6 +153,11 @@ def check_model(parcel: Parcel) -> None:
             f"The model's outputs are others {_here()} than where the run was started although its weights are the "
             "same: the file its class comes from may be another version."
         )
+    return model
+
+
+def _check_model(parcel: Parcel) -> None:
+    check_model(parcel)  # which is not sent back
 
 
 def _unpacked(parcel: Parcel) -> nn.Module:
