@@ -17,6 +17,8 @@ pytest.importorskip("ray", reason="Ray is not installed (the extra `ray`)")
 from certcal import CertcalError, InputError, load_evidence
 from certcal.cli.app import main
 from certcal.cluster import Cluster
+from certcal.cluster.folders import cluster_folder
+from certcal.cluster.session import _named
 from certcal.data import build_model
 from certcal.smoothing import collect_evidence
 from ray_models import HERE, SMALL, head
@@ -49,6 +51,43 @@ def test_an_address_that_is_not_ray(monkeypatch):
     monkeypatch.setattr("certcal.cluster.session.CONNECT_SECONDS", 0.3)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         refused("timed out", engine=Cluster(address=f"127.0.0.1:{silent.getsockname()[1]}"))
+
+
+def test_an_empty_address_in_the_environment_names_none(monkeypatch):
+    monkeypatch.setenv("RAY_ADDRESS", "")
+    assert _named(Cluster()) is None
+    monkeypatch.setenv("RAY_ADDRESS", "here:1")
+    assert _named(Cluster()) == "here:1"
+    assert _named(Cluster(address="there:1")) == "there:1"
+
+
+def test_a_refused_address_leaves_no_folder(tmp_path, monkeypatch, capsys):
+    inputs, labels = small_data()
+    np.savez(tmp_path / "data.npz", inputs=inputs.numpy(), labels=labels.numpy())
+    monkeypatch.chdir(tmp_path)
+    given = ["--model", "smoothing_models:small_model", "--data", "data.npz", "--sigma", "0.3", "--engine", "ray"]
+    with pytest.raises(SystemExit):
+        main(["certify", "mine", *given, "--ray-address", "127.0.0.1:1"])
+    assert "Connection refused" in capsys.readouterr().err
+    assert not (tmp_path / "runs" / "mine").exists()
+
+
+def test_the_folder_of_a_program_that_was_killed_is_removed(tmp_path):
+    """Those of programs that live are not."""
+    program = "import pathlib, sys, time; from certcal.cluster.folders import cluster_folder\n"
+    program += "with cluster_folder(pathlib.Path(sys.argv[1])) as folder: print(folder, flush=True); time.sleep(60)"
+    with subprocess.Popen([sys.executable, "-c", program, str(tmp_path)], stdout=subprocess.PIPE, text=True) as other:
+        theirs = Path(other.stdout.readline().strip())
+        with cluster_folder(tmp_path) as mine, cluster_folder(tmp_path) as second:
+            assert mine.is_dir()
+            assert second.is_dir()
+            assert theirs.is_dir()
+        assert not mine.exists()
+        other.kill()
+        other.wait()
+    assert theirs.is_dir()
+    with cluster_folder(tmp_path):
+        assert not theirs.exists()
 
 
 @pytest.mark.parametrize("text", ["nowhere", "ray://here:10001", "here:", ":1"])

@@ -6,12 +6,18 @@ from certcal.cluster.settings import Cluster, as_cluster
 
 if TYPE_CHECKING:
     from certcal.cluster.pool import Pool, run_calls
-    from certcal.cluster.session import Session, connected
+    from certcal.cluster.session import Session, check_reachable, connected
 
 # Ray is an extra, and takes its time to import: it is loaded when a cluster is used.
-_LATER = {"Pool": "pool", "Session": "session", "connected": "session", "run_calls": "pool"}
+_LATER = {
+    "Pool": "pool",
+    "Session": "session",
+    "check_reachable": "session",
+    "connected": "session",
+    "run_calls": "pool",
+}
 
-__all__ = ["Cluster", "Pool", "Session", "as_cluster", "connected", "run_calls"]
+__all__ = ["Cluster", "Pool", "Session", "as_cluster", "check_reachable", "connected", "run_calls"]
 
 
 def __getattr__(name: str) -> Any:

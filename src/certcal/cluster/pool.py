@@ -62,9 +62,9 @@ class _Worker:
 class Pool:
     """Workers that made their state once, from `make_state(*arguments)`.
 
-    Workers join as the cluster finds room for them; one with another version of a package ends it all. One that dies is replaced, and its calls go to others; each call
-    yields one result. A call that raises, or that too many workers died under, ends it all, unless such errors are
-    wanted as results. No worker holds more calls than `depth`.
+    Workers join as the cluster finds room for them; one with another version of a package ends it all. One that dies is
+    replaced, and its calls go to others; each call yields one result. A call that raises, or that too many workers died
+    under, ends it all, unless such errors are wanted as results. No worker holds more calls than `depth`.
     """
 
     def __init__(
@@ -75,7 +75,8 @@ class Pool:
         depth: int = DEPTH,
         errors_are_results: bool = False,
     ) -> None:
-        self._session, self._host = session, ray.remote(_host_class())
+        self._session = session
+        self._host: Any = ray.remote(_host_class())
         self._making = version_trouble(), ray.cloudpickle.dumps(make_state), list(arguments)
         self._depth, self._errors_are_results = depth, errors_are_results
         self._again: deque[Call] = deque()

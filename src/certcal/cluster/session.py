@@ -2,17 +2,17 @@
 
 import logging
 import os
-import shutil
 import socket
-import tempfile
+import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import ray
 
+from certcal.cluster.folders import cluster_folder
 from certcal.cluster.settings import Cluster, check_address
 from certcal.errors import CertcalError, InputError
 
@@ -75,30 +75,41 @@ def _connection(cluster: Cluster) -> Iterator[None]:
             raise InputError.expected("address", f"be {here}, which this program is connected to", repr(asked))
         yield
         return
-    named = asked or os.environ.get("RAY_ADDRESS")
-    if named is not None:
-        check_address("RAY_ADDRESS" if asked is None else "address", named)
-    folder = None
-    if named in (None, "local"):
-        folder = _start(cluster)
-    else:
-        _connect(str(named))
-    try:
-        yield
-    finally:
-        ray.shutdown()
-        if folder is not None:
-            shutil.rmtree(folder, ignore_errors=True)
+    named = _named(cluster)
+    with cluster_folder() if named is None else nullcontext() as folder:
+        if named is None:
+            _start(cluster, folder)
+        else:
+            _connect(named)
+        try:
+            yield
+        finally:
+            ray.shutdown()
+
+
+def check_reachable(cluster: Cluster) -> None:
+    """Refuse a cluster that does not answer, without connecting to it."""
+    named = None if ray.is_initialized() else _named(cluster)
+    if named not in (None, "auto"):
+        try:
+            _knock(str(named))
+        except (OSError, OverflowError) as error:
+            raise _unreachable(str(named), error) from error
+
+
+def _named(cluster: Cluster) -> str | None:
+    """The address of the cluster to connect to; None if one is to be started. An empty RAY_ADDRESS names none."""
+    asked = cluster.address
+    named = asked or os.environ.get("RAY_ADDRESS") or "local"
+    check_address("RAY_ADDRESS" if asked is None else "address", named)
+    return None if named == "local" else named
 
 
 def _connect(address: str) -> None:
-    if address != "auto":
-        try:
-            _knock(address)
-        except (OSError, OverflowError) as error:
-            raise _unreachable(address, error) from error
+    check_reachable(Cluster(address=address))
     try:
-        ray.init(address=address, **_SILENT)
+        with _hidden_errors():
+            ray.init(address=address, **_SILENT)
     except (ConnectionError, RuntimeError, TimeoutError) as error:
         trouble = ConnectionError(f"{_first_line(error)} (where it asks for a token, set RAY_AUTH_MODE=token)")
         raise _unreachable(address, trouble) from error
@@ -117,12 +128,9 @@ def _knock(address: str) -> None:
 _SETTINGS = bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])  # an empty frame: length, type, flags, stream
 
 
-def _start(cluster: Cluster) -> Path:
-    """A cluster of this machine; the folder of its logs."""
+def _start(cluster: Cluster, folder: Path | None) -> None:
+    """A cluster of this machine, whose logs and sockets lie in a folder."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    # Ray's sockets lie in this folder, and their names may have a hundred characters.
-    short = "/tmp" if os.path.isdir("/tmp") else None
-    folder = Path(tempfile.mkdtemp(prefix="certcal-ray-", dir=short))
     try:
         ray.init(
             address="local",
@@ -133,9 +141,7 @@ def _start(cluster: Cluster) -> Path:
             **_SILENT,
         )
     except Exception as error:
-        shutil.rmtree(folder, ignore_errors=True)
         raise CertcalError(f"Ray could not start a cluster on this machine: {_first_line(error)}.") from error
-    return folder
 
 
 _SILENT: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR, "configure_logging": False}
@@ -151,6 +157,24 @@ def _quiet() -> Iterator[None]:
         yield
     finally:
         logger.setLevel(before)
+
+
+@contextmanager
+def _hidden_errors() -> Iterator[None]:
+    """What Ray's own code writes to standard error stays away too: dozens of lines where another server answers."""
+    sys.stderr.flush()
+    try:
+        kept = os.dup(2)
+    except OSError:  # there is no standard error
+        yield
+        return
+    with open(os.devnull, "w") as nowhere:
+        os.dup2(nowhere.fileno(), 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
 
 
 def _unreachable(address: str, error: Exception) -> InputError:

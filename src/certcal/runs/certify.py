@@ -36,6 +36,10 @@ def certify_run(
     data = load_data(settings.data)
     model = load_model(settings.model, data)
     device = settings.certify.device or best_device()
+    if cluster is not None and not run.path.exists():  # a refused address leaves no folder
+        from certcal.cluster import check_reachable
+
+        check_reachable(cluster)
     run.create()
     with run.writing(), _kept_if_refused(run):
         added = _added(run)
