@@ -131,6 +131,15 @@ def test_a_config_file_and_the_papers_certificate(desk):
     assert metrics["rows"][0]["inputs"] == 60
 
 
+def test_a_temperature_is_part_of_the_model(desk):
+    words = ["--model", "small-cnn", "--data", "digits", "--limit", 3, "--sigma", 0.25, "--n", 250, "--no-figures"]
+    certcal("certify", "sharp", *words, "--temperature", 0.25, cwd=desk)
+    metrics = json.loads((desk / "runs/sharp/metrics.json").read_text())
+    assert metrics["title"] == "digits test · small-cnn · temperature 0.25 · σ = 0.25"
+    error = certcal("certify", "sharp", "--temperature", 0.5, cwd=desk, code=2)[1]
+    assert "model" in error
+
+
 def test_report_is_written_again(desk):
     page = desk / "runs/made/report.html"
     page.unlink(missing_ok=True)

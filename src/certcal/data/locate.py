@@ -47,7 +47,10 @@ def missing_files(dataset: NamedDataset, split: str, root: PathLike | None) -> I
     names = ", ".join(spellings[0] for spellings in dataset.layouts[0].files[split])
     looked = ", ".join(map(str, (*data_folders(root), *dataset.installed)))
     package = f", or install the Debian package {dataset.package}" if dataset.package else ""
-    hint = f"Put them into {download_folder(dataset, root)}, or pass download=True where there is a network{package}"
+    hint = (
+        f"Put them into {download_folder(dataset, root)}, or allow a download (download=True, --download) where there "
+        f"is a network{package}"
+    )
     return InputError.expected(
         "root", f"lead to the {dataset.name} {split} files {names}", f"none or not all of them in {looked}. {hint}"
     )

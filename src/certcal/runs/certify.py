@@ -164,6 +164,7 @@ def _sources(
         "model": {
             "name": settings.model.name,
             "weights": settings.model.weights,
+            "temperature": settings.model.temperature,
             "fingerprint": evidence.header.model,
             "parameters": sum(parameter.numel() for parameter in model.parameters()),
         },

@@ -12,7 +12,8 @@ _OBJECTIVES = {"brier": "Brier score", "log": "log score", "calibration": "calib
 def title(run: RunFolder, report: Report) -> str:
     """Data, model and noise in one line."""
     sources = run.sources()
-    names = [sources.get("data", {}).get("name") or run.path.name, sources.get("model", {}).get("name")]
+    data, model = sources.get("data", {}), sources.get("model", {})
+    names = [data.get("name") or run.path.name, model.get("name"), _temperature(model)]
     words = [str(name) for name in names if name] + [f"σ = {report.evidence.header.sigma:g}"]
     return " · ".join(words + ["recalibrated"] * (report.recalibration is not None))
 
@@ -25,7 +26,12 @@ def facts(run: RunFolder, report: Report, circumstances: dict[str, Any]) -> list
     each = f"{draws.min():,}" if draws.min() == draws.max() else f"{draws.min():,} to {draws.max():,}"
     reading = "α for both certificates together" if report.joint else "α for each of two certificates"
     lines = [
-        ("model", _joined(model.get("name"), _weights(model), _count(model.get("parameters"), "parameters"))),
+        (
+            "model",
+            _joined(
+                model.get("name"), _weights(model), _temperature(model), _count(model.get("parameters"), "parameters")
+            ),
+        ),
         ("model fingerprint", header.model),
         ("data", _joined(data.get("name"), f"{report.inputs:,} inputs", _shape(data.get("shape")))),
         ("noise", f"Gaussian, σ = {header.sigma:g}, seed {header.seed}"),
@@ -58,6 +64,10 @@ def _looks(report: Report) -> str:
         return ""
     stages = ", ".join(f"{stage:,}" for stage in header.stages)
     return f"{header.looks}, after {stages} draws; α is divided by {header.looks}"
+
+
+def _temperature(model: dict[str, Any]) -> str:
+    return "" if model.get("temperature") is None else f"temperature {model['temperature']:g}"
 
 
 def _map(report: Report) -> str:

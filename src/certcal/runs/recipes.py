@@ -59,9 +59,12 @@ def build_recipe(values: Sections, kind: type[Kind], source: str) -> Kind:
         values = merged({"certify": {"sigma": values["train"].get("sigma", 1.0)}}, values)
     check(kind, values, source)
     keys = {"model": "name", "data": "name", "objective": "name", "train": "sigma", "test": "name"}
-    missing = [f"{section}.{keys[section]}" for section in needed if keys[section] not in values[section]]
+    options = {"model": "--model", "data": "--data", "objective": "--objective", "train": "--sigma"}
+    missing = [section for section in needed if keys[section] not in values[section]]
     if missing:
-        raise InputError(f"Missing {', '.join(missing)}: give what is missing as an option or in a TOML file.")
+        named = ", ".join(f"{section}.{keys[section]}" for section in missing)
+        known = ", ".join(options[section] for section in missing if section in options)
+        raise InputError(f"Missing {named}: give what is missing in a TOML file{known and f' or with {known}'}.")
     recipe = build(kind, values, source)
     if recipe.objective.name not in OBJECTIVES:
         raise InputError.expected("objective", f"be one of {', '.join(OBJECTIVES)}", repr(recipe.objective.name))
