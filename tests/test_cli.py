@@ -165,7 +165,7 @@ def test_recalibrate_reports_on_held_out_inputs(desk):
     assert "constant" not in out
     wide = ("--radii", "0,0.1", "--weights", "1,2", "--clean-weight", 0)
     out, _ = certcal("recalibrate", "imperfect", "--repeats", 3, "--no-figures", *wide, cwd=desk)
-    assert "map for R = 0 and 0.1, mean over 3 splits" in out
+    assert "map for R = 0 and 0.1, mean ± deviation over 3 splits" in out
     out, _ = certcal("recalibrate", "made", "--on-failure", "identity", "--no-figures", cwd=desk)
     assert "identity map" in out
     assert "Nothing could be learned, so confidences stay as they are." in " ".join(out.split())

@@ -77,14 +77,14 @@ def _show(result: "Recalibration", where: str) -> None:
 
     console = wide_console()
     splits, held = len(result.held_out.fit), len(result.held_out.test[result.held_out.kept])
-    over = f"mean over {splits} splits" if splits > 1 else "one split"
+    over = f"mean ± deviation over {splits} splits" if splits > 1 else "one split"
     title = f"{result.map.kind} map for {listed(result.radii)}, {over}, {held:,} inputs held out"
     console.print(Text(title, style="bold"))
     for radius in result.radii:
         table = Table(box=None, pad_edge=False, header_style="dim")
-        table.add_column(f"at R = {radius:g}" if len(result.radii) > 1 else "", min_width=52)
-        for heading in ("before", "after", "± between splits"):
-            table.add_column(heading, justify="right", style="dim" if heading.startswith("±") else "")
+        table.add_column(f"at R = {radius:g}" if len(result.radii) > 1 else "")
+        for heading in ("before", "after", "±"):
+            table.add_column(heading, justify="right", style="dim" if heading == "±" else "", no_wrap=True)
         for row in score_rows(result.held_out, radius, first=radius == result.radii[0]):
             table.add_row(row.label, row.before, row.after, row.spread)
         console.print(table)

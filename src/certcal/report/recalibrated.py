@@ -21,7 +21,7 @@ SCORES = (
     ("ece", "ECE without an attack, certified inputs", True),
     ("brier_all", "Brier score without an attack, all inputs", False),
     ("auroc", "AUROC: telling right from wrong, all inputs", False),
-    ("refinement", "refinement: Brier score that no map removes, all inputs", False),
+    ("refinement", "refinement: Brier left by the best map, all inputs", False),
     ("levels", "distinct confidences, all inputs", False),
 )
 

@@ -26,7 +26,7 @@ from certcal.training.plan import EngineSettings, TrainSettings, ValidationSetti
 from certcal.training.progress import TrainProgress
 from certcal.training.seeds import MODEL, NOISE, generator, stream_seed
 from certcal.training.settings import ObjectiveSettings
-from certcal.training.state import TrainState, load_state, save_state
+from certcal.training.state import TrainState, flat_settings, load_state, save_state
 from certcal.training.step import Step
 from certcal.training.validation import hold_out, mean_accuracy, validate
 
@@ -120,7 +120,7 @@ class Trainer:
             weight_decay=settings.weight_decay,
         )
         self.state = TrainState(processes=share.processes)
-        self.identity = _flat(
+        self.identity = flat_settings(
             {"objective": asdict(objective), "train": asdict(settings), "validation": asdict(self.validation)}
             | {"engine": {"precision": self.engine.precision}, "data": {"content": data_fingerprint(data)}}
             | (about or {})
@@ -294,17 +294,6 @@ class Trainer:
 
 def _finite(value: float) -> bool:
     return value - value == 0.0
-
-
-def _flat(sections: dict[str, Any]) -> dict[str, Any]:
-    """Settings as {section.key: value}, of what JSON knows."""
-    flat: dict[str, Any] = {}
-    for section, value in sections.items():
-        if isinstance(value, dict):
-            flat |= {f"{section}.{key}": list(one) if isinstance(one, tuple) else one for key, one in value.items()}
-        else:
-            flat[section] = value
-    return flat
 
 
 def _silent(text: str) -> None:

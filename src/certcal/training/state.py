@@ -108,3 +108,14 @@ def check_same_settings(path: Path, before: dict[str, Any], now: dict[str, Any])
         more = f" and {len(changed) - 4} more" if len(changed) > 4 else ""
         wanted = f"be those that {path.name} was made with (or train under another name)"
         raise InputError.expected("settings", wanted, f"{some}{more}")
+
+
+def flat_settings(sections: dict[str, Any]) -> dict[str, Any]:
+    """Settings as {section.key: value}, of what JSON knows."""
+    flat: dict[str, Any] = {}
+    for section, value in sections.items():
+        if isinstance(value, dict):
+            flat |= {f"{section}.{key}": list(one) if isinstance(one, tuple) else one for key, one in value.items()}
+        else:
+            flat[section] = value
+    return flat
