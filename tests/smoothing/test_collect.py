@@ -9,22 +9,11 @@ from torch import nn
 from torch.utils.data import BatchSampler, DataLoader, SequentialSampler, SubsetRandomSampler, TensorDataset
 
 from certcal import CertcalError, InputError
-from certcal.smoothing import Evidence, collect_evidence, load_evidence
-from certcal.smoothing.evidence import ARRAYS, threshold_grid
+from certcal.smoothing import load_evidence
+from certcal.smoothing.evidence import threshold_grid
 from certcal.smoothing.noise import NoiseSource
+from collecting import assert_same, collect
 from smoothing_models import Counting, Slow, small_data, small_model
-
-SMALL = {"sigma": 0.3, "n": 500, "n0": 20, "chunk": 50}
-
-
-def collect(model=None, data=None, **options):
-    return collect_evidence(model or small_model(), data or small_data(), **(SMALL | options))
-
-
-def assert_same(left: Evidence, right: Evidence):
-    assert left.header == right.header
-    for name in ARRAYS:
-        np.testing.assert_array_equal(getattr(left, name), getattr(right, name), err_msg=name)
 
 
 def test_statistics_are_those_of_the_draws():

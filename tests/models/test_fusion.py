@@ -7,7 +7,7 @@ from torch import nn
 from certcal import InputError
 from certcal.data import build_model
 from certcal.smoothing.fusion import FusedConvolution, fuse
-from test_collect import collect
+from collecting import collect
 
 IMAGES = torch.rand(4, 3, 32, 32, generator=torch.Generator().manual_seed(1))
 

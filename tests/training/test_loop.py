@@ -8,7 +8,6 @@ import sys
 import textwrap
 import time
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,9 +15,9 @@ import torch
 
 from certcal.training import EngineSettings, ObjectiveSettings, ValidationSettings
 from certcal.training.state import read_state
+from places import ROOT, SUPPORT
 from training_samples import CPU, make, plain, same_weights, settings, stripes, trained
 
-HERE = Path(__file__).parent
 VALIDATION = ValidationSettings(every=2, fraction=0.25, inputs=10, draws=100, n0=20, radii=(0.05, 0.1))
 
 
@@ -29,7 +28,7 @@ def rows(folder):
 
 
 def run_script(code, *words, **env):
-    path = os.pathsep.join([str(HERE), str(HERE.parent / "src")])
+    path = os.pathsep.join([str(SUPPORT), str(ROOT / "src")])
     environment = os.environ | {"PYTHONPATH": path, "OMP_NUM_THREADS": "1"} | env
     return subprocess.Popen([sys.executable, *words, "-c" if not words else code, *([code] if not words else [])],
                             env=environment, stderr=subprocess.PIPE, text=True)  # fmt: skip

@@ -1,6 +1,6 @@
 """A few hundred test images of Fashion-MNIST and a tiny network trained on its training images, in one small file.
 
-python tests/fashion_small.py ROOT        # made so, from ROOT/fashion-mnist, in half a minute
+python tests/support/fashion_small.py ROOT        # made so, from ROOT/fashion-mnist, in half a minute
 """
 
 import sys

@@ -21,10 +21,11 @@ from certcal.cluster import Pool, Session, connected, run_calls
 from certcal.cluster.pool import Call
 from certcal.cluster.preflight import on_every_node
 from certcal.smoothing import collect_evidence
+from collecting import assert_same
+from places import SUPPORT
 from ray_calls import add, add_or_die, die, wait_or_touch
-from ray_models import HERE, ROOT, SMALL, Failing, Scaled, Traced, traces
+from ray_models import HERE, SMALL, Failing, Scaled, Traced, traces
 from smoothing_models import small_data, small_model
-from test_collect import assert_same
 
 
 @pytest.fixture
@@ -83,7 +84,7 @@ class TestSameEvidence:
 
     def test_when_the_driver_is_killed(self, cluster, tmp_path):
         """kill -9 in the middle; the same call goes on, and so does local sampling."""
-        arguments = [sys.executable, str(ROOT / "tests" / "ray_models.py"), str(tmp_path), cluster.address, "0.05"]
+        arguments = [sys.executable, str(SUPPORT / "ray_models.py"), str(tmp_path), cluster.address, "0.05"]
         known = os.environ | {"PYTHONPATH": os.pathsep.join(HERE)}
         run = subprocess.Popen(arguments, env=known, stdout=subprocess.PIPE, text=True)
         deadline = time.monotonic() + 60

@@ -7,18 +7,18 @@ import sys
 import time
 from contextlib import nullcontext
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import torch
 
 from certcal.smoothing import load_evidence
+from collecting import assert_same, collect
+from places import SUPPORT
 from smoothing_models import Counting, Slow, small_data, small_model
-from test_collect import assert_same, collect
 
 
 def start_run(folder, seconds=0.15):
-    code = Path(__file__).with_name("smoothing_models.py")
+    code = SUPPORT / "smoothing_models.py"
     return subprocess.Popen([sys.executable, str(code), str(folder), str(seconds)], stdout=subprocess.PIPE, text=True)
 
 

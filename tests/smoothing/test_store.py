@@ -6,7 +6,6 @@ import shutil
 import subprocess
 import sys
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -18,8 +17,9 @@ from certcal import CertcalError, InputError
 from certcal.smoothing import load_evidence, merge_shards, save_evidence
 from certcal.smoothing.shards import read_header, read_shard, write_shard
 from certcal.smoothing.store import EvidenceStore
+from collecting import assert_same, collect
+from places import SUPPORT
 from smoothing_models import small_data, small_model
-from test_collect import assert_same, collect
 
 
 @pytest.fixture(scope="module")
@@ -131,8 +131,8 @@ def test_a_full_disk_is_said_and_loses_nothing(folder):
     """The limit on file sizes stands in for a full disk: writing fails in the middle of a real shard."""
     code = f"""
 import resource, signal, sys
-sys.path.insert(0, {str(Path(__file__).parent)!r})
-from test_collect import collect
+sys.path.insert(0, {str(SUPPORT)!r})
+from collecting import collect
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 import certcal
 from certcal import CertcalError

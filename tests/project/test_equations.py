@@ -1,14 +1,13 @@
 """docs/equations.md lists every public function, and what it names exists."""
 
 import re
-from pathlib import Path
 
 import pytest
 
 import certcal
-from test_public_api import SIGNATURES
+from places import ROOT
+from signatures import SIGNATURES
 
-ROOT = Path(__file__).parent.parent
 TABLE = (ROOT / "docs" / "equations.md").read_text()
 ROWS = [[cell.strip() for cell in line.strip("|").split("|")] for line in TABLE.splitlines() if line.startswith("| ")][
     1:

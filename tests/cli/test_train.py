@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from certcal.cli.app import main
-from test_cli import certcal as process
+from command import certcal as process
 from training_samples import same_weights, stripes, weights
 
 

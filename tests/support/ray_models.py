@@ -12,10 +12,10 @@ from torch import nn
 
 from certcal.cluster import Cluster
 from certcal.smoothing import collect_evidence
+from places import ROOT, SUPPORT
 from smoothing_models import small_data, small_model
 
-ROOT = Path(__file__).parent.parent
-HERE = [str(ROOT / "src"), str(ROOT / "tests")]
+HERE = [str(ROOT / "src"), str(SUPPORT)]
 SMALL = {"sigma": 0.3, "n": 500, "n0": 20, "chunk": 50}
 
 

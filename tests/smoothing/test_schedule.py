@@ -14,8 +14,8 @@ from certcal.smoothing.progress import Progress
 from certcal.smoothing.remote import Station, draw_chunks, select_classes
 from certcal.smoothing.schedule import Schedule
 from certcal.smoothing.sources import Source
+from collecting import assert_same, collect
 from smoothing_models import small_data, small_model
-from test_collect import assert_same, collect
 
 pytest.importorskip("ray", reason="Ray is not installed (the extra `ray`)")
 RULE = StopWhenDecided(radii=0.1, alpha=0.01)

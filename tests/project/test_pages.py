@@ -3,16 +3,15 @@
 import re
 from dataclasses import replace
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
 import certcal
+from places import ROOT
 from smoothing_oracles import random_evidence
 
-ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
 FENCE = re.compile(r"(?:^<!-- (not run): [^\n]* -->\n\n?)?^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)

@@ -4,16 +4,15 @@ The certificates are those of networks trained under noise, rounded outward to u
 """
 
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from certcal.certificates import ConfidenceIntervals, Method
 from certcal.recalibration import held_out_scores
+from places import ROOT, SUPPORT
 
-ROOT = Path(__file__).parent.parent
-RUNS = sorted((Path(__file__).parent / "data").glob("*_bounds.npz"))
+RUNS = sorted((SUPPORT / "data").glob("*_bounds.npz"))
 RESULTS = sorted((ROOT / "experiments" / "results").glob("recalibration-*.json"))
 PAGE = (ROOT / "docs" / "recalibration.md").read_text()
 

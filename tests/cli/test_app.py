@@ -9,16 +9,15 @@ import sys
 import textwrap
 import time
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from certcal import confidence_bounds, load_evidence, save_evidence
 from certcal.runs import CertifySettings, DataSettings, ModelSettings, RunFolder, RunSettings
+from command import SCRIPT, certcal
 from smoothing_oracles import random_evidence
 
-SCRIPT = Path(sys.executable).with_name("certcal")  # what people type
 FACTORY = """
     import torch
 
@@ -33,15 +32,6 @@ FACTORY = """
     def broken(classes):
         return torch.nn.Linear(5, classes)
 """
-
-
-def certcal(*words, cwd, code=0, **env):
-    """Run the command; its standard output and error."""
-    environment = os.environ | {"COLUMNS": "100", "NO_COLOR": "1", "OMP_NUM_THREADS": "1"}
-    done = subprocess.run([SCRIPT, *map(str, words)], cwd=cwd, env=environment | env, capture_output=True, text=True)
-    assert done.returncode == code, done.stderr + done.stdout
-    assert "Traceback" not in done.stderr
-    return done.stdout, done.stderr
 
 
 @pytest.fixture(scope="module")

@@ -2,11 +2,11 @@
 
 import json
 import sys
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parent.parent
+from places import ROOT
+
 RECORD = json.loads((ROOT / "experiments" / "results" / "scheduler.json").read_text())
 PAGE = (ROOT / "docs" / "capacity.md").read_text()
 

@@ -3,13 +3,12 @@
 import ast
 import importlib.util
 import re
-from pathlib import Path
 
 import pytest
 
 import certcal
+from places import ROOT
 
-ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 
 

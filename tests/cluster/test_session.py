@@ -21,9 +21,9 @@ from certcal.cluster.folders import cluster_folder
 from certcal.cluster.session import _named
 from certcal.data import build_model
 from certcal.smoothing import collect_evidence
+from collecting import assert_same
 from ray_models import HERE, SMALL, head
 from smoothing_models import small_data, small_model
-from test_collect import assert_same
 
 
 def refused(text, **options):

@@ -1,12 +1,13 @@
 """The recorded study of training: the tables in the docs are the record, and the record has what is claimed of it."""
 
 import json
-from pathlib import Path
 
 import pytest
 from experiments.training import RESULTS, markdown, summary
 
-DOCS = (Path(__file__).parents[1] / "docs" / "training.md").read_text(encoding="utf-8")
+from places import ROOT
+
+DOCS = (ROOT / "docs" / "training.md").read_text(encoding="utf-8")
 STUDIES = ("digits", "fashion-mnist")
 
 

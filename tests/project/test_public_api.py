@@ -1,0 +1,71 @@
+"""The public surface: the names people rely on, how they are called, and what importing them costs."""
+
+import importlib
+import inspect
+import subprocess
+import sys
+
+import pytest
+
+import certcal
+from signatures import SIGNATURES
+
+CLASSES = {"CertcalError", "ConfidenceIntervals", "Evidence", "InputError", "Kind", "Solution", "Status"}
+
+
+def test_names_are_listed_and_sorted():
+    assert set(certcal.__all__) == set(SIGNATURES) | CLASSES
+    assert certcal.__all__ == sorted(certcal.__all__)
+    assert all(hasattr(certcal, name) for name in certcal.__all__)
+
+
+@pytest.mark.parametrize(
+    "room",
+    [
+        "attacks",
+        "certificates",
+        "cluster",
+        "data",
+        "metrics",
+        "recalibration",
+        "report",
+        "runs",
+        "smoothing",
+        "training",
+        "worstcase",
+    ],
+)
+def test_rooms_list_their_names(room):
+    module = importlib.import_module(f"certcal.{room}")
+    assert len(set(module.__all__)) == len(module.__all__)  # ruff keeps them sorted
+    assert all(hasattr(module, name) for name in module.__all__)
+
+
+@pytest.mark.parametrize("name", SIGNATURES)
+def test_signatures(name):
+    signature = inspect.signature(getattr(certcal, name))
+    bare = [parameter.replace(annotation=inspect.Parameter.empty) for parameter in signature.parameters.values()]
+    assert str(inspect.Signature(bare)) == SIGNATURES[name]
+
+
+@pytest.mark.parametrize("name", SIGNATURES)
+def test_functions_say_what_comes_back_where_it_is_from_and_show_it(name):
+    text = inspect.getdoc(getattr(certcal, name))
+    assert "Paper:" in text
+    needs_a_model = {"collect_evidence", "confidence_bounds", "evaluate", "load_evidence", "save_evidence"}
+    assert ">>>" in text or name in needs_a_model
+
+
+def fresh(code):
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+
+
+def test_import_is_light():
+    heavy = ("torch", "jinja2", "matplotlib", "ray", "torchmetrics", "sklearn", "pandas", "scipy.stats")
+    assert fresh(f"import certcal, sys; print(*[m for m in {heavy} if m in sys.modules])") == []
+
+
+def test_solution_prints_in_one_line():
+    text = repr(certcal.certified_calibration_error([0.1, 0.5], [0.6, 0.9], [1, 0]))
+    assert text == "Solution(value=0.9, kind=exact, inputs=2, status=solved to global optimality)"
+    assert float(certcal.certified_brier_score([0.5], [0.5], [1])) == pytest.approx(0.25)
