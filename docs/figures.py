@@ -1,4 +1,4 @@
-"""Draws the figures of the documentation into docs/images: run it with certcal's extras `digits` and `plot`.
+"""Draws the figures of the documentation into docs/images.
 
 The tutorial's own code makes the model and the evidence, so that the figures show what its reader has.
 """

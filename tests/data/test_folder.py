@@ -120,4 +120,4 @@ def test_without_pillow_the_extra_is_named(pets: tuple[Path, np.ndarray], monkey
     import sys
 
     monkeypatch.setitem(sys.modules, "PIL", None)
-    assert "certcal[images]" in refusal(pets[0])
+    assert "pip install pillow" in refusal(pets[0])

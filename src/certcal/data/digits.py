@@ -16,7 +16,7 @@ def read_digits(*, split: str) -> ImageData:
     try:
         from sklearn.datasets import load_digits
     except ImportError as error:
-        raise InputError("The data set 'digits' comes with scikit-learn: install certcal[digits].") from error
+        raise InputError("The data set 'digits' comes with scikit-learn: pip install scikit-learn.") from error
     bunch = load_digits()
     # Counts of 0 to 16 dark pixels in each cell.
     data = from_arrays(

@@ -88,7 +88,7 @@ def decode(path: str, *, channels: int, resize: int | None, crop: int | None) ->
     try:
         from PIL import Image
     except ImportError as error:
-        raise InputError("Reading image files needs Pillow: install certcal[images].") from error
+        raise InputError("Reading image files needs Pillow: pip install pillow.") from error
     try:
         with Image.open(path) as file:
             file.load()
