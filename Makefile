@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 WORKERS ?= auto
 
-.PHONY: help demo test check docs bench clean
+.PHONY: help demo test slow check docs bench clean
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
 
@@ -17,15 +17,24 @@ help:  ## list the targets
 demo: .venv/ready  ## train and certify a small model on digits and write its report
 	$(BIN)/certcal demo
 
-test: .venv/ready  ## run the tests
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS)  # one thread a worker: more would wait for each other
+# One thread a worker: more would wait for each other. Ray's tests come one after the other, with all cores for its workers.
+PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest
+QUICK = not slow and not browser and not ray
 
-check: .venv/ready  ## format, lint, types, layering, tests
+test: .venv/ready  ## run the quick tests: every feature, two minutes on two cores
+	$(PYTEST) -n $(WORKERS) -m "$(QUICK)" --hypothesis-profile=certcal-quick
+
+slow: .venv/ready  ## run the rest: slow, in a browser, with Ray, and every example of Hypothesis
+	$(PYTEST) -n $(WORKERS) -m "(slow or browser or hypothesis) and not ray"
+	$(PYTEST) -m ray
+
+check: .venv/ready  ## format, lint, types, layers, all tests
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(MAKE) test
+	$(MAKE) slow
 
 .venv/docs: .venv/ready
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'

@@ -13,6 +13,7 @@ from smoothing_oracles import random_evidence
 
 matplotlib.use("Agg")
 settings.register_profile("certcal", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("certcal-quick", settings.get_profile("certcal"), max_examples=20)
 settings.load_profile("certcal")
 
 
@@ -20,16 +21,12 @@ def pytest_addoption(parser):
     parser.addoption("--device", default="cpu", help="torch device the solver tests run on")
 
 
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config, log):
-    """Side by side, but those that use one cluster in one process. (xdist's own groups do nothing under pytest 9.)"""
-    from xdist.scheduler import LoadScopeScheduling
-
-    class Scheduling(LoadScopeScheduling):
-        def _split_scope(self, nodeid):
-            return "ray" if "test_ray" in nodeid.partition("::")[0] else nodeid
-
-    return Scheduling(config, log) if config.getvalue("dist") == "load" else None
+def pytest_collection_modifyitems(items):
+    """Mark tests by what they start: those that take the fixture `browser`, and those that take a cluster."""
+    for item in items:
+        for fixture, marker in {"browser": "browser", "cluster_address": "ray"}.items():
+            if fixture in getattr(item, "fixturenames", ()):
+                item.add_marker(marker)
 
 
 @pytest.fixture(scope="session")

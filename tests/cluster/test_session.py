@@ -101,6 +101,7 @@ def test_another_engine(engine):
     refused("Expected `engine` to be 'local', 'ray' or a certcal.cluster.Cluster", engine=engine)
 
 
+@pytest.mark.ray
 def test_a_worker_with_another_version(tmp_path, monkeypatch):
     """Also one whose node joined after the nodes were checked."""
     fake = tmp_path / "certcal-9.9.9.dist-info"
@@ -133,6 +134,7 @@ def test_a_sweep_on_a_cluster_that_cannot_be_reached(tmp_path, monkeypatch, caps
         assert not list((tmp_path / "runs").glob("grid/trial-*"))
 
 
+@pytest.mark.ray
 def test_the_command_starts_and_stops_a_cluster_of_its_own(tmp_path):
     """No folder of Ray's is left, and the engine is nothing that a run's settings remember."""
     before = set(Path("/tmp").glob("certcal-ray-*"))

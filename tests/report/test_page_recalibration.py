@@ -86,6 +86,7 @@ def test_a_map_that_tells_nothing_apart_is_called_so(data):
     assert "It is constant." in render_page(data | {"recalibration": own})
 
 
+@pytest.mark.browser
 def test_scores_trade_off_and_map_are_those_of_the_data(data, path):
     own = data["recalibration"]
     with launch() as browser, open_page(browser, path) as page:
