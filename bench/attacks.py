@@ -8,7 +8,7 @@ from torch import nn
 
 from bench.harness import Figure, in_ms, medians
 from certcal.attacks import attack, run_ace
-from certcal.data import build_model
+from certcal.models import build_model
 
 EPSILON, INPUTS, SAMPLE = 8 / 255, 1000, 10
 

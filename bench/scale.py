@@ -10,7 +10,7 @@ import torch
 
 from bench.harness import Figure
 from certcal.cluster import Cluster
-from certcal.data import build_model
+from certcal.models import build_model
 from certcal.smoothing import collect_evidence, schedule
 
 SHARDS, CHUNK, INPUTS = 100, 1000, 10  # a quarter of a second each: 25 s for one worker, half for two

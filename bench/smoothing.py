@@ -8,7 +8,7 @@ import torch
 
 from bench.harness import Figure, in_ms, medians
 from certcal.certificates import confidence_bounds_at
-from certcal.data import build_model
+from certcal.models import build_model
 from certcal.smoothing import Evidence, EvidenceHeader, collect_evidence
 from certcal.smoothing.evidence import threshold_grid
 

@@ -6,7 +6,7 @@ from functools import partial
 import torch
 
 from bench.harness import Figure, in_ms, medians
-from certcal.data import build_model
+from certcal.models import build_model
 from certcal.training import ObjectiveSettings, Step, make_objective
 
 BATCH, DRAWS, STEPS = 2048, 2, 4

@@ -26,7 +26,8 @@ from torch import Tensor, nn
 
 from certcal import adaptive_calibration_error, expected_calibration_error
 from certcal.attacks import AceTable, galil_ace_attack, prepare_ace_table
-from certcal.data import ImageData, build_model, channel_statistics, load_dataset
+from certcal.data import ImageData, channel_statistics, load_dataset
+from certcal.models import build_model
 from certcal.training import ObjectiveSettings, Step, make_objective
 
 # Beside the paper's way to climb, one that turns back at the label's border instead of stopping before it.

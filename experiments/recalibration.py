@@ -19,7 +19,8 @@ from torch import nn
 
 import certcal
 from certcal.certificates import confidence_bounds_at
-from certcal.data import build_model, load_dataset
+from certcal.data import load_dataset
+from certcal.models import build_model
 from certcal.recalibration import Scores, held_out_scores
 
 RESULTS = Path(__file__).parent / "results"

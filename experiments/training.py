@@ -29,7 +29,8 @@ from bench.harness import commit, describe_machine
 from torch import nn
 
 import certcal
-from certcal.data import ImageData, Tempered, build_model, load_checkpoint, load_dataset
+from certcal.data import ImageData, load_dataset
+from certcal.models import Tempered, build_model, load_checkpoint
 from certcal.training import EngineSettings, ObjectiveSettings, TrainSettings, train
 
 RESULTS = Path(__file__).parent / "results"

@@ -19,7 +19,7 @@ from certcal.cli.app import main
 from certcal.cluster import Cluster
 from certcal.cluster.folders import cluster_folder
 from certcal.cluster.session import _named
-from certcal.data import build_model
+from certcal.models import build_model
 from certcal.smoothing import collect_evidence
 from collecting import assert_same
 from ray_models import HERE, SMALL, head

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from certcal import InputError
-from certcal.data import build_model, load_checkpoint, model_fingerprint, save_checkpoint
+from certcal.models import build_model, load_checkpoint, model_fingerprint, save_checkpoint
 
 STATISTICS = ((0.4, 0.5, 0.6), (0.2, 0.3, 0.2))
 

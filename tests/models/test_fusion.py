@@ -5,8 +5,8 @@ import torch
 from torch import nn
 
 from certcal import InputError
-from certcal.data import build_model
-from certcal.smoothing.fusion import FusedConvolution, fuse
+from certcal.models import build_model
+from certcal.models.fusion import FusedConvolution, fuse
 from collecting import collect
 
 IMAGES = torch.rand(4, 3, 32, 32, generator=torch.Generator().manual_seed(1))

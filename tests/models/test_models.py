@@ -8,8 +8,8 @@ import torch
 from torch import nn
 
 from certcal import InputError
-from certcal.data import Normalize, Tempered, build_model, model_fingerprint, model_names
-from certcal.data.resnet import PaddedShortcut
+from certcal.models import Normalize, Tempered, build_model, model_fingerprint, model_names
+from certcal.models.resnet import PaddedShortcut
 
 
 def parameters(model: nn.Module) -> int:
@@ -225,3 +225,12 @@ def test_a_temperature_changes_how_sure_a_model_is_and_no_prediction():
     for value in (0.0, -1.0, float("nan"), "hot"):
         with pytest.raises(InputError, match="Expected `temperature` to be a finite number > 0"):
             Tempered(model, value)
+
+
+def test_evidence_drawn_before_the_networks_moved_still_knows_its_model() -> None:
+    model = Tempered(build_model("small-cnn", classes=3, channels=1, size=8, normalize=([0.5], [0.25])), 0.5)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.fill_(0.5)
+    expected = "5a70126d95e598882e7ff23a03a24c9198e52320cacba5a7da226f103a17f937"
+    assert model_fingerprint(model) == expected

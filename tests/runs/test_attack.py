@@ -20,7 +20,8 @@ from certcal import InputError, load_evidence
 from certcal.attacks import prepare_ace_table, prepare_sandwich
 from certcal.attacks.judge import inputs_of
 from certcal.cli.app import main
-from certcal.data import load_dataset, save_checkpoint
+from certcal.data import load_dataset
+from certcal.models import save_checkpoint
 from certcal.runs import (
     AttackSettings,
     CertifySettings,

@@ -9,9 +9,9 @@ from torch import nn
 from torch.utils.data import BatchSampler, DataLoader, SequentialSampler, SubsetRandomSampler, TensorDataset
 
 from certcal import CertcalError, InputError
+from certcal.models.noise import NoiseSource
 from certcal.smoothing import load_evidence
 from certcal.smoothing.evidence import threshold_grid
-from certcal.smoothing.noise import NoiseSource
 from collecting import assert_same, collect
 from smoothing_models import Counting, Slow, small_data, small_model
 

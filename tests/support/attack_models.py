@@ -7,7 +7,8 @@ import torch
 from scipy import special
 from torch import nn
 
-from certcal.data import build_model, load_dataset
+from certcal.data import load_dataset
+from certcal.models import build_model
 
 
 def random_model(seed, *, shape=(1, 6, 6), classes=3, scale=3.0, dtype=torch.float32):

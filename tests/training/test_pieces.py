@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 import torch
 
-from certcal.data import from_arrays, save_checkpoint
+from certcal.data import from_arrays
 from certcal.errors import InputError, TrainingError
 from certcal.files import lock_folder
+from certcal.models import save_checkpoint
 from certcal.training import EngineSettings, ObjectiveSettings, TrainSettings, ValidationSettings, schedules
 from certcal.training.augment import crop_and_flip, flip
 from certcal.training.batches import Batches, Share

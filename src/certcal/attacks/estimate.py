@@ -20,7 +20,7 @@ from certcal.attacks.victims import (
 )
 from certcal.inputs import check_choice, check_integer, check_number
 from certcal.means import empirical_bernstein
-from certcal.smoothing.noise import NoiseSource
+from certcal.models.noise import NoiseSource
 from certcal.smoothing.sampler import PRECISIONS
 from certcal.types import ArrayLike, FloatArray
 

@@ -11,10 +11,10 @@ from certcal.attacks.calibration import Adversary, attack_calibration
 from certcal.attacks.estimate import SmoothedEstimate, estimate_smoothed
 from certcal.attacks.refutation import Levels, confront
 from certcal.certificates import ConfidenceIntervals
-from certcal.data.fingerprint import model_fingerprint
 from certcal.errors import InputError
 from certcal.metrics import ReliabilityCurve, expected_calibration_error, reliability_curve, top_label_brier_score
 from certcal.metrics.binning import Bins
+from certcal.models import model_fingerprint
 from certcal.smoothing import Evidence
 from certcal.smoothing.sources import Source
 from certcal.types import ArrayLike, FloatArray, IntArray

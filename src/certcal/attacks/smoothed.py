@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from certcal.attacks.launch import launch
 from certcal.attacks.settings import Loss, Predict, Settings
 from certcal.attacks.victims import as_logits, device_of
-from certcal.smoothing.noise import NoiseSource
+from certcal.models.noise import NoiseSource
 from certcal.smoothing.sampler import PRECISIONS
 from certcal.types import BoolArray, FloatArray, IntArray
 

@@ -70,6 +70,21 @@ class ImageData(Dataset[tuple[Tensor, int]]):
         return self if len(positions) == len(self) else self.select(positions)
 
 
+def channel_statistics(data: ImageData) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Mean and standard deviation of each channel over all pixels, as `build_model(normalize=…)` takes them."""
+    channels = data.shape[0]
+    total, squares = torch.zeros(channels, dtype=torch.float64), torch.zeros(channels, dtype=torch.float64)
+    for start in range(0, len(data), 500):  # a bounded part in memory at a time
+        part = torch.arange(start, min(start + 500, len(data)))
+        wide = data.select(part).inputs.double()  # summing millions of float32 would lose digits
+        total += wide.sum(dim=(0, 2, 3))
+        squares += wide.square().sum(dim=(0, 2, 3))
+    pixels = len(data) * data.shape[1] * data.shape[2]
+    mean = total / pixels
+    std = (squares / pixels - mean.square()).clamp(min=0).sqrt()
+    return tuple(mean.tolist()), tuple(std.tolist())
+
+
 def as_unit_interval(pixels: Tensor) -> Tensor:
     """The same images as float32 in [0, 1]: bytes divided by 255, floats as they are."""
     return pixels.to(torch.float32) / 255 if pixels.dtype == torch.uint8 else pixels

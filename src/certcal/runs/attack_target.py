@@ -37,8 +37,8 @@ class Target:
 def load_target(run: RunFolder, *, device: str | None, limit: int | None) -> Target:
     """The model and the inputs of a run, if they are those that its evidence was drawn from."""
     from certcal.attacks.judge import inputs_of
-    from certcal.data.fingerprint import model_fingerprint
     from certcal.inputs import check_device
+    from certcal.models import model_fingerprint
 
     settings, evidence = run.settings(), load_run_evidence(run)
     if settings.model.name == IN_PYTHON:

@@ -100,7 +100,7 @@ def load_data(settings: DataSettings) -> "ImageData":
 
 def load_model(settings: ModelSettings, data: "ImageData") -> "nn.Module":
     """The model that the settings name, for inputs like these, with its weights."""
-    from certcal.data import Tempered, build_model, load_checkpoint
+    from certcal.models import Tempered, build_model, load_checkpoint
 
     if (settings.mean is None) != (settings.std is None):
         raise InputError.expected("mean and std", "be given together", "mean alone" if settings.mean else "std alone")

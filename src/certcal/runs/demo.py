@@ -63,7 +63,7 @@ def train_under_noise(settings: RunSettings, weights: Path, *, epochs: int) -> N
 def _train(settings: RunSettings, weights: Path, epochs: int) -> None:
     import torch
 
-    from certcal.data import save_checkpoint
+    from certcal.models import save_checkpoint
 
     torch.manual_seed(0)
     data = load_data(DataSettings(name=settings.data.name, split="train"))

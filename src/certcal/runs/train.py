@@ -146,7 +146,7 @@ def weights_digest(recipe: TrainRecipe) -> str | None:
 def _sources(
     recipe: TrainRecipe, data: "ImageData", model: "nn.Module", result: "TrainResult", start: float
 ) -> dict[str, Any]:
-    from certcal.data import model_fingerprint
+    from certcal.models import model_fingerprint
 
     device = str(next(model.parameters()).device)
     return {

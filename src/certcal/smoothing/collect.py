@@ -10,9 +10,9 @@ import torch
 from torch import nn
 
 from certcal.cluster import Cluster, as_cluster
-from certcal.data.fingerprint import model_fingerprint
 from certcal.errors import InputError
 from certcal.inputs import check_choice, check_device, check_flag, check_integer, check_number, one_or_more
+from certcal.models import model_fingerprint
 from certcal.smoothing.conditions import (
     Conditions,
     count_classes,

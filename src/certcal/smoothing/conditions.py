@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from certcal.errors import InputError
+from certcal.models.fusion import fuse as fused
 from certcal.smoothing.evidence import EvidenceHeader
-from certcal.smoothing.fusion import fuse as fused
 from certcal.smoothing.sampler import PRECISIONS, Sampler
 
 

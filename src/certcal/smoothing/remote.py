@@ -12,9 +12,9 @@ from torch import Tensor, nn
 from certcal.cluster import Cluster, connected
 from certcal.cluster.pool import DEPTH, Call, Pool
 from certcal.cluster.preflight import check_versions, on_every_node
-from certcal.data.fingerprint import model_fingerprint
 from certcal.errors import CertcalError, InputError
 from certcal.inputs import check_device
+from certcal.models import model_fingerprint
 from certcal.smoothing.conditions import (
     Conditions,
     capacity,

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from certcal.errors import CertcalError, InputError
+from certcal.models.noise import SELECTION, NoiseSource
 from certcal.smoothing.evidence import CELLS, SCORE_UNIT, Counts, EvidenceHeader, threshold_grid
-from certcal.smoothing.noise import SELECTION, NoiseSource
 from certcal.smoothing.sources import Item
 
 PRECISIONS = {"float32": None, "bfloat16": torch.bfloat16, "float16": torch.float16}

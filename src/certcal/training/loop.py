@@ -11,9 +11,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from certcal.data import ImageData, data_fingerprint, save_checkpoint
+from certcal.data import ImageData, data_fingerprint
 from certcal.errors import InputError, TrainingError
 from certcal.files import lock_folder
+from certcal.models import save_checkpoint
 from certcal.smoothing.interrupts import deferred_interrupts
 from certcal.threads import threads_worth
 from certcal.training import schedules

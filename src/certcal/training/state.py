@@ -9,9 +9,9 @@ from typing import Any
 import torch
 from torch import nn
 
-from certcal.data.checkpoints import load_checkpoint
 from certcal.errors import InputError
 from certcal.files import replacing
+from certcal.models import load_checkpoint
 
 FORMAT = 1
 

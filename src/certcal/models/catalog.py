@@ -8,12 +8,12 @@ from typing import Any
 
 from torch import nn
 
-from certcal.data.lenet import LeNet, SmallCNN
-from certcal.data.normalization import Normalize, Statistics
-from certcal.data.preact import PreActResNet18
-from certcal.data.resnet import CifarResNet
 from certcal.errors import InputError
 from certcal.inputs import check_integer
+from certcal.models.lenet import LeNet, SmallCNN
+from certcal.models.normalization import Normalize, Statistics
+from certcal.models.preact import PreActResNet18
+from certcal.models.resnet import CifarResNet
 
 DEPTHS = (20, 56, 110)
 

@@ -2,7 +2,7 @@
 
 from torch import Tensor, nn
 
-from certcal.data.resnet import initialize
+from certcal.models.resnet import initialize
 
 
 class PreActResNet18(nn.Module):

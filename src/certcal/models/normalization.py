@@ -5,7 +5,6 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from certcal.data.images import ImageData
 from certcal.errors import InputError
 from certcal.inputs import as_vector
 
@@ -33,21 +32,6 @@ class Normalize(nn.Module):
     def forward(self, inputs: Tensor) -> Tensor:
         """Inputs in [0, 1], shape (n, c, h, w), normalised."""
         return (inputs - self.mean) / self.std
-
-
-def channel_statistics(data: ImageData) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Mean and standard deviation of each channel over all pixels, as `build_model(normalize=…)` takes them."""
-    channels = data.shape[0]
-    total, squares = torch.zeros(channels, dtype=torch.float64), torch.zeros(channels, dtype=torch.float64)
-    for start in range(0, len(data), 500):  # a bounded part in memory at a time
-        part = torch.arange(start, min(start + 500, len(data)))
-        wide = data.select(part).inputs.double()  # summing millions of float32 would lose digits
-        total += wide.sum(dim=(0, 2, 3))
-        squares += wide.square().sum(dim=(0, 2, 3))
-    pixels = len(data) * data.shape[1] * data.shape[2]
-    mean = total / pixels
-    std = (squares / pixels - mean.square()).clamp(min=0).sqrt()
-    return tuple(mean.tolist()), tuple(std.tolist())
 
 
 def _per_channel(name: str, values: Sequence[float]) -> Tensor:

@@ -3,24 +3,24 @@
 import pickle
 import re
 from collections.abc import Mapping
+from os import PathLike
 from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
 
-from certcal.data.fingerprint import unwrapped
-from certcal.data.locate import PathLike
-from certcal.data.normalization import Normalize
 from certcal.errors import InputError
 from certcal.files import expanded, replacing
+from certcal.models.fingerprint import unwrapped
+from certcal.models.normalization import Normalize
 
 Model = TypeVar("Model", bound=nn.Module)
 State = Mapping[str, Tensor]
 WRAPPERS = ("state_dict", "model_state_dict", "model", "net", "weights")
 
 
-def load_checkpoint(model: Model, path: PathLike) -> Model:
+def load_checkpoint(model: Model, path: str | PathLike[str]) -> Model:
     """The model, now with the weights of a checkpoint: a .safetensors file, or what `torch.save` wrote.
 
     The weights may sit under "state_dict" or a similar key and carry the prefixes of data parallelism or compilation.
@@ -38,7 +38,7 @@ def load_checkpoint(model: Model, path: PathLike) -> Model:
     return model
 
 
-def save_checkpoint(model: nn.Module, path: PathLike) -> None:
+def save_checkpoint(model: nn.Module, path: str | PathLike[str]) -> None:
     """Write the weights for `load_checkpoint`; an interrupted write leaves the previous file as it was."""
     file = expanded("path", path)
     weights = unwrapped(model).state_dict()
