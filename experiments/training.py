@@ -126,8 +126,10 @@ def certify(job: Job, model: nn.Module, factor: float, test: ImageData) -> dict[
     )  # fmt: skip
     method = job.method if factor == 1 else f"{job.method}, logits × {factor:g}"
     row: dict[str, Any] = {"method": method, "seed": job.seed, "settings": job.label}
-    for name, joint in CERTIFICATES.items():
-        own = certcal.evaluate(evidence, radii=[0.0, job.study.radius], alpha=ALPHA, method=name, joint=joint)
+    for name, split_alpha in CERTIFICATES.items():
+        own = certcal.evaluate(
+            evidence, radii=[0.0, job.study.radius], alpha=ALPHA, method=name, split_alpha=split_alpha
+        )
         clean, at = own.rows
         row[name] = {
             "certified_accuracy": at.certified_accuracy,

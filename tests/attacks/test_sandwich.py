@@ -136,12 +136,12 @@ def test_rows_are_what_the_functions_give(probit):
 def test_the_papers_reading_of_alpha_allows_for_twice_the_failures(probit):
     model, data, evidence = probit
     options = {"radii": [0.1], "alpha": 0.01, "adversaries": "brier", "method": "cdf", **QUICK}
-    (own,) = prepare_sandwich(model, data, evidence, joint=False, batch_size=64, **options)
-    (row,) = evaluate(evidence, radii=[0.1], alpha=0.01, method="cdf", joint=False, n_bins=10)
+    (own,) = prepare_sandwich(model, data, evidence, split_alpha=False, batch_size=64, **options)
+    (row,) = evaluate(evidence, radii=[0.1], alpha=0.01, method="cdf", split_alpha=False, n_bins=10)
     assert own.certified_ece == row.certified_ece
     assert own.certified_brier == pytest.approx(row.certified_brier, abs=1e-12)
     assert own.allowed == allowed_failures(200, alpha=0.02, delta=0.0005)
-    (strict,) = prepare_sandwich(model, data, evidence, joint=True, **options)
+    (strict,) = prepare_sandwich(model, data, evidence, split_alpha=True, **options)
     assert strict.allowed == allowed_failures(200, alpha=0.01, delta=0.0005) < own.allowed
     assert strict.attacked_ece == pytest.approx(own.attacked_ece, abs=0.05)
 

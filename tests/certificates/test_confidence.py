@@ -59,7 +59,7 @@ def test_bounds_contain_the_truth_at_their_rate(rng, name, draws):
     found = model.evidence(rng, inputs=repetitions, draws=draws)
     for method in METHODS:
         missed = np.zeros(repetitions, dtype=bool)
-        for c in confidence_bounds_at(found, radii=[0.0, 0.1, 0.5, 1.0], alpha=0.2, method=method, joint=False):
+        for c in confidence_bounds_at(found, radii=[0.0, 0.1, 0.5, 1.0], alpha=0.2, method=method, split_alpha=False):
             missed |= (c.lower > model.confidence(-c.radius)) | (c.upper < model.confidence(c.radius))
         assert missed.mean() <= _allowed(0.2, repetitions), method
 
@@ -72,7 +72,7 @@ def test_both_certificates_hold_together_at_the_joint_rate(rng, method):
     rates = {}
     for joint in (True, False):
         missed = np.zeros(repetitions, dtype=bool)
-        for c in confidence_bounds_at(found, radii=radii, alpha=0.2, method=method, joint=joint):
+        for c in confidence_bounds_at(found, radii=radii, alpha=0.2, method=method, split_alpha=joint):
             missed |= (c.lower > model.confidence(-c.radius)) | (c.upper < model.confidence(c.radius))
             missed |= c.certified & (c.radius > model.radius())
         rates[joint] = missed.mean()
@@ -83,7 +83,7 @@ def test_both_certificates_hold_together_at_the_joint_rate(rng, method):
 def test_the_mean_may_not_be_trusted_with_less_than_the_bound_says(rng):
     """Two-valued scores are the worst case of the Standard certificate: shrinking its limits must lose the truth."""
     scores = (rng.random((4000, 60)) < 0.5).astype(float)
-    c = confidence_bounds(evidence_from_scores(scores), radius=0.0, alpha=0.2, method="standard", joint=False)
+    c = confidence_bounds(evidence_from_scores(scores), radius=0.0, alpha=0.2, method="standard", split_alpha=False)
     half = math.sqrt(math.log(2 / 0.2) / 120)
     np.testing.assert_allclose((c.upper - c.lower) / 2, half, rtol=1e-9)
 
@@ -100,7 +100,7 @@ def test_distribution_bounds_equal_a_plain_reading_of_the_paper(rng, shift):
         "cdf-cp": lambda k, n: beta_limits(k, n, 0.01 / 255),
     }
     for method, limits in plain.items():
-        c = confidence_bounds(found, radius=0.25 * shift, alpha=0.01, method=method, joint=False)
+        c = confidence_bounds(found, radius=0.25 * shift, alpha=0.01, method=method, split_alpha=False)
         wanted = np.array([cdf_bounds(row, limits, shift) for row in found.histogram.tolist()])
         np.testing.assert_allclose(c.lower, wanted[:, 0], rtol=1e-8, atol=1e-12)
         np.testing.assert_allclose(c.upper, wanted[:, 1], rtol=1e-8, atol=1e-12)
@@ -111,7 +111,7 @@ def test_distribution_bounds_equal_a_plain_reading_of_the_paper(rng, shift):
 @pytest.mark.parametrize("method", ["standard", "standard-bernstein"])
 def test_mean_bounds_equal_a_plain_reading_of_the_paper(rng, method):
     found = random_evidence(rng, inputs=20, draws=400)
-    c = confidence_bounds(found, radius=0.1, alpha=0.01, method=method, joint=False)
+    c = confidence_bounds(found, radius=0.1, alpha=0.01, method=method, split_alpha=False)
     mean = found.score_sum / 400
     variance = (found.score_square_sum - 400 * mean**2) / 399
     half = {
@@ -157,7 +157,7 @@ def test_the_combined_bounds_at_the_input_itself_are_the_better_of_both(rng):
     found = random_evidence(rng, inputs=50, draws=2000)
 
     def bounds(method, alpha):
-        return confidence_bounds(found, radius=0.0, alpha=alpha, method=method, joint=False)
+        return confidence_bounds(found, radius=0.0, alpha=alpha, method=method, split_alpha=False)
 
     both, cdf, mean = bounds("cdf-cp-mean", 0.04), bounds("cdf-cp", 0.03), bounds("standard-bernstein", 0.01)
     np.testing.assert_allclose(both.lower, np.maximum(cdf.lower, mean.lower), rtol=1e-9)
@@ -205,7 +205,7 @@ def test_confident_distributions_gain_most_from_exact_tails(rng):
     """Mean .990, R/σ = 2, 1e5 draws, alpha .001: the lower bound rises from .56 over .66 to .90."""
     share = np.diff(special.betainc(59.4, 0.6, threshold_grid()))
     found = evidence(rng.multinomial(100_000, share / share.sum(), size=20), sigma=0.5)
-    c = {m: confidence_bounds(found, radius=1.0, alpha=0.001, method=m, joint=False) for m in METHODS}
+    c = {m: confidence_bounds(found, radius=1.0, alpha=0.001, method=m, split_alpha=False) for m in METHODS}
     lower = {method: float(intervals.lower.mean()) for method, intervals in c.items()}
     assert found.confidence.mean() == pytest.approx(0.990, abs=1e-3)
     assert lower["standard"] == pytest.approx(0.557, abs=0.005)
@@ -281,11 +281,11 @@ def test_alpha_is_split_over_certificates_and_looks(rng, method):
     found = MODELS["middling"].evidence(rng, inputs=5, draws=400)
     staged = dataclasses.replace(found, header=dataclasses.replace(found.header, looks=4))
     joint = confidence_bounds(staged, radius=0.1, alpha=0.08, method=method)
-    each = confidence_bounds(found, radius=0.1, alpha=0.01, method=method, joint=False)
+    each = confidence_bounds(found, radius=0.1, alpha=0.01, method=method, split_alpha=False)
     for name in ("lower", "upper", "certified_radius", "certified"):
         np.testing.assert_array_equal(getattr(joint, name), getattr(each, name))
-    assert (joint.alpha, joint.joint, joint.method) == (0.08, True, method)
-    assert (each.alpha, each.joint) == (0.01, False)
+    assert (joint.alpha, joint.split_alpha, joint.method) == (0.08, True, method)
+    assert (each.alpha, each.split_alpha) == (0.01, False)
 
 
 def test_intervals_carry_the_prediction_and_its_certificate(rng):

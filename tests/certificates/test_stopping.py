@@ -97,6 +97,6 @@ def test_nobody_is_hopeless_when_the_runner_up_is_bounded(rng):
 def test_the_papers_preset():
     evidence = sample()
     paper = confidence_bounds(evidence, radius=0.05, alpha=0.01, **PAPER)
-    assert (paper.method, paper.joint) == ("cdf", False)
-    with pytest.raises(InputError, match="Expected `joint` to be True or False, but got 'paper'"):
-        confidence_bounds(evidence, radius=0.05, alpha=0.01, joint="paper")
+    assert (paper.method, paper.split_alpha) == ("cdf", False)
+    with pytest.raises(InputError, match="Expected `split_alpha` to be True or False, but got 'paper'"):
+        confidence_bounds(evidence, radius=0.05, alpha=0.01, split_alpha="paper")

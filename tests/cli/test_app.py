@@ -117,7 +117,7 @@ def test_a_config_file_and_the_papers_certificate(desk):
     (desk / "ask.toml").write_text("[evaluate]\nradii = [0.1]\npopulation = 'all'\n")
     out, _ = certcal("evaluate", "made", "--config", "ask.toml", "--paper", "--json", "--no-figures", cwd=desk)
     metrics = json.loads(out)
-    assert (metrics["population"], metrics["method"], metrics["joint"]) == ("all", "cdf", False)
+    assert (metrics["population"], metrics["method"], metrics["split_alpha"]) == ("all", "cdf", False)
     assert metrics["rows"][0]["inputs"] == 60
 
 
@@ -270,12 +270,12 @@ def test_help_and_evaluate_do_not_load_torch(desk):
 
 def test_the_papers_certificate_is_left_again(desk):
     ask = ("evaluate", "made", "--json", "--no-figures")
-    assert json.loads(certcal(*ask, "--paper", cwd=desk)[0])["joint"] is False
+    assert json.loads(certcal(*ask, "--paper", cwd=desk)[0])["split_alpha"] is False
     assert json.loads(certcal(*ask, cwd=desk)[0])["method"] == "cdf"
     back = json.loads(certcal(*ask, "--no-paper", cwd=desk)[0])
-    assert (back["method"], back["joint"]) == ("cdf-cp", True)
+    assert (back["method"], back["split_alpha"]) == ("cdf-cp", True)
     certcal(*ask, "--paper", cwd=desk)
-    assert json.loads(certcal(*ask, "--method", "standard", cwd=desk)[0])["joint"] is True
+    assert json.loads(certcal(*ask, "--method", "standard", cwd=desk)[0])["split_alpha"] is True
 
 
 def test_names_are_text_and_not_markup(desk):

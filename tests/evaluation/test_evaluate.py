@@ -12,6 +12,7 @@ from certcal import (
     expected_calibration_error,
 )
 from certcal.recalibration import IsotonicMap
+from certcal.report import caveats, explanation, guarantee
 from certcal.worstcase import (
     allowed_failures,
     jointly_certified_brier_score,
@@ -103,9 +104,9 @@ def test_joint_values_allow_for_failures_among_all_inputs(evidence, population):
 
 
 def test_two_separate_certificates_may_fail_twice_as_often(evidence):
-    report = evaluate(evidence, radii=[0.1], alpha=0.01, method="cdf", joint=False)
+    report = evaluate(evidence, radii=[0.1], alpha=0.01, method="cdf", split_alpha=False)
     assert report.failures == allowed_failures(120, alpha=0.02, delta=0.001)
-    assert evaluate(evidence, radii=[0.1], alpha=0.5, joint=False).failures == 120
+    assert evaluate(evidence, radii=[0.1], alpha=0.5, split_alpha=False).failures == 120
 
 
 def test_approximations_lie_below_the_exact_value(evidence):
@@ -115,14 +116,32 @@ def test_approximations_lie_below_the_exact_value(evidence):
     assert row.as_dict()["approximate_dece"] == row.approximations["dece"]
 
 
-@pytest.mark.parametrize("joint", [True, False])
-def test_the_population_bound_counts_every_input(evidence, joint):
+@pytest.mark.parametrize("split_alpha", [True, False])
+def test_the_population_bound_counts_every_input(evidence, split_alpha):
     for population in ("certified", "all"):
-        report = evaluate(evidence, radii=RADII, alpha=0.01, delta=0.02, population=population, joint=joint)
+        report = evaluate(evidence, radii=RADII, alpha=0.01, delta=0.02, population=population, split_alpha=split_alpha)
         for row, own in zip(report, report.bounds, strict=True):
             kept = own.certified
             parts = own.lower[kept], own.upper[kept], own.correct[kept]
-            level = 0.01 if joint else 0.02
+            level = 0.01 if split_alpha else 0.02
             bound = population_bound(*parts, alpha=level, delta=0.02, uncertified=int((~kept).sum()))
             assert row.population_ece == bound.value
-    assert evaluate(evidence, radii=[0.1], alpha=0.6, joint=False).rows[0].population_ece == 1.0
+    assert evaluate(evidence, radii=[0.1], alpha=0.6, split_alpha=False).rows[0].population_ece == 1.0
+
+
+def test_levels_may_be_numbers_of_any_kind(evidence):
+    """NumPy writes its own numbers as np.float64(…), which no sentence may say."""
+    report = evaluate(evidence, radii=np.array([0.1]), alpha=np.float64(0.01), delta=np.float64(0.02))
+    assert guarantee(report, 0).startswith("With probability at least 98 % over")
+    assert "fail with probability at most 0.01;" in explanation(report, 0)
+    assert "np." not in " ".join([*caveats(report), repr(report)])
+
+
+def test_the_level_of_bounds_is_that_of_both_certificates(evidence):
+    for alpha, split_alpha, level in ((0.01, True, 0.01), (0.01, False, 0.02), (0.7, False, 1.0)):
+        bounds = confidence_bounds(evidence, radius=0.1, alpha=alpha, split_alpha=split_alpha)
+        assert bounds.level == level
+        wanted = 120 if level == 1 else allowed_failures(120, alpha=level, delta=0.05)
+        assert allowed_failures(bounds, delta=0.05) == wanted
+    with pytest.raises(InputError, match="Expected `alpha` to be left out with bounds, which bring their own"):
+        allowed_failures(bounds, alpha=0.01, delta=0.05)

@@ -100,7 +100,12 @@ class TestMaps:
             mapped = g.intervals(own)
             for name in ("predicted", "correct", "certified", "certified_radius"):
                 assert getattr(mapped, name) is getattr(own, name)
-            assert (mapped.radius, mapped.alpha, mapped.method, mapped.joint) == (own.radius, 0.01, own.method, True)
+            assert (mapped.radius, mapped.alpha, mapped.method, mapped.split_alpha) == (
+                own.radius,
+                0.01,
+                own.method,
+                True,
+            )
             assert (mapped.lower <= mapped.confidence).all()
             assert (mapped.confidence <= mapped.upper).all()
 

@@ -84,7 +84,7 @@ def test_a_refutation_is_loud():
 
 def test_inputs_and_certificates_that_are_not_the_pages_own_are_named():
     _, found = attacked_sample(limit=30)
-    own = {"alpha": 1e-3, "method": "cdf-cp", "joint": True, "n_bins": 15}
+    own = {"alpha": 1e-3, "method": "cdf-cp", "split_alpha": True, "n_bins": 15}
     said = attack_data(found["sandwich"], None, radius=0.1, certificates=own)["sandwich"]["about"]
     assert said == (
         "30 of the 80 inputs were attacked, evenly spread over them. "

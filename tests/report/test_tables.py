@@ -97,7 +97,7 @@ def test_the_words_fit_population_and_level(evidence):
     assert "99.9999 %" in guarantee(everyone, 0)
     assert "on all 120 inputs is at most 100.00 %" in guarantee(everyone, 1)
     assert "left out" not in " ".join(caveats(everyone))
-    paper = evaluate(evidence, radii=[0.1], alpha=0.01, method="cdf", joint=False)
+    paper = evaluate(evidence, radii=[0.1], alpha=0.01, method="cdf", split_alpha=False)
     assert "α = 0.01 is given to each" in " ".join(caveats(paper))
     assert "fail with probability at most 0.02" in explanation(paper, 0)
 
@@ -112,8 +112,8 @@ def test_a_radius_is_said_with_every_digit(evidence):
 
 def test_levels_are_never_rounded_to_certainty(evidence):
     assert "at least 1 − 1e-30 over" in guarantee(evaluate(evidence, radii=[0.1], alpha=0.01, delta=1e-30), 0)
-    loose = evaluate(evidence, radii=[0.1], alpha=0.7, method="cdf", joint=False)
+    loose = evaluate(evidence, radii=[0.1], alpha=0.7, method="cdf", split_alpha=False)
     assert "fail with probability at most 1.0" in explanation(loose, 0)
-    tiny = evaluate(evidence, radii=[0.1], alpha=1e-8, method="cdf", joint=False)
+    tiny = evaluate(evidence, radii=[0.1], alpha=1e-8, method="cdf", split_alpha=False)
     assert "fails with probability at most 2e-08" in " ".join(caveats(tiny))
     assert "none fails, and these" in explanation(evaluate(evidence, radii=[0.1], alpha=1e-9, delta=0.5), 0)

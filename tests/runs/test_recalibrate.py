@@ -34,7 +34,7 @@ def recorded(path):
             radius=float(at),
             alpha=float(kept["alpha"]),
             method=Method.CDF_CP,
-            joint=True,
+            split_alpha=True,
         )
         for at, lower, upper in zip(kept["radii"], kept["lower"], kept["upper"], strict=True)
     ]

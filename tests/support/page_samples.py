@@ -79,7 +79,7 @@ def attacked_sample(
             broken = refuted and adversary == "reach" and row["radius"] == 0.2
             excess = 0.01 if broken else -0.02
             rows.append(made | {"contradictions": 9 * broken, "allowed": 1, "excess": excess, "holds": not broken})
-    certificates = {"alpha": 1e-3, "delta": 1e-3, "method": "cdf-cp", "joint": True, "n_bins": 15}
+    certificates = {"alpha": 1e-3, "delta": 1e-3, "method": "cdf-cp", "split_alpha": True, "n_bins": 15}
     sandwich = SandwichRecord(tuple(rows), tuple(before), tuple(after), inputs, data["inputs"], certificates, SETTINGS)
     pairs = [(0, "", 0.0), *((eta, omega, e) for omega in ("y", "yhat") for eta in (-1, 1) for e in budgets)]
     counts = {"inputs": inputs, "accuracy": 0.9, "brier": 0.1, "mean_confidence": 0.8, "label_changes": 0}

@@ -3,7 +3,7 @@
 SIGNATURES = {
     "ace_attack": "(model, x, y, *, eta, omega, epsilon, **settings)",
     "adaptive_calibration_error": "(confidence, correct, *, n_bins=15)",
-    "allowed_failures": "(inputs, *, alpha, delta)",
+    "allowed_failures": "(inputs, *, alpha=None, delta)",
     "approximate_certified_calibration_error": (
         "(lower, upper, correct, *, confidence=None, method='admm', n_bins=15, edges=None, **settings)"
     ),
@@ -21,14 +21,14 @@ SIGNATURES = {
         "engine='local', progress=None)"
     ),
     "confidence_bounds": (
-        "(evidence, *, radius, alpha, method=<Method.CDF_CP: 'cdf-cp'>, joint=True, "
+        "(evidence, *, radius, alpha, method=<Method.CDF_CP: 'cdf-cp'>, split_alpha=True, "
         "runner_up=<RunnerUp.COMPLEMENT: 'complement'>)"
     ),
     "differentiable_calibration_error": "(confidence, correct, *, n_bins=15, edges=None, temperature=0.01)",
     "differentiable_certified_calibration_error": ("(lower, upper, correct, *, n_bins=15, edges=None, uncertified=0)"),
     "equal_count_edges": "(confidence, *, n_bins=15)",
     "evaluate": (
-        "(evidence, *, radii, alpha, delta=0.001, method=<Method.CDF_CP: 'cdf-cp'>, joint=True, "
+        "(evidence, *, radii, alpha, delta=0.001, method=<Method.CDF_CP: 'cdf-cp'>, split_alpha=True, "
         "population=<Population.CERTIFIED: 'certified'>, n_bins=15, edges=None, approximations=(), recalibration=None)"
     ),
     "expected_calibration_error": "(confidence, correct, *, n_bins=15, edges=None, rule=<BinRule.PAPER: 'paper'>)",

@@ -76,7 +76,7 @@ def prepare_sandwich(
     alpha: float,
     adversaries: Iterable[str] | str = (Adversary.BRIER, Adversary.REACH),
     method: str = Method.CDF_CP,
-    joint: bool = True,
+    split_alpha: bool = True,
     n_bins: int = 15,
     edges: ArrayLike | None = None,
     draws: int = 1000,
@@ -95,7 +95,7 @@ def prepare_sandwich(
         data: what the evidence was drawn from, as for `collect_evidence`.
         evidence: of these inputs.
         radii: R, of the certificates and of the attacks.
-        alpha, method, joint: as for `confidence_bounds`.
+        alpha, method, split_alpha: as for `confidence_bounds`.
         adversaries: names of an `Adversary`.
         n_bins, edges: bins of the calibration errors.
         draws: fresh ones per input, by which clean and attacked inputs are judged.
@@ -111,10 +111,9 @@ def prepare_sandwich(
     wanted = [check_choice("adversaries", name, tuple(Adversary)) for name in one_or_more("adversaries", adversaries)]
     check_each_once("adversaries", wanted)
     inputs = inputs_of(model, data, evidence)
-    bounds = confidence_bounds_at(evidence, radii=radii, alpha=alpha, method=method, joint=joint)
+    bounds = confidence_bounds_at(evidence, radii=radii, alpha=alpha, method=method, split_alpha=split_alpha)
     # Half of delta is for certificates that fail, half for estimates that miss.
-    failing = alpha if joint else 2 * alpha  # the probability that one of an input's two certificates fails
-    allowed = allowed_failures(len(evidence), alpha=failing, delta=delta / 2) if failing < 1 else len(evidence)
+    allowed = allowed_failures(bounds[0], delta=delta / 2)
     levels = Levels.shared(delta, rows=len(bounds) * len(wanted), inputs=len(evidence))
     options = {"draws": attack_draws, "batch_size": batch_size, **attack}
     judge = Judge(model, evidence, inputs, n_bins, edges, draws, seed, allowed, levels, batch_size)

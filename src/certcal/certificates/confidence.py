@@ -28,7 +28,7 @@ class Method(StrEnum):
 
 # The paper's choices, as options of `confidence_bounds` and `evaluate`: its CDF certificate, and alpha for each of C1
 # and C2.
-PAPER: Mapping[str, Any] = MappingProxyType({"method": Method.CDF, "joint": False})
+PAPER: Mapping[str, Any] = MappingProxyType({"method": Method.CDF, "split_alpha": False})
 
 _LIMITS: dict[Method, Callable[[Evidence, float], MeanLimits | CellLimits]] = {
     Method.STANDARD: limits.hoeffding_limits,
@@ -55,12 +55,17 @@ class ConfidenceIntervals:
     certified: BoolArray  # (n,) whether certified_radius ≥ R; an abstained input is not
     certified_radius: FloatArray  # (n,) within which A stays the prediction; NaN where that certificate abstains
     radius: float  # R
-    alpha: float  # error probability per input: of both certificates together if joint, of each if not
+    alpha: float  # error probability per input: of both certificates together if split_alpha, of each if not
     method: Method
-    joint: bool
+    split_alpha: bool
 
     def __len__(self) -> int:
         return len(self.lower)
+
+    @property
+    def level(self) -> float:
+        """With which probability one of an input's two certificates may fail: α, or 2 α in the paper's reading."""
+        return self.alpha if self.split_alpha else min(2 * self.alpha, 1.0)
 
     def select(self, keep: BoolArray | Counts) -> "ConfidenceIntervals":
         """The certificates of some of the inputs, chosen by a mask or by positions."""
@@ -74,7 +79,7 @@ def confidence_bounds(
     radius: float,
     alpha: float,
     method: str = Method.CDF_CP,
-    joint: bool = True,
+    split_alpha: bool = True,
     runner_up: str = RunnerUp.COMPLEMENT,
 ) -> ConfidenceIntervals:
     """Certified intervals for the confidence of every input when it moves by up to `radius` in ℓ2.
@@ -92,14 +97,14 @@ def confidence_bounds(
         alpha: error probability, in (0, 1). Staged evidence spends it evenly over its looks.
         method: "standard" (Hoeffding), "standard-bernstein", "cdf" (DKW), "cdf-cp" (Clopper–Pearson) or "cdf-cp-mean";
             see `Method`.
-        joint: one alpha for both certificates, half for each. False is the paper's reading: alpha for each, so that
-            both hold with probability at least 1 - 2 alpha only.
+        split_alpha: one alpha for both certificates, half for each. False is the paper's reading: alpha for each, so
+            that both hold with probability at least 1 - 2 alpha only.
         runner_up: how C1 bounds the second class, "complement" or "bounded"; see `RunnerUp`.
 
     Raises: InputError if an option is out of range or the evidence contradicts itself.
     """
     distance = _check_radius("radius", radius)
-    return _certify(evidence, [distance], alpha, method, joint, runner_up)[0]
+    return _certify(evidence, [distance], alpha, method, split_alpha, runner_up)[0]
 
 
 def confidence_bounds_at(
@@ -108,7 +113,7 @@ def confidence_bounds_at(
     radii: Iterable[float] | float,
     alpha: float,
     method: str = Method.CDF_CP,
-    joint: bool = True,
+    split_alpha: bool = True,
     runner_up: str = RunnerUp.COMPLEMENT,
 ) -> list[ConfidenceIntervals]:
     """The `confidence_bounds` at each of several radii, for little more than the price of one.
@@ -118,18 +123,19 @@ def confidence_bounds_at(
     Paper: App. A.1, C1 and C2.   Errs: outward, and towards not certified.
     """
     distances = [_check_radius("radii", radius) for radius in one_or_more("radii", radii)]
-    return _certify(evidence, distances, alpha, method, joint, runner_up)
+    return _certify(evidence, distances, alpha, method, split_alpha, runner_up)
 
 
 def _certify(
-    evidence: Evidence, distances: list[float], alpha: float, method: str, joint: bool, runner_up: str
+    evidence: Evidence, distances: list[float], alpha: float, method: str, split_alpha: bool, runner_up: str
 ) -> list[ConfidenceIntervals]:
-    check_flag("joint", joint)
+    check_flag("split_alpha", split_alpha)
     chosen = Method(check_choice("method", method, tuple(Method)))
-    share = check_level("alpha", alpha) / (2 if joint else 1)
+    level = check_level("alpha", alpha)
+    share = level / (2 if split_alpha else 1)
     radii = certify_radii(evidence, alpha=share, runner_up=runner_up)
     found = _LIMITS[chosen](evidence, share / evidence.header.looks)
-    return [_intervals(evidence, found, radii, distance, alpha, chosen, joint) for distance in distances]
+    return [_intervals(evidence, found, radii, distance, level, chosen, split_alpha) for distance in distances]
 
 
 def _intervals(
@@ -139,7 +145,7 @@ def _intervals(
     distance: float,
     alpha: float,
     method: Method,
-    joint: bool,
+    split_alpha: bool,
 ) -> ConfidenceIntervals:
     lower, upper = found.at(distance / evidence.header.sigma)
     return ConfidenceIntervals(
@@ -154,7 +160,7 @@ def _intervals(
         radius=distance,
         alpha=alpha,
         method=method,
-        joint=joint,
+        split_alpha=split_alpha,
     )
 
 

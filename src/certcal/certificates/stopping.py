@@ -29,7 +29,7 @@ class StopWhenDecided:
     alpha: float
     width: float = 1.0  # of the confidence interval at every radius that is certified; 1 asks for nothing
     method: str = Method.CDF_CP
-    joint: bool = True
+    split_alpha: bool = True
     runner_up: str = RunnerUp.COMPLEMENT
 
     def __post_init__(self) -> None:
@@ -51,7 +51,12 @@ class StopWhenDecided:
         hopeful = np.inf if self.runner_up == RunnerUp.BOUNDED else special.ndtri(most)
         reachable = evidence.header.sigma * np.broadcast_to(hopeful, most.shape)
         open_inputs = np.zeros(len(evidence), dtype=np.bool_)
-        options = {"alpha": self.alpha, "method": self.method, "joint": self.joint, "runner_up": self.runner_up}
+        options = {
+            "alpha": self.alpha,
+            "method": self.method,
+            "split_alpha": self.split_alpha,
+            "runner_up": self.runner_up,
+        }
         for intervals in confidence_bounds_at(evidence, radii=self.radii, **options):  # type: ignore[arg-type]
             undecided = ~intervals.certified & (reachable > intervals.radius)
             wide = intervals.certified & (intervals.upper - intervals.lower > self.width)

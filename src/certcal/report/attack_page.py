@@ -81,7 +81,7 @@ def _about(record: SandwichRecord, certificates: Mapping[str, Any]) -> str:
         parts.append(f"{record.inputs:,} of the {record.of:,} inputs were attacked, evenly spread over them.")
     steps, few, many, seed = (record.settings[key] for key in ("steps", "attack_draws", "draws", "seed"))
     parts.append(f"Adversaries took {steps:,} steps on {few:,} draws; {many:,} fresh ones judged (seed {seed}).")
-    if any(own[key] != certificates[key] for key in ("alpha", "method", "joint", "n_bins")):
+    if any(own[key] != certificates[key] for key in ("alpha", "method", "split_alpha", "n_bins")):
         parts.append(
             f"The certificates here are those of α = {own['alpha']!r}, {own['method']}, {own['n_bins']} bins, as they "
             "were when the attack was made, and not those of the table above."

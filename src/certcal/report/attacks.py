@@ -60,7 +60,7 @@ class SandwichRecord:
     after: tuple[ReliabilityCurve | None, ...]
     inputs: int  # attacked at most
     of: int  # inputs of the evidence
-    certificates: Plain  # alpha, delta, method, joint, n_bins
+    certificates: Plain  # alpha, delta, method, split_alpha, n_bins
     settings: Plain  # draws, attack_draws, steps, seed, …
 
     @property

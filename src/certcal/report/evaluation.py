@@ -79,7 +79,7 @@ class Report:
     delta: float
     failures: int  # certificates that may fail, among all inputs, with probability at least 1 - delta
     method: Method
-    joint: bool
+    split_alpha: bool
     population: Population
     bins: Bins
     recalibration: RecalibrationMap | None = None  # the map that confidences and bounds have gone through
@@ -111,7 +111,7 @@ def evaluate(
     alpha: float,
     delta: float = 0.001,
     method: str = Method.CDF_CP,
-    joint: bool = True,
+    split_alpha: bool = True,
     population: str = Population.CERTIFIED,
     n_bins: int = 15,
     edges: ArrayLike | None = None,
@@ -133,7 +133,7 @@ def evaluate(
         radii: at which to certify, in the units of inputs in [0, 1].
         alpha: error probability per input.
         delta: error probability of the joint claim.
-        method, joint: as for `confidence_bounds`.
+        method, split_alpha: as for `confidence_bounds`.
         population: "certified" leaves out inputs that are not certified at R, as the paper does; "all" counts them with
             free correctness and confidence, and at their estimated confidence in the clean columns.
         n_bins, edges: bins of the calibration errors.
@@ -147,7 +147,7 @@ def evaluate(
         alpha=alpha,
         delta=delta,
         method=method,
-        joint=joint,
+        split_alpha=split_alpha,
         population=population,
         n_bins=n_bins,
         edges=edges,
@@ -156,9 +156,9 @@ def evaluate(
     if not isinstance(recalibration, RecalibrationMap | None):
         raise InputError.expected("recalibration", "be a map from `recalibrate`", type(recalibration).__name__)
     mapped = (recalibration or IdentityMap()).intervals
-    found = confidence_bounds_at(evidence, radii=distances, alpha=alpha, method=method, joint=joint)
+    found = confidence_bounds_at(evidence, radii=distances, alpha=alpha, method=method, split_alpha=split_alpha)
     bounds = tuple(mapped(own) for own in found)
-    failures = _failures(len(evidence), alpha if joint else 2 * alpha, delta)
+    failures = allowed_failures(bounds[0], delta=delta)
     pairs = [_row(own, chosen, bins, failures, delta, asked) for own in bounds]
     if recalibration is not None:
         before = [_row(own, chosen, bins, failures, delta, [])[0] for own in found]
@@ -172,20 +172,15 @@ def evaluate(
         bounds=bounds,
         evidence=evidence,
         average_certified_radius=average_certified_radius(bounds[0].certified_radius, evidence.correct),
-        alpha=alpha,
-        delta=delta,
+        alpha=float(alpha),
+        delta=float(delta),
         failures=failures,
         method=Method(method),
-        joint=joint,
+        split_alpha=split_alpha,
         population=chosen,
         bins=bins,
         recalibration=recalibration,
     )
-
-
-def _failures(inputs: int, alpha: float, delta: float) -> int:
-    """How many certificates may fail. Counted among all inputs: the draws that fail an input also choose the rows'."""
-    return allowed_failures(inputs, alpha=alpha, delta=delta) if alpha < 1 else inputs
 
 
 def _row(
@@ -196,7 +191,7 @@ def _row(
     delta: float,
     approximations: list[str],
 ) -> tuple[Row, Solution | None]:
-    level = own.alpha if own.joint else 2 * own.alpha
+    level = own.level
     kept = own.certified
     free = int((~kept).sum()) if population is Population.ALL else 0
     seen = kept | (population is Population.ALL)

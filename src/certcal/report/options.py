@@ -26,7 +26,7 @@ def check_evaluation(
     alpha: float,
     delta: float,
     method: str,
-    joint: bool,
+    split_alpha: bool,
     population: str,
     n_bins: int,
     edges: ArrayLike | None = None,
@@ -38,7 +38,7 @@ def check_evaluation(
     check_level("alpha", alpha)
     check_level("delta", delta)
     check_choice("method", method, tuple(Method))
-    check_flag("joint", joint)
+    check_flag("split_alpha", split_alpha)
     chosen = Population(check_choice("population", population, tuple(Population)))
     return chosen, _check_approximations(approximations, chosen), choose_few_bins(n_bins, edges)
 

@@ -38,8 +38,9 @@ def explanation(report: Report, position: int) -> str:
         return ""
     share = "none fails" if count == 0 else "at most 1 fails" if count == 1 else f"at most {count} fail"
     return (
-        f"Each input's certificates fail with probability at most {_level(report)}; among {report.inputs:,} inputs, "
-        f"with probability at least {_complement(report.delta)} {share}, and these numbers allow for the worst choice. "
+        f"Each input's certificates fail with probability at most {report.bounds[0].level!r}; among {report.inputs:,} "
+        f"inputs, with probability at least {_complement(report.delta)} {share}, and these numbers allow for the "
+        "worst choice. "
         f"If none fails, the calibration error is at most {percent(row.certified_ece, Rounding.UP)}. "
         f"Without an attack it is estimated at {percent(row.ece, Rounding.NEAREST)}."
     )
@@ -77,17 +78,12 @@ def caveats(report: Report) -> list[str]:
             "are those without it. The guarantee holds for these inputs whatever the map was fitted on; how it does on "
             "others is seen only on inputs that it was not fitted on. The map is of the smoothed confidence."
         )
-    if not report.joint:
+    if not report.split_alpha:
         about.append(
             f"As in the paper, α = {report.alpha!r} is given to each of the two certificates of an input, so that one "
-            f"of them fails with probability at most {_level(report)}; the joint values account for this."
+            f"of them fails with probability at most {report.bounds[0].level!r}; the joint values account for this."
         )
     return about
-
-
-def _level(report: Report) -> str:
-    """With which probability one of an input's certificates may fail."""
-    return repr(report.alpha if report.joint else min(2 * report.alpha, 1.0))
 
 
 def _complement(level: float) -> str:

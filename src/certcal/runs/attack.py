@@ -90,7 +90,8 @@ def attack_run(
     evaluation = run.settings().evaluate
     target = load_target(run, device=asked.device, limit=asked.limit)
     if asked.family != "ace":
-        certificates = {key: getattr(evaluation, key) for key in ("alpha", "delta", "method", "joint", "n_bins")}
+        certificates = {key: getattr(evaluation, key) for key in ("alpha", "delta", "method", "n_bins")}
+        certificates["split_alpha"] = evaluation.joint
         radii = radii_of(evaluation, target.evidence.header.sigma) if asked.radii is None else asked.radii
         certified = certified_at(target.evidence, radii, certificates, tell)
         own = replace(asked, radii=tuple(certified))

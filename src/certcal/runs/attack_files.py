@@ -151,7 +151,9 @@ def _sandwich(read: dict[str, Any]) -> SandwichRecord:
     if not len(rows) == len(before) == len(after) or any(row["adversary"] not in WANTS for row in rows):
         raise ValueError("rows and curves do not fit")
     certificates, settings = dict(made_with["certificates"]), dict(made_with["settings"])
-    _check(certificates, {"alpha": float, "delta": float, "method": str, "joint": bool, "n_bins": int})
+    if "joint" in certificates:  # its name in older files
+        certificates["split_alpha"] = certificates.pop("joint")
+    _check(certificates, {"alpha": float, "delta": float, "method": str, "split_alpha": bool, "n_bins": int})
     _check(settings, dict.fromkeys(("draws", "attack_draws", "steps", "seed"), int))
     return SandwichRecord(rows, before, after, *sizes, certificates, settings)
 

@@ -68,7 +68,7 @@ def certified_at(
     """Those radii at which there is somebody to attack, rising, with how many; the others are named."""
     from certcal.certificates import confidence_bounds_at
 
-    options = {key: certificates[key] for key in ("alpha", "method", "joint")}
+    options = {key: certificates[key] for key in ("alpha", "method", "split_alpha")}
     rising = tuple(sorted(set(radii)))
     counts = [int(own.certified.sum()) for own in confidence_bounds_at(evidence, radii=rising, **options)]
     kept = {radius: count for radius, count in zip(rising, counts, strict=True) if radius > 0 and count > 0}

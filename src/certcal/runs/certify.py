@@ -142,7 +142,7 @@ def _sampling(settings: RunSettings) -> dict[str, Any]:
     if settings.certify.stages is not None:
         asked = settings.evaluate
         radii = radii_of(asked, settings.certify.sigma)
-        rule = StopWhenDecided(radii=radii, alpha=asked.alpha, method=asked.method, joint=asked.joint)
+        rule = StopWhenDecided(radii=radii, alpha=asked.alpha, method=asked.method, split_alpha=asked.joint)
         options |= {"stages": settings.certify.stages, "stop": rule}
     return options
 

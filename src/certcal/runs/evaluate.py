@@ -93,7 +93,7 @@ def settings_of(report: Report) -> RunSettings | None:
         alpha=report.alpha,
         delta=report.delta,
         method=str(report.method),
-        joint=report.joint,
+        joint=report.split_alpha,
         population=str(report.population),
         n_bins=size,
     )
@@ -164,7 +164,8 @@ def write_all_figures(run: RunFolder, report: Report) -> None:
 def evaluate_evidence(run: RunFolder, asked: EvaluateSettings) -> Report:
     """The evaluation alone; writes nothing."""
     evidence = load_run_evidence(run)
-    return evaluate(evidence, **(vars(asked) | {"radii": radii_of(asked, evidence.header.sigma)}))
+    options = vars(asked) | {"radii": radii_of(asked, evidence.header.sigma)}
+    return evaluate(evidence, split_alpha=options.pop("joint"), **options)
 
 
 def load_run_evidence(run: RunFolder) -> Evidence:
@@ -194,7 +195,7 @@ def describe(run: RunFolder, report: Report) -> dict[str, Any]:
         "delta": report.delta,
         "failures_allowed": report.failures,
         "method": str(report.method),
-        "joint": report.joint,
+        "split_alpha": report.split_alpha,
         "bins": report.bins.edges.tolist(),
         "sigma": header.sigma,
         "seed": header.seed,
@@ -240,7 +241,7 @@ def write_certificates(run: RunFolder, report: Report) -> None:
     buffer = io.BytesIO()
     pq.write_table(pa.table(columns), buffer, compression="zstd")
     run.write("certificates.parquet", buffer.getvalue())
-    share = report.alpha / 2 if report.joint else report.alpha  # of the radius alone, as in the Parquet file
+    share = report.alpha / 2 if report.split_alpha else report.alpha  # of the radius alone, as in the Parquet file
     with replacing(run.path / "certificates.tsv") as part:
         write_certification_log(part, certify_radii(evidence, alpha=share))
 
@@ -262,7 +263,12 @@ def write_page(
         classes=classes,
         recalibration=recalibration,
     )
-    own = {"alpha": report.alpha, "method": str(report.method), "joint": report.joint, "n_bins": len(report.bins)}
+    own = {
+        "alpha": report.alpha,
+        "method": str(report.method),
+        "split_alpha": report.split_alpha,
+        "n_bins": len(report.bins),
+    }
     attack = attack_page(kept_attacks(run), report.rows[default_view(report)].radius, own)
     return run.write("report.html", render_page(page | {"attack": attack}))
 

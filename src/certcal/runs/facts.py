@@ -24,7 +24,7 @@ def facts(run: RunFolder, report: Report, circumstances: dict[str, Any]) -> list
     model, data, sampling = (sources.get(key, {}) for key in ("model", "data", "certify"))
     header, draws = evidence.header, evidence.draws
     each = f"{draws.min():,}" if draws.min() == draws.max() else f"{draws.min():,} to {draws.max():,}"
-    reading = "α for both certificates together" if report.joint else "α for each of two certificates"
+    reading = "α for both certificates together" if report.split_alpha else "α for each of two certificates"
     lines = [
         (
             "model",

@@ -92,7 +92,11 @@ def recalibrate_run(run: RunFolder, asked: RecalibrateSettings, *, figures: bool
     """
     evaluation, evidence = run.settings().evaluate, load_run_evidence(run)
     radii = radii_of(evaluation, evidence.header.sigma)
-    certifying: dict[str, Any] = {"alpha": evaluation.alpha, "method": evaluation.method, "joint": evaluation.joint}
+    certifying: dict[str, Any] = {
+        "alpha": evaluation.alpha,
+        "method": evaluation.method,
+        "split_alpha": evaluation.joint,
+    }
     wanted = radii if asked.radii is None else asked.radii
     bounds = confidence_bounds_at(evidence, radii=wanted, **certifying)
     options = asked.held_out_options() | {"n_bins": evaluation.n_bins}

@@ -75,7 +75,7 @@ class EvaluateSettings:
             alpha=self.alpha,
             delta=self.delta,
             method=self.method,
-            joint=self.joint,
+            split_alpha=self.joint,
             population=self.population,
             n_bins=self.n_bins,
             approximations=self.approximations,

@@ -5,6 +5,8 @@ from dataclasses import replace
 import numpy as np
 from scipy import special
 
+from certcal.certificates import ConfidenceIntervals
+from certcal.errors import InputError
 from certcal.inputs import check_integer, check_level
 from certcal.proportions import tail_error
 from certcal.types import ArrayLike
@@ -18,7 +20,7 @@ from certcal.worstcase.solution import FreeInput, Kind, Solution
 _TAIL_UNDERFLOW = 1e-280
 
 
-def allowed_failures(inputs: int, *, alpha: float, delta: float) -> int:
+def allowed_failures(inputs: int | ConfidenceIntervals, *, alpha: float | None = None, delta: float) -> int:
     """The smallest K with P(Binomial(inputs, alpha) > K) ≤ delta: with probability 1 − delta no more than K fail.
 
     Each certificate fails with probability at most alpha, independently over inputs since their noise is, so this holds
@@ -29,22 +31,27 @@ def allowed_failures(inputs: int, *, alpha: float, delta: float) -> int:
     Paper: —; docs/guarantee.md.   Errs: high (the binomial tail is rounded up).
 
     Args:
-        inputs: how many inputs there is evidence of.
-        alpha: the error probability per input of all its certificates together, which for bounds made with
-            `joint=False` is twice theirs.
+        inputs: how many inputs there is evidence of; or the bounds of all of them, which bring their own `alpha`.
+        alpha: the error probability per input of all its certificates together: `bounds.level`.
         delta: the error probability of the claim about the whole set.
 
     >>> allowed_failures(500, alpha=0.001, delta=0.01)
     3
     """
+    if isinstance(inputs, ConfidenceIntervals):
+        if alpha is not None:
+            raise InputError.expected("alpha", "be left out with bounds, which bring their own", alpha)
+        if inputs.level == 1:
+            return len(inputs)
+        alpha, inputs = inputs.level, len(inputs)
     total = check_integer("inputs", inputs, minimum=1, maximum=2**53)
-    check_level("alpha", alpha)
+    level = check_level("alpha", alpha)
     check_level("delta", delta)
     least, enough = -1, total  # P(X > −1) = 1 is too much, P(X > N) = 0 is not
     relative = float(tail_error(float(total)))
     while enough - least > 1:
         middle = (least + enough) // 2
-        tail = special.betainc(middle + 1, total - middle, alpha)  # P(X ≥ middle + 1)
+        tail = special.betainc(middle + 1, total - middle, level)  # P(X ≥ middle + 1)
         if tail * (1 + relative) + _TAIL_UNDERFLOW <= delta:
             enough = middle
         else:

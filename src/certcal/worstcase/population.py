@@ -60,8 +60,8 @@ def population_bound(
 
     Assumed: the inputs are independent draws from the population; model, radius, edges and recalibration were fixed
     without them; inputs without certificate are counted as `uncertified`, none is left out; each certificate fails with
-    probability at most alpha, counting all certificates of an input together, which for bounds made with `joint=False`
-    is twice theirs. The adversary may use the input and its label, not the other inputs.
+    probability at most alpha, counting all certificates of an input together: `bounds.level`. The
+    adversary may use the input and its label, not the other inputs.
 
     Not covered: calibration error without bins, or with bins chosen from these inputs; the certified inputs alone;
     other distributions than the one sampled; several radii at once, for which divide delta.
