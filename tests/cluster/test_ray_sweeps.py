@@ -16,9 +16,8 @@ pytest.importorskip("ray", reason="Ray is not installed (the extra `ray`)")
 
 from certcal.errors import InputError
 from certcal.runs.folder import RunFolder
-from certcal.runs.recipes import SweepRecipe, build_recipe
-from certcal.runs.sweep import run_sweep, run_trials
-from certcal.runs.trials import trials
+from certcal.studies import build_sweep, run_sweep, sweep_trials
+from certcal.studies.sweep import run_trials
 from ray_models import traces
 from training_samples import same_weights, stripes, weights
 
@@ -65,7 +64,7 @@ def desk(tmp_path, monkeypatch):
 
 
 def recipe(over, **changes):
-    return build_recipe(RECIPE | changes | {"sweep": {"over": over}}, SweepRecipe, "test")
+    return build_sweep(RECIPE | changes | {"sweep": {"over": over}}, "test")
 
 
 def sweep(made, folder, **options):
@@ -154,14 +153,17 @@ def test_fine_tuning_waits_for_its_baseline_and_is_left_out_without_one(desk, mo
             count += len(more)
             yield position, came
 
-    monkeypatch.setattr("certcal.runs.sharing.run_calls", run_calls)
+    monkeypatch.setattr("certcal.studies.sharing.run_calls", run_calls)
     good, bad = (
-        trials(recipe({"train.learning_rate": [rate]}), desk / name)[0] for name, rate in (("a", 0.1), ("b", 1e30))
+        sweep_trials(recipe({"train.learning_rate": [rate]}), desk / name)[0]
+        for name, rate in (("a", 0.1), ("b", 1e30))
     )
     tuned = {}
     for start in (good, bad):
         from_it = recipe({}, model=RECIPE["model"] | {"weights": str(start.folder / "model.pt")})
-        tuned[start.folder] = [replace(one, baseline=start.name) for one in trials(from_it, start.folder / "tuned")]
+        tuned[start.folder] = [
+            replace(one, baseline=start.name) for one in sweep_trials(from_it, start.folder / "tuned")
+        ]
     stages = [(good, tuned[good.folder]), (bad, tuned[bad.folder])]
     run = RunFolder(desk)
     results = run_trials(run, stages, cluster=object(), progress=False, tell=lambda text: None)

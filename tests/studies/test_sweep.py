@@ -14,12 +14,22 @@ from hypothesis import strategies as st
 from certcal.errors import InputError
 from certcal.report import Outcome, pareto_front, plot_changes, prepare_changes, select
 from certcal.report.comparison import comparison_cells, comparison_markdown, comparison_table
-from certcal.runs.recipes import SweepRecipe, TrainRecipe, build_recipe, load_recipe, parse_changes
-from certcal.runs.studies import Study, load_study, paper_table, study_names, study_text
-from certcal.runs.sweep import run_sweep
+from certcal.runs.recipes import load_recipe, parse_changes
 from certcal.runs.toml import build
-from certcal.runs.trials import run_trial, trials
-from certcal.training import SweepSettings, expand
+from certcal.studies import (
+    Study,
+    SweepSettings,
+    build_sweep,
+    expand,
+    load_study,
+    load_sweep,
+    paper_table,
+    run_sweep,
+    run_trial,
+    study_names,
+    study_text,
+    sweep_trials,
+)
 
 ATTACK, RATES = [0.01, 0.1, 1.0, 2.0], [0.01, 0.05]
 
@@ -182,7 +192,7 @@ def desk(tmp_path, monkeypatch):
 
 
 def test_a_sweep_trains_certifies_and_tabulates_each_trial_once(desk, monkeypatch):
-    recipe = build_recipe(RECIPE, SweepRecipe, "test")
+    recipe = build_sweep(RECIPE, "test")
     said = []
     found = run_sweep(recipe, desk / "sweep", progress=False, tell=said.append).outcomes
     assert [one.settings for one in found[::2]] == ["learning_rate 0.01, draws 1", "learning_rate 0.1, draws 1"]
@@ -190,37 +200,37 @@ def test_a_sweep_trains_certifies_and_tabulates_each_trial_once(desk, monkeypatc
     kept = json.loads((desk / "sweep" / "results.json").read_text())
     assert [row["model"] for row in kept] == [one.model for one in found]
     assert (desk / "sweep" / "results.csv").read_text().count("\n") == 5
-    alone = load_recipe(desk / "sweep" / "trial-2" / "train.toml", {}, TrainRecipe)  # a trial is a run like any other
+    alone = load_recipe(desk / "sweep" / "trial-2" / "train.toml", {})  # a trial is a run like any other
     assert (alone.train.learning_rate, alone.objective.draws) == (0.1, 1)
     metrics = json.loads((desk / "sweep" / "trial-2" / "metrics.json").read_text())
     assert metrics["rows"][0]["certified_accuracy"] == found[2].certified_accuracy
     assert {"train", "certify"} <= metrics["sampling"].keys()  # one folder remembers both
 
-    monkeypatch.setattr("certcal.runs.trials.train_run", None)  # nothing is left to train
+    monkeypatch.setattr("certcal.studies.trials.train_run", None)  # nothing is left to train
     assert str(run_sweep(recipe, desk / "sweep", progress=False, tell=said.append).outcomes) == str(found)
-    again = load_recipe(desk / "sweep" / "sweep.toml", {}, SweepRecipe)
+    again = load_sweep(desk / "sweep" / "sweep.toml", {})
     assert again == recipe
-    other = trials(build_recipe(RECIPE | {"train": RECIPE["train"] | {"seed": 1}}, SweepRecipe, "test"), desk / "sweep")
+    other = sweep_trials(build_sweep(RECIPE | {"train": RECIPE["train"] | {"seed": 1}}, "test"), desk / "sweep")
     with pytest.raises(TypeError):  # another seed is another trial
         run_trial(other[0])
 
 
 def test_sweeps_are_read_strictly(desk):
     with pytest.raises(InputError, match=r"Missing test.name"):
-        build_recipe({key: value for key, value in RECIPE.items() if key != "test"}, SweepRecipe, "here")
+        build_sweep({key: value for key, value in RECIPE.items() if key != "test"}, "here")
     with pytest.raises(InputError, match=r"Unknown setting train.sgima in here \(did you mean sigma\?\)"):
-        build_recipe(RECIPE | {"train": {"sgima": 1.0}}, SweepRecipe, "here")
+        build_sweep(RECIPE | {"train": {"sgima": 1.0}}, "here")
     with pytest.raises(InputError, match=r"`objective` to be one of"):
-        build_recipe(RECIPE | {"objective": {"name": "nosie"}}, SweepRecipe, "here")
-    misspelt = build_recipe(RECIPE | {"sweep": {"over": {"train.rate": [1]}}}, SweepRecipe, "here")
+        build_sweep(RECIPE | {"objective": {"name": "nosie"}}, "here")
+    misspelt = build_sweep(RECIPE | {"sweep": {"over": {"train.rate": [1]}}}, "here")
     with pytest.raises(InputError, match=r"Unknown setting train.rate in sweep.over"):
-        trials(misspelt, desk)
-    several = build_recipe(RECIPE | {"engine": {"devices": 2}}, SweepRecipe, "here")
+        sweep_trials(misspelt, desk)
+    several = build_sweep(RECIPE | {"engine": {"devices": 2}}, "here")
     with pytest.raises(InputError, match=r"`devices` to be 1 for trials"):
-        trials(several, desk)
+        sweep_trials(several, desk)
     (desk / "sweep.toml").write_text("[sweep]\nover = {}\n")
     with pytest.raises(InputError, match=r"run it with `certcal sweep`"):
-        load_recipe(desk / "sweep.toml", {}, TrainRecipe)
+        load_recipe(desk / "sweep.toml", {})
     assert parse_changes(["certify.n=5", "evaluate.radii=[0.1]", "model.name=lenet"]) == {
         "certify": {"n": 5}, "evaluate": {"radii": [0.1]}, "model": {"name": "lenet"}
     }  # fmt: skip

@@ -21,8 +21,7 @@ from certcal.cli.train import (
 from certcal.errors import InputError
 
 if TYPE_CHECKING:
-    from certcal.runs.reproduce import Reproduction
-    from certcal.runs.studies import Study
+    from certcal.studies import Reproduction, Study
 
 HELP = """Train baselines, fine-tune them by every method, certify all of them and select the best, as the paper does.
 
@@ -65,8 +64,7 @@ def reproduce(
     """Run a study."""
     from certcal.runs import RunFolder
     from certcal.runs.recipes import merged, parse_changes
-    from certcal.runs.reproduce import reproduce as run_study
-    from certcal.runs.studies import load_study, study_text
+    from certcal.studies import load_study, run_study, study_text
 
     if list_:
         _show_list(json=json)
@@ -102,7 +100,7 @@ def _pair(text: str) -> tuple[str, str]:
 def _show_list(*, json: bool) -> None:
     import tomllib
 
-    from certcal.runs.studies import study_names, study_text
+    from certcal.studies import study_names, study_text
 
     about = {name: tomllib.loads(study_text(name))["about"] for name in study_names()}
     if json:
@@ -119,8 +117,8 @@ def _show_list(*, json: bool) -> None:
 def _show_plan(study: "Study", *, json: bool) -> None:
     from pathlib import Path
 
-    from certcal.runs.reproduce import study_trials
     from certcal.runs.train import dry_run
+    from certcal.studies import study_trials
 
     stages = study_trials(study, Path("runs"))
     counts = {first.name: [first.method, *(one.method for one in tuned)] for first, tuned in stages}

@@ -13,7 +13,7 @@ from certcal.cli.screen import complain, print_json, tell, wide_console
 if TYPE_CHECKING:
     from certcal.report import Outcome
     from certcal.runs.recipes import TrainRecipe
-    from certcal.runs.trials import Failure
+    from certcal.studies import Failure
     from certcal.training import TrainResult
     from certcal.training.cost import TrainCost
 
@@ -94,7 +94,7 @@ def train(
 ) -> None:
     """Train into the run folder."""
     from certcal.runs import RunFolder
-    from certcal.runs.recipes import TrainRecipe, load_recipe, merged, parse_changes
+    from certcal.runs.recipes import load_recipe, merged, parse_changes
     from certcal.runs.train import TRAIN, next_command, train_run
     from certcal.runs.train import dry_run as estimate
     from certcal.training.fabric import leave_group
@@ -116,7 +116,7 @@ def train(
         ),
     }  # fmt: skip
     changes = merged(given, parse_changes(assignments or []))
-    settings = load_recipe(recipe or (remembered if remembered.is_file() else None), changes, TrainRecipe)
+    settings = load_recipe(recipe or (remembered if remembered.is_file() else None), changes)
     if dry_run:
         _show_dry_run(settings, estimate(settings), json=json)
         return
@@ -140,18 +140,17 @@ def sweep(
 ) -> None:
     """Run a sweep into the folder."""
     from certcal.runs import RunFolder
-    from certcal.runs.recipes import SweepRecipe, load_recipe, merged, parse_changes
-    from certcal.runs.sweep import run_sweep
-    from certcal.runs.trials import trials
+    from certcal.runs.recipes import merged, parse_changes
+    from certcal.studies import load_sweep, run_sweep, sweep_trials
 
     folder = RunFolder.named(run)
     where = o.engine_of(engine, workers=workers, address=ray_address, gpus=gpus_per_worker)
     remembered = folder.path / "sweep.toml"
     given = {"engine": o.given(device=device), "certify": o.given(device=device)}
     changes = merged(given, parse_changes(assignments or []))
-    settings = load_recipe(recipe or (remembered if remembered.is_file() else None), changes, SweepRecipe)
+    settings = load_sweep(recipe or (remembered if remembered.is_file() else None), changes)
     if dry_run:
-        listed = [{"name": one.name, "settings": one.settings} for one in trials(settings, folder.path)]
+        listed = [{"name": one.name, "settings": one.settings} for one in sweep_trials(settings, folder.path)]
         print_json(listed) if json else _show_trials(listed)
         return
     results = run_sweep(settings, folder.path, engine=where, progress=True, tell=tell)

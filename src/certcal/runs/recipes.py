@@ -1,24 +1,24 @@
-"""What training is made of, as it stands in a TOML recipe, alone or with a sweep and the certification after it."""
+"""A recipe: what one training run is made of, read from TOML and from what is given beside it."""
 
 import tomllib
-from dataclasses import dataclass, field
+from dataclasses import MISSING, Field, dataclass, field, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
 from certcal.errors import InputError
-from certcal.runs.settings import CertifySettings, DataSettings, EvaluateSettings, ModelSettings
+from certcal.runs.settings import DataSettings, ModelSettings
 from certcal.runs.toml import build, check, read_toml
 from certcal.training import (
     OBJECTIVES,
     EngineSettings,
     ObjectiveSettings,
-    SweepSettings,
     TrainSettings,
     ValidationSettings,
 )
 
 Sections = dict[str, dict[str, Any]]
 Kind = TypeVar("Kind", bound="TrainRecipe")
+OPTIONS = {"model": "--model", "data": "--data", "objective": "--objective", "train": "--sigma"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,42 +33,37 @@ class TrainRecipe:
     engine: EngineSettings = field(default_factory=EngineSettings)
 
 
-@dataclass(frozen=True, kw_only=True)
-class SweepRecipe(TrainRecipe):
-    """Many training runs, each certified on the inputs of `test`."""
-
-    test: DataSettings
-    certify: CertifySettings  # σ is that of the training
-    evaluate: EvaluateSettings = field(default_factory=EvaluateSettings)
-    sweep: SweepSettings = field(default_factory=SweepSettings)
-
-
-def load_recipe(path: Path | None, changes: Sections, kind: type[Kind]) -> Kind:
+def load_recipe(path: Path | None, changes: Sections) -> TrainRecipe:
     """The recipe of a TOML file (or none), changed by what is given beside it: {section: {key: value}}."""
     read = {} if path is None else read_toml(path)
-    if kind is TrainRecipe and "sweep" in read:
+    if "sweep" in read:
         raise InputError(f"{path} has a [sweep] section: run it with `certcal sweep`.")
-    return build_recipe(merged(read, changes), kind, str(path or "options"))
+    return build_recipe(merged(read, changes), TrainRecipe, str(path or "options"))
 
 
 def build_recipe(values: Sections, kind: type[Kind], source: str) -> Kind:
     """A recipe of the given sections, after unknown, missing and wrong settings were refused by name."""
-    needed = ("model", "data", "objective", "train") + (("test",) if kind is SweepRecipe else ())
-    values = {section: {} for section in needed} | values
-    if kind is SweepRecipe and isinstance(values["train"], dict):
-        values = merged({"certify": {"sigma": values["train"].get("sigma", 1.0)}}, values)
+    first = {section.name: _first_needed(section.type) for section in fields(kind) if _needed(section)}
+    values = {section: {} for section in first} | values
     check(kind, values, source)
-    keys = {"model": "name", "data": "name", "objective": "name", "train": "sigma", "test": "name"}
-    options = {"model": "--model", "data": "--data", "objective": "--objective", "train": "--sigma"}
-    missing = [section for section in needed if keys[section] not in values[section]]
+    missing = [section for section, key in first.items() if key not in values[section]]
     if missing:
-        named = ", ".join(f"{section}.{keys[section]}" for section in missing)
-        known = ", ".join(options[section] for section in missing if section in options)
+        named = ", ".join(f"{section}.{first[section]}" for section in missing)
+        known = ", ".join(OPTIONS[section] for section in missing if section in OPTIONS)
         raise InputError(f"Missing {named}: give what is missing in a TOML file{known and f' or with {known}'}.")
     recipe = build(kind, values, source)
     if recipe.objective.name not in OBJECTIVES:
         raise InputError.expected("objective", f"be one of {', '.join(OBJECTIVES)}", repr(recipe.objective.name))
     return recipe
+
+
+def _needed(one: Field[Any]) -> bool:
+    return one.default is MISSING and one.default_factory is MISSING
+
+
+def _first_needed(section: Any) -> str:
+    """The setting without which a section is none, such as the name of a model."""
+    return next(one.name for one in fields(section) if _needed(one))
 
 
 def merged(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:

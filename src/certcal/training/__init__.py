@@ -3,7 +3,6 @@
 from certcal.training.loop import TrainResult, train
 from certcal.training.objectives import OBJECTIVES, Objective, ObjectiveSettings, Step, make_objective
 from certcal.training.plan import EngineSettings, TrainSettings, ValidationSettings
-from certcal.training.sweep import SweepSettings, expand
 
 __all__ = [
     "OBJECTIVES",
@@ -11,11 +10,9 @@ __all__ = [
     "Objective",
     "ObjectiveSettings",
     "Step",
-    "SweepSettings",
     "TrainResult",
     "TrainSettings",
     "ValidationSettings",
-    "expand",
     "make_objective",
     "train",
 ]

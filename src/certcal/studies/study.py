@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from certcal.errors import InputError
-from certcal.runs.recipes import Sections, SweepRecipe, build_recipe, merged
+from certcal.runs.recipes import Sections, merged
 from certcal.runs.toml import build, read_toml
-from certcal.training import SweepSettings
+from certcal.studies.grid import SweepSettings
+from certcal.studies.recipes import SweepRecipe, build_sweep
 
 PAPER = "paper"
 
@@ -64,7 +65,7 @@ class Study:
     def training(self, baseline: Baseline) -> SweepRecipe:
         """How a baseline is trained and certified."""
         own = {"objective": baseline.objective, "train": self.train | baseline.train}
-        return build_recipe(self._shared() | own, SweepRecipe, f"baseline {baseline.name}")
+        return build_sweep(self._shared() | own, f"baseline {baseline.name}")
 
     def tuning(self, baseline: Baseline, method: MethodOfTuning, weights: Path) -> SweepRecipe:
         """How a baseline is fine-tuned by a method, with all its trials."""
@@ -75,7 +76,7 @@ class Study:
             "train": noise | self.finetune | method.train,
             "sweep": {key: value for key, value in vars(method.sweep).items() if value is not None},
         }
-        return build_recipe(self._shared() | own, SweepRecipe, f"method {method.name}")
+        return build_sweep(self._shared() | own, f"method {method.name}")
 
     def _shared(self) -> Sections:
         names = ("model", "data", "test", "validation", "engine", "certify")
@@ -86,7 +87,7 @@ class Study:
 
 def study_names() -> tuple[str, ...]:
     """The studies that come with certcal."""
-    found = (Path(one.name) for one in files("certcal").joinpath("recipes").iterdir())
+    found = (Path(one.name) for one in files("certcal.studies").joinpath("built_in").iterdir())
     return tuple(sorted(one.stem for one in found if one.suffix == ".toml" and one.stem != PAPER))
 
 
@@ -97,7 +98,7 @@ def study_text(name: str) -> str:
         return path.read_text(encoding="utf-8")
     if name not in study_names():
         raise InputError.expected("recipe", f"be one of {', '.join(study_names())}, or a TOML file", repr(name))
-    return files("certcal").joinpath("recipes", f"{name}.toml").read_text(encoding="utf-8")
+    return files("certcal.studies").joinpath("built_in", f"{name}.toml").read_text(encoding="utf-8")
 
 
 def load_study(
@@ -139,7 +140,7 @@ def paper_table(name: str) -> dict[str, Any] | None:
     """The paper's numbers for a data set, in percent; None if it has none."""
     import tomllib
 
-    whole = tomllib.loads(files("certcal").joinpath("recipes", f"{PAPER}.toml").read_text(encoding="utf-8"))
+    whole = tomllib.loads(files("certcal.studies").joinpath("built_in", f"{PAPER}.toml").read_text(encoding="utf-8"))
     return whole.get(name)
 
 

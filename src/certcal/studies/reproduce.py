@@ -9,9 +9,9 @@ from certcal.report import Outcome, Selection, plot_changes, prepare_changes, se
 from certcal.report.comparison import Comparison, comparison_markdown, comparison_table
 from certcal.runs.drawing import save_figure
 from certcal.runs.folder import RunFolder
-from certcal.runs.studies import Baseline, Study, paper_table
-from certcal.runs.sweep import Tell, run_trials
-from certcal.runs.trials import Failure, Trial, trials
+from certcal.studies.study import Baseline, Study, paper_table
+from certcal.studies.sweep import Tell, run_trials
+from certcal.studies.trials import Failure, Trial, sweep_trials
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ def study_trials(study: Study, folder: Path) -> list[tuple[Trial, list[Trial]]]:
     return [(_baseline(study, one, folder), _tuned(study, one, folder)) for one in study.baseline]
 
 
-def reproduce(
+def run_study(
     study: Study, folder: Path, *, engine: str | Cluster = "local", progress: bool = True, tell: Tell = print
 ) -> Reproduction:
     """The outcomes of a study with its table and figures in a folder; called again, it goes on.
@@ -80,7 +80,7 @@ def _tuned(study: Study, baseline: Baseline, folder: Path) -> list[Trial]:
     for method in study.method:
         place = folder / "tuned" / baseline.name / method.name.replace("*", "-star").replace(" ", "-")
         recipe = study.tuning(baseline, method, weights)
-        made = trials(recipe, place, method=method.name, baseline=baseline.name)
+        made = sweep_trials(recipe, place, method=method.name, baseline=baseline.name)
         found += [replace(one, name=f"{baseline.name} {one.name}") for one in made]
     return found
 

@@ -13,12 +13,12 @@ from certcal.report import Outcome
 from certcal.runs.certify import certify_run
 from certcal.runs.evaluate import evaluate_run
 from certcal.runs.folder import RunFolder
-from certcal.runs.recipes import SweepRecipe, merged
+from certcal.runs.recipes import merged
 from certcal.runs.settings import RunSettings
 from certcal.runs.toml import build
 from certcal.runs.train import train_run, weights_digest
-from certcal.training import SweepSettings, expand
-from certcal.training.sweep import describe
+from certcal.studies.grid import SweepSettings, describe, expand
+from certcal.studies.recipes import SweepRecipe
 
 OUTCOME, ERROR = "outcome.json", "error.txt"
 
@@ -65,7 +65,7 @@ class Failure:
 Came = list[Outcome] | Failure  # of a trial
 
 
-def trials(recipe: SweepRecipe, folder: Path, *, method: str = "", baseline: str = "") -> list[Trial]:
+def sweep_trials(recipe: SweepRecipe, folder: Path, *, method: str = "", baseline: str = "") -> list[Trial]:
     """The trials of a recipe, each with its settings and folder.
 
     Paper: App. I.

@@ -11,9 +11,9 @@ from certcal.cluster import Cluster, as_cluster
 from certcal.errors import CertcalError, InputError
 from certcal.report import Outcome
 from certcal.runs.folder import RunFolder
-from certcal.runs.recipes import SweepRecipe
 from certcal.runs.train import save_recipe
-from certcal.runs.trials import Came, Failure, Trial, attempt, plain_row, trials
+from certcal.studies.recipes import SweepRecipe
+from certcal.studies.trials import Came, Failure, Trial, attempt, plain_row, sweep_trials
 
 Tell = Callable[[str], None]
 Stages = Sequence[tuple[Trial, Sequence[Trial]]]  # trials, and for each those that start from its weights
@@ -41,7 +41,7 @@ def run_sweep(
     Raises: CertcalError or InputError if nothing came of any trial.
     """
     run = RunFolder(folder)
-    made = trials(recipe, folder)
+    made = sweep_trials(recipe, folder)
     cluster = as_cluster(engine)
     run.create()
     save_recipe(recipe, folder / "sweep.toml")
@@ -76,7 +76,7 @@ def _here(stages: Stages, progress: bool, tell: Tell) -> Iterator[tuple[Trial, C
 
 
 def _there(cluster: Cluster, run: RunFolder, stages: Stages, tell: Tell) -> Iterator[tuple[Trial, Came]]:
-    from certcal.runs.sharing import share
+    from certcal.studies.sharing import share
 
     done, count = 0, sum(1 + len(others) for _, others in stages)
     tell(f"{count} trials on a Ray cluster")

@@ -11,9 +11,9 @@ from certcal.cluster import Cluster, Session, run_calls
 from certcal.cluster.preflight import check_shared, on_every_node
 from certcal.errors import CertcalError, InputError
 from certcal.runs.certify import best_device, load_data, load_model
-from certcal.runs.recipes import SweepRecipe
 from certcal.runs.train import training_part
-from certcal.runs.trials import Came, Failure, Trial, attempt
+from certcal.studies.recipes import SweepRecipe
+from certcal.studies.trials import Came, Failure, Trial, attempt
 
 
 def share(

@@ -1,0 +1,30 @@
+"""Many models: recipes of sweeps, their trials, and studies that reproduce the paper's training results."""
+
+from certcal.studies.grid import SweepSettings, expand
+from certcal.studies.recipes import SweepRecipe, build_sweep, load_sweep
+from certcal.studies.reproduce import Reproduction, run_study, study_trials
+from certcal.studies.study import Study, load_study, paper_table, study_names, study_text
+from certcal.studies.sweep import Results, run_sweep
+from certcal.studies.trials import Failure, Trial, run_trial, sweep_trials
+
+__all__ = [
+    "Failure",
+    "Reproduction",
+    "Results",
+    "Study",
+    "SweepRecipe",
+    "SweepSettings",
+    "Trial",
+    "build_sweep",
+    "expand",
+    "load_study",
+    "load_sweep",
+    "paper_table",
+    "run_study",
+    "run_sweep",
+    "run_trial",
+    "study_names",
+    "study_text",
+    "study_trials",
+    "sweep_trials",
+]
