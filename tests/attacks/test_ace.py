@@ -64,6 +64,7 @@ def test_labels_stay_and_the_loss_does_not_fall(seed, pair, epsilon, scale):
     assert (found.loss >= found.clean_loss).all()
 
 
+@pytest.mark.slow
 def test_on_digits_calibration_is_wrecked_and_accuracy_is_not(digits):
     model, x, y = digits
     x, y = x[:200], y[:200]
@@ -237,6 +238,7 @@ def test_the_original_ace_has_rows_of_its_own(digits):
     assert table.curves[-1].error == pytest.approx(own.ece)
 
 
+@pytest.mark.slow
 def test_on_fashion_mnist_calibration_is_wrecked_in_the_papers_order():
     model, x, y = fashion_small()
     stronger = {"direction": "steepest", "on_flip": "shrink", "steps": 12, "step_size": None, "plateau": None}

@@ -54,6 +54,7 @@ def by_torchattacks(model, x, y, *, norm, epsilon):
     return kind(model, eps=epsilon, alpha=2.5 * epsilon / STEPS, steps=STEPS, random_start=False)(x, y)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("library", [by_foolbox, by_art, by_torchattacks])
 @pytest.mark.parametrize(("norm", "epsilon"), [("linf", 0.1), ("l2", 0.6)])
 def test_same_loss_for_the_same_budget(digits, library, norm, epsilon):

@@ -39,6 +39,7 @@ def probit():
     return model, (x, y), evidence
 
 
+@pytest.mark.slow
 def test_attacked_errors_never_contradict_sound_certificates(probit):
     model, data, evidence = probit
     found = prepare_sandwich(model, data, evidence, radii=RADII, alpha=1e-6, adversaries=tuple(Adversary), **QUICK)
@@ -154,6 +155,7 @@ def test_nobody_certified_gives_an_empty_row(probit):
     assert len(found.strongest()) == 1
 
 
+@pytest.mark.slow
 def test_on_digits_with_a_network():
     model = trained_on_digits(sigma=0.25)
     data = load_dataset("digits", split="test", limit=30)
@@ -187,6 +189,7 @@ def speaks_against(finding, judged, correct, allowed=0):
     )
 
 
+@pytest.mark.slow
 def test_chance_contradicts_sound_certificates_no_more_often_than_stated(rng):
     # The narrowest sound certificate there is: the truth itself, as a point, with classes that are tied wherever the
     # attack got that far. Three rows share the draws' chances of delta / 2, here 20 %.

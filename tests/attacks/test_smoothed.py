@@ -113,6 +113,7 @@ def test_smoothadv_reaches_the_largest_cross_entropy(probit):
     np.testing.assert_allclose(attained, model.smoothed(x, y, sigma=SIGMA, move=-0.2), rtol=0, atol=2e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("radius", [0.1, 0.3])
 def test_reach_adversary_attains_nearly_all_of_the_true_worst_case(probit, radius):
     model, x, y, predicted = probit

@@ -26,6 +26,7 @@ def test_stopped_inputs_are_decided_and_the_rest_went_on():
     assert evidence.draws_saved(4000) == 30 * 4000 - evidence.draws.sum() > 0
 
 
+@pytest.mark.slow
 def test_narrower_intervals_need_more_draws():
     draws = [sample(StopWhenDecided(radii=0.05, alpha=0.01, width=width)).draws.sum() for width in (1.0, 0.05, 0.02)]
     assert draws == sorted(draws)
@@ -38,6 +39,7 @@ def test_hopeless_inputs_stop_at_the_first_look(rng):
     assert StopWhenDecided(radii=(0.0, 0.5), alpha=0.001)(evidence).all()
 
 
+@pytest.mark.slow
 def test_staged_certificates_agree_with_full_ones_where_both_decide():
     rule = StopWhenDecided(radii=(0.05,), alpha=0.01)
     staged, full = (confidence_bounds(part, radius=0.05, alpha=0.01) for part in (sample(rule), sample()))

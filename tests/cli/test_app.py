@@ -290,6 +290,7 @@ def test_names_are_text_and_not_markup(desk):
     assert "[/b] 2, [red]x 2" in out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("env", [{"PYTHONIOENCODING": "ascii"}, {"LC_ALL": "C", "PYTHONUTF8": "0"}], ids=str)
 def test_a_terminal_without_unicode(desk, env):
     out, _ = certcal("evaluate", "made", "--json", "--no-figures", cwd=desk, **env)
@@ -298,6 +299,7 @@ def test_a_terminal_without_unicode(desk, env):
     assert "certify" in certcal("certify", "--help", cwd=desk, **env)[0]
 
 
+@pytest.mark.slow
 def test_closed_output_is_no_accident(desk):
     done = subprocess.run(["sh", "-c", f"{SCRIPT} data --json >&-"], cwd=desk, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
@@ -306,6 +308,7 @@ def test_closed_output_is_no_accident(desk):
     assert done.stderr == "Writing failed: No space left on device.\n"
 
 
+@pytest.mark.slow
 def test_ctrl_c_says_how_to_go_on_and_the_folder_remembers(desk):
     words = certifying("--n", "4000000", "--radii", "0", run="long", sigma="0.25")
     environment = os.environ | {"OMP_NUM_THREADS": "1", "COLUMNS": "100"}

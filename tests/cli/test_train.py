@@ -101,6 +101,7 @@ def test_a_failed_trial_is_named_at_the_end_and_the_others_are_done(desk, certca
     assert error.splitlines()[-1].startswith("Expected `data` to be")  # all failed, and all for this
 
 
+@pytest.mark.slow
 def test_reproduce_goes_from_nothing_to_a_table_and_figures(desk, certcal):
     out, _ = certcal("reproduce", "--list", "--json")
     assert {"cifar10", "cifar100", "svhn", "fashion-mnist", "imagenet", "digits"} == json.loads(out).keys()

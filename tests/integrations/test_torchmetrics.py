@@ -177,6 +177,7 @@ def _rank(rank, folder, results):
     distributed.destroy_process_group()
 
 
+@pytest.mark.slow
 def test_two_processes_give_the_value_of_the_whole_set(tmp_path):
     """Unequal shares: a mean of per-process values would be wrong."""
     with multiprocessing.get_context("spawn").Manager() as manager:

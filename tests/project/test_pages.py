@@ -18,6 +18,7 @@ FENCE = re.compile(r"(?:^<!-- (not run): [^\n]* -->\n\n?)?^```(\w+)\n(.*?)^```$"
 NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 # These must run as they stand. The others speak of the reader's own model, data and bounds.
 COMPLETE = {"README.md", "index.md", "tutorial.md", "concepts.md"}
+SLOW = {"tutorial.md", "admm.md"}  # which train a model or run all of ADMM
 
 
 def blocks(page):
@@ -43,7 +44,12 @@ def given():
     return names | bounds | more | {"evidence": some_wrong, "x": x, "y": y}
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if list(blocks(page))], ids=lambda page: page.name)
+def pages_with_code():
+    for page in filter(lambda page: list(blocks(page)), PAGES):
+        yield pytest.param(page, id=page.name, marks=[pytest.mark.slow] if page.name in SLOW else [])
+
+
+@pytest.mark.parametrize("page", pages_with_code())
 def test_python_runs_and_gives_what_the_page_says(page, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     torch.manual_seed(0)
