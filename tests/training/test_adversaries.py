@@ -101,14 +101,14 @@ def test_acce_act_is_algorithm_2(seed, growth, steps):
         bins=5, rho=0.05, growth=growth, rate=0.1,
     )  # fmt: skip
     torch.testing.assert_close(point, literal, rtol=0, atol=2e-6)
-    flat = aim.state.a[0].T.flatten()
+    flat = aim.assignments.state.a[0].T.flatten()
     torch.testing.assert_close(flat, program.a, rtol=0, atol=1e-6)
     assert program.K.sum() > 0
-    for ours, theirs in zip((aim.state.dual1, aim.state.dual2), program.dual[:2], strict=True):
+    for ours, theirs in zip((aim.assignments.state.dual1, aim.assignments.state.dual2), program.dual[:2], strict=True):
         torch.testing.assert_close(ours[0].T.flatten(), theirs, rtol=0, atol=1e-6)
-    for ours, theirs in zip((aim.state.dual3, aim.state.dual4), program.dual[2:], strict=True):
+    for ours, theirs in zip((aim.assignments.state.dual3, aim.assignments.state.dual4), program.dual[2:], strict=True):
         torch.testing.assert_close(ours.flatten(), theirs, rtol=0, atol=1e-6)
-    assert aim.state.rho.item() == pytest.approx(program.rho[0], rel=1e-9)
+    assert aim.assignments.state.rho.item() == pytest.approx(program.rho[0], rel=1e-9)
     assert torch.equal(aim.predicted, predicted)
 
 
@@ -134,7 +134,7 @@ def test_acce_act_star_adds_the_error_at_the_last_assignment():
 
 def residuals(aim):
     """‖C'a − 1‖ and ‖K'a‖: one bin for each input, and none out of reach."""
-    a, blocked = aim.state.a, aim.program.blocked
+    a, blocked = aim.assignments.state.a, aim.assignments.program.blocked
     return float((a.sum(dim=1) - 1).norm()), float((a * blocked).sum(dim=1).norm())
 
 

@@ -35,9 +35,10 @@ class Ball:
     high: Tensor
 
     @classmethod
-    def around(cls, center: Tensor, epsilon: Tensor, norm: Norm, *, boxed: bool) -> "Ball":
-        """The ball of each input; `epsilon` holds one number per input, shape (n,)."""
-        size = epsilon.to(center.device, torch.float64).reshape(-1, *[1] * (center.ndim - 1))
+    def around(cls, center: Tensor, epsilon: Tensor | float, norm: Norm, *, boxed: bool) -> "Ball":
+        """The ball of each input; `epsilon` is one number, or one per input, shape (n,)."""
+        each = torch.as_tensor(epsilon, dtype=torch.float64, device=center.device).expand(len(center))
+        size = each.reshape(-1, *[1] * (center.ndim - 1))
         least, most = (0.0, 1.0) if boxed else (-torch.inf, torch.inf)
         if norm is Norm.L2:
             return cls(norm, center, size, center.new_tensor(least), center.new_tensor(most))
@@ -52,6 +53,10 @@ class Ball:
         """The balls of some of the inputs."""
         low, high = (side if side.ndim == 0 else side[rows] for side in (self.low, self.high))
         return Ball(self.norm, self.center[rows], self.epsilon[rows], low, high)
+
+    def per_entry(self, values: Tensor) -> Tensor:
+        """One value per input, shaped to meet inputs entry by entry."""
+        return values.reshape(self.epsilon.shape)
 
     def project(self, point: Tensor) -> Tensor:
         """A point of the ball for each point given: the nearest one (ℓ∞), or scaled back and then clipped (ℓ2)."""

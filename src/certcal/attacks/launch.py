@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from certcal.attacks.balls import Ball, Norm, random_unit
-from certcal.attacks.pgd import climb
-from certcal.attacks.rows import Found
+from certcal.attacks.climbers import Found, climb
 from certcal.attacks.settings import ENDS, Loss, Predict, Settings
 from certcal.attacks.victims import check_finite
 from certcal.errors import InputError
@@ -96,7 +95,7 @@ def launch(
         begin = None if unit is None else ball.at(unit[rows.to(unit.device)].to(device))
         rate = _first_rates(own, settings).to(ball.center)
         keep = None if label is None else label[rows].to(device)
-        found = climb(predict, loss, ball, target[rows].to(device), rate, settings, begin, keep)
+        found = climb(predict, loss, ball, target[rows].to(device), rate, settings, start=begin, label=keep)
         check_finite(found.clean, rows)
         parts.append(found)
     return _per_budget(parts, epsilons, inputs, norm)

@@ -1,61 +1,68 @@
-"""Projected gradient ascent: one loop for every norm, loss and rule of stopping."""
+"""Projected gradient ascent: the one loop by which every attack and every adversary of training climbs."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
 from certcal.attacks.balls import Ball
-from certcal.attacks.rows import Found, Rows
-from certcal.attacks.settings import Direction, End, Loss, OnFlip, Predict, Settings
-from certcal.attacks.victims import as_flags, as_gains
+from certcal.attacks.settings import Loss, Predict
+from certcal.attacks.victims import as_gains
 from certcal.errors import InputError
 
-# Seeing whether an update moves an input takes a pass over the batch, and so is not done at every step.
-LOOK_EVERY = 5
+Look = Callable[[Tensor, int], tuple[Tensor, Tensor]]  # points (n, …) and step to gradients (n, …) and pushes (n,)
 
 
-def climb(
-    predict: Predict,
-    loss: Loss,
-    ball: Ball,
-    target: Tensor,
-    rate: Tensor,
-    settings: Settings,
-    start: Tensor | None = None,
-    label: Tensor | None = None,
-) -> Found:
-    """Maximise the loss of each input within its ball, from the centre or from `start`.
+class Climber(Protocol):
+    """Inputs on their way up. The loop steps and projects; these two hooks look before and decide after."""
 
-    The best iterate is kept, the centre among them, so the loss never ends below that of the input itself. Each input
-    has its own step size and stops by itself: what shares its batch changes nothing but the model's rounding.
+    point: Tensor  # (n, …)
+    ball: Ball
 
-    `label` is what is to be kept, by default the model's own answer. Where it does not lead by the margin at the
-    centre, another batch may see another label there, and the input stays where it is.
-    """
-    value, gradient, logits = evaluate(predict, loss, ball.center, target)
-    kept = logits.argmax(dim=1) if label is None else label
-    rows = Rows.at_centre(ball, value, gradient, kept, target, rate)
-    found = Found(ball.center.clone(), value, value.clone(), torch.zeros_like(rows.place), torch.zeros_like(rows.place))
-    safe = _may_take(rows, logits, settings)
-    rows.leave(~safe, End.BORDER, found)
-    if start is not None:
-        start, target = start[safe], target[safe]
-        value, gradient, logits = evaluate(predict, loss, start, target)
-        taken = _may_take(rows, logits, settings)
-        rows.move(taken, start, value, gradient)
-        rows.mark = torch.where(taken, value, rows.mark)
-    for step in range(settings.steps):
-        ahead = _next_points(rows, settings)
-        if step % LOOK_EVERY == 0:
-            moves = (ahead - rows.point).abs_().flatten(1).amax(dim=1) > 0  # five times faster than comparing
-            rows.leave(~moves, End.FIXED, found)
-            ahead = ahead if bool(moves.all()) else ahead[moves]
-        if not len(rows):
+    def heading(self, step: int) -> tuple[Tensor, Tensor, float]:
+        """Directions (n, …), a factor for each input (n, 1, …) and one for all: the step is their product."""
+        ...
+
+    def arrive(self, ahead: Tensor, step: int) -> bool:
+        """Go to the projected points or not; says whether any input is still under way."""
+        ...
+
+
+def ascend(climber: Climber, steps: int) -> None:
+    """Take at most so many steps: gradient, step, project. Madry et al. (2018), Sec. 2.1."""
+    for step in range(steps):
+        direction, rate, length = climber.heading(step)
+        ahead = climber.ball.project(torch.addcmul(climber.point, direction, rate, value=length))
+        if not climber.arrive(ahead, step):
             break
-        last = step == settings.steps - 1 or settings.updates == 1
-        answer = evaluate(predict, loss, ahead, rows.target, with_gradient=not last)
-        _advance(rows, found, ahead, *answer, settings)
-    rows.leave(torch.ones_like(rows.place, dtype=torch.bool), End.STEPS, found)
-    return found
+
+
+def walk(ball: Ball, start: Tensor, *, steps: int, length: float, look: Look) -> Tensor:
+    """The last of so many points, each one step of the same length further up.
+
+    At every step `look` gives gradients and, for each input, a push: +1 for up, −1 for down, 0 for neither.
+    """
+    walker = _Walker(ball, start, length, look)
+    ascend(walker, steps)
+    return walker.point
+
+
+@dataclass(eq=False)
+class _Walker:
+    ball: Ball
+    point: Tensor
+    length: float
+    look: Look
+
+    def heading(self, step: int) -> tuple[Tensor, Tensor, float]:
+        gradient, push = self.look(self.point, step)
+        return self.ball.steepest(gradient), self.ball.per_entry(push.to(self.point)), self.length
+
+    def arrive(self, ahead: Tensor, step: int) -> bool:
+        self.point = ahead
+        return True
 
 
 def evaluate(
@@ -75,46 +82,3 @@ def _gradient(value: Tensor, at: Tensor) -> Tensor:
     if gradient is None:
         raise InputError.expected("model", "let gradients through to its inputs", "none")
     return gradient
-
-
-def keeps_label(logits: Tensor, label: Tensor, margin: float) -> Tensor:
-    """Whether the label leads by a margin that no other rounding of the same model will undo, shape (n,)."""
-    own = logits.gather(1, label[:, None])
-    rival = logits.scatter(1, label[:, None], -torch.inf).amax(dim=1, keepdim=True)
-    scale = logits.abs().amax(dim=1, keepdim=True).clamp(min=1.0)
-    return (own - rival >= margin * scale).squeeze(1)
-
-
-def _next_points(rows: Rows, settings: Settings) -> Tensor:
-    steepest = settings.direction == Direction.STEEPEST
-    direction = rows.ball.steepest(rows.gradient) if steepest else rows.gradient
-    return rows.ball.project(torch.addcmul(rows.point, direction, rows.per_entry(rows.rate)))
-
-
-def _may_take(rows: Rows, logits: Tensor, settings: Settings) -> Tensor:
-    if settings.on_flip == OnFlip.ALLOW:
-        return torch.ones_like(rows.place, dtype=torch.bool)
-    return keeps_label(logits, rows.label, settings.margin)
-
-
-def _advance(
-    rows: Rows, found: Found, ahead: Tensor, value: Tensor, gradient: Tensor, logits: Tensor, settings: Settings
-) -> None:
-    """Take the updates that may be taken, and leave the inputs that stop."""
-    taken = _may_take(rows, logits, settings)
-    if settings.on_flip == OnFlip.STOP and not bool(taken.all()):
-        rows.leave(~taken, End.LABEL, found)
-        ahead, value, gradient, logits = (part[taken] for part in (ahead, value, gradient, logits))
-        taken = taken[taken]
-    better = rows.move(taken, ahead, value, gradient)
-    rows.updates = rows.updates + taken
-    if settings.on_flip == OnFlip.SHRINK:
-        rows.rate = torch.where(taken, rows.rate, rows.rate * settings.shrink)
-        value = torch.where(taken, value, rows.mark)  # an update that was not taken is no progress
-    if settings.plateau is not None:
-        rows.wait(value, settings.plateau)
-    if settings.goal is not None:
-        reached = better & as_flags(settings.goal(logits, rows.target), len(rows))
-        rows.leave(reached, End.GOAL, found)
-    if settings.updates is not None:
-        rows.leave(rows.updates >= settings.updates, End.STEPS, found)

@@ -6,7 +6,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from certcal.attacks.balls import Ball, Norm
 from certcal.attacks.smoothed import Scene, signed_log_odds
 from certcal.metrics import expected_calibration_error
 from certcal.metrics.binning import Bins
@@ -33,7 +32,8 @@ def reach_adversary(scene: Scene, bins: Bins, judge: Callable[[Tensor], FloatArr
     low, high = scene.seen_confidence(down), scene.seen_confidence(up)
     worst = solve_exact(WorstCaseProblem(np.minimum(low, high), np.maximum(low, high), scene.correct, bins))
     assert worst.bins is not None
-    away = torch.where(_across(torch.from_numpy(scene.correct), down), down, up)
+    correct = torch.from_numpy(scene.correct).to(down.device)
+    away = torch.where(scene.ball.per_entry(correct), down, up)
     choices = [scene.inputs, down, up, away]
     for clearance in CLEARANCES:
         aim = aims(worst.confidence, worst.bins, low, high, bins, clearance)
@@ -53,20 +53,15 @@ def aims(
 
 def _between(scene: Scene, down: Tensor, up: Tensor, low: FloatArray, high: FloatArray, aim: FloatArray) -> Tensor:
     """The points between two ends at which the confidences are those aimed at."""
-    ball = Ball.around(scene.inputs, torch.full((len(aim),), scene.epsilon), Norm.L2, boxed=scene.settings.box)
+    ball = scene.ball
 
     def at(share: FloatArray) -> Tensor:
-        return ball.project(torch.lerp(down, up, _across(torch.from_numpy(share), down).to(down.dtype)))
+        return ball.project(torch.lerp(down, up, ball.per_entry(torch.from_numpy(share).to(down))))
 
     left, right = np.zeros(len(aim)), np.ones(len(aim))
     for _ in range(HALVINGS):
         middle = (left + right) / 2
         below = scene.seen_confidence(at(middle)) < aim
         left, right = np.where(below, middle, left), np.where(below, right, middle)
-    at_low, at_high = (_across(torch.from_numpy(end), down) for end in (aim <= low, aim >= high))
+    at_low, at_high = (ball.per_entry(torch.from_numpy(end).to(down.device)) for end in (aim <= low, aim >= high))
     return torch.where(at_low, down, torch.where(at_high, up, at((left + right) / 2)))
-
-
-def _across(values: Tensor, inputs: Tensor) -> Tensor:
-    """One value per input, shaped to meet inputs entry by entry."""
-    return values.reshape(-1, *[1] * (inputs.ndim - 1)).to(inputs.device)

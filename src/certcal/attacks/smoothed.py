@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from certcal.attacks.balls import Ball, Norm
 from certcal.attacks.launch import launch
 from certcal.attacks.settings import Loss, Predict, Settings
 from certcal.attacks.victims import as_logits, device_of
@@ -46,6 +47,11 @@ class Scene:
     def correct(self) -> BoolArray:
         """Whether A is the label, shape (n,)."""
         return np.asarray((self.predicted == self.labels).numpy())
+
+    @property
+    def ball(self) -> Ball:
+        """Where inputs may go."""
+        return Ball.around(self.inputs, self.epsilon, Norm.L2, boxed=self.settings.box)
 
     def target(self, signs: IntArray) -> Tensor:
         """Which class's probability to move and which way, as `signed_log_odds` takes it, shape (n, 2)."""

@@ -21,7 +21,7 @@ def attack_passes(adversary: str, *, draws: int, steps: int) -> int:
     if adversary == "reach":
         return 2 * climb + draws * (2 + _HALVINGS) + _CHOICE + seen
     if adversary == "acce":
-        return draws * (BACKWARD + 1) * (steps + 1) + draws + seen
+        return draws * (BACKWARD + 1) * steps + 2 * draws + seen
     return climb + seen
 
 

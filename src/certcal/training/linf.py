@@ -2,9 +2,10 @@
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy
 
+from certcal.attacks.attack import cross_entropy
 from certcal.attacks.balls import DTYPES, Ball, Norm
+from certcal.attacks.pgd import evaluate, walk
 from certcal.attacks.victims import as_logits
 from certcal.errors import InputError
 from certcal.training.search import searching, step_length
@@ -22,16 +23,14 @@ def climb_cross_entropy(
     if inputs.dtype not in DTYPES:
         raise InputError.expected("inputs", "be float32 or float64", inputs.dtype)
     boxed = settings.box is None or settings.box
-    ball = Ball.around(inputs, torch.full((len(inputs),), step.epsilon, dtype=torch.float64), Norm.LINF, boxed=boxed)
-    point = inputs
+    ball = Ball.around(inputs, step.epsilon, Norm.LINF, boxed=boxed)
+    start, up = inputs, torch.ones(len(inputs))
     if settings.random_start:
         unit = torch.rand(inputs.shape, generator=step.generator, device=inputs.device, dtype=inputs.dtype)
-        point = ball.at(2 * unit - 1)
-    length = step_length(step.epsilon, settings)
+        start = ball.at(2 * unit - 1)
+
+    def uphill(point: Tensor, now: int) -> tuple[Tensor, Tensor]:
+        return evaluate(lambda at: as_logits(model(at), len(at)), cross_entropy, point, labels)[1], up
+
     with searching(model):
-        for _ in range(settings.steps):
-            at = point.detach().requires_grad_()
-            loss = cross_entropy(as_logits(model(at), len(at)), labels, reduction="sum")
-            (gradient,) = torch.autograd.grad(loss, at)
-            point = ball.project(point + length * ball.steepest(gradient))
-    return point
+        return walk(ball, start, steps=settings.steps, length=step_length(step.epsilon, settings), look=uphill)

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from certcal.attacks.balls import Ball, Norm
+from certcal.attacks.pgd import walk
 from certcal.attacks.victims import held_still
 from certcal.training.copies import Copies, log_mean, log_odds
 from certcal.training.settings import ObjectiveSettings
@@ -40,17 +41,17 @@ def search(copies: Copies, inputs: Tensor, aim: Aim, epsilon: float, settings: O
     All gradients are normalised, so only which probability should go which way tells one adversary from another.
     The model is in evaluation mode meanwhile, so that batch-norm statistics stay those of the data.
     """
-    ball = Ball.around(
-        inputs, torch.full((len(inputs),), epsilon, dtype=torch.float64), Norm.L2, boxed=bool(settings.box)
-    )
-    length, classes, point = step_length(epsilon, settings), aim.classes, inputs
+    ball = Ball.around(inputs, epsilon, Norm.L2, boxed=bool(settings.box))
+    classes = aim.classes
+
+    def aimed(point: Tensor, step: int) -> tuple[Tensor, Tensor]:
+        nonlocal classes
+        view = look(copies, point, classes, settings.gradient)
+        classes = view.classes
+        return view.uphill, aim.signs(view, step)
+
     with searching(copies.model):
-        for step in range(settings.steps):
-            view = look(copies, point, classes, settings.gradient)
-            classes = view.classes
-            push = aim.signs(view, step).to(point).reshape(ball.epsilon.shape)
-            point = ball.project(torch.addcmul(point, ball.steepest(view.uphill), push, value=length))
-    return point
+        return walk(ball, inputs, steps=settings.steps, length=step_length(epsilon, settings), look=aimed)
 
 
 def step_length(epsilon: float, settings: ObjectiveSettings) -> float:
