@@ -97,6 +97,7 @@ def run(desk):
     return RunFolder(desk / "runs" / "mine")
 
 
+@pytest.mark.slow
 def test_both_families_from_a_shell(desk, run):
     out, error = certcal("attack", "mine", *QUICK, "--epsilon", "3/255,0.05", "--galil", cwd=desk)
     for text in ("skipping R = 0: there is nothing to attack", "skipping R = 9: no input is certified there"):
@@ -173,6 +174,7 @@ def test_attacks_on_other_evidence_are_left_out_and_named(desk, run, typed):
     assert 'id="attacks"' in (run.path / "report.html").read_text()
 
 
+@pytest.mark.slow
 def test_an_evaluation_draws_the_attacks_figures_again(run):
     attack_run(run, AttackSettings(family="ace", **SMALL), figures=False)
     assert not (run.path / "figures").exists()
@@ -181,6 +183,7 @@ def test_an_evaluation_draws_the_attacks_figures_again(run):
     assert (run.path / "figures" / "widths.svg").is_file()
 
 
+@pytest.mark.slow
 def test_what_stops_midway_leaves_what_was_there(run, monkeypatch):
     attack_run(run, AttackSettings(radii=(0.1,), **SMALL), figures=False)
     before = {path.name: path.read_bytes() for path in (run.path / "attack").iterdir()}
@@ -250,6 +253,7 @@ def test_bad_input_exits_with_2_and_one_line(made, typed, case):
     assert not (made / "runs" / "mine" / "attack").exists()
 
 
+@pytest.mark.slow
 def test_a_run_without_evidence_or_with_other_weights_or_data(desk, run, typed):
     _, error = typed("attack", "nowhere", cwd=desk, code=2)
     assert "Expected `run` to be a run folder, but got runs/nowhere" in error
@@ -342,6 +346,7 @@ def test_help_is_set_in_whole_lines(verb):
         assert not line or not after or line.startswith("Usage") or len(line) + 1 + len(first) > 110, line
 
 
+@pytest.mark.slow
 def test_passes_are_foreseen(run, monkeypatch):
     """The bar's total is what attacks need at most: all of it where nothing stops early."""
     made, totals = [], []

@@ -83,6 +83,7 @@ def test_files_hold_the_report(run):
     assert "evaluate: 3 radii, 50 inputs" in (run.path / "log.txt").read_text()
 
 
+@pytest.mark.slow
 def test_the_same_evidence_gives_the_same_files(run):
     evaluate_run(run, ASKED)
     first = contents(run)
@@ -98,6 +99,7 @@ def test_the_same_evidence_gives_the_same_files(run):
     }
 
 
+@pytest.mark.slow
 def test_an_evaluation_made_in_python_leaves_the_same_folder(run, tmp_path, rng):
     evaluate_run(run, ASKED)
     report = evaluate(random_evidence(np.random.default_rng(0), inputs=50, draws=1000), radii=[0.1], alpha=0.01)
@@ -305,6 +307,7 @@ def test_before_and_after_are_about_the_same_inputs(imperfect):
             assert row.as_dict()[f"before_{name}"] == getattr(before, name)
 
 
+@pytest.mark.slow
 def test_figures_of_another_evaluation_do_not_stay(run):
     evaluate_run(run, ASKED)
     evaluate_run(run, replace(ASKED, radii=(0.05,)), figures=False)

@@ -211,6 +211,7 @@ class TestModels:
         assert evidence.header.precision == "bfloat16 on cpu"
         assert np.abs(evidence.confidence - collect().confidence).max() < 0.02
 
+    @pytest.mark.slow
     def test_compiled_models_agree(self):
         compiled = collect(compile=True, n=100)
         np.testing.assert_allclose(compiled.confidence, collect(n=100).confidence, atol=1e-4)

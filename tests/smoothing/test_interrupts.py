@@ -22,6 +22,7 @@ def start_run(folder, seconds=0.15):
     return subprocess.Popen([sys.executable, str(code), str(folder), str(seconds)], stdout=subprocess.PIPE, text=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
 def test_killed_runs_resume_to_the_same_evidence(tmp_path, how):
     """Killed in the middle of sampling, by Ctrl-C or by kill -9; then run to the end."""
@@ -70,6 +71,7 @@ class TestInterrupts:
         monkeypatch.setattr("certcal.smoothing.collect.fastest_threads", lambda call: nullcontext())
         self.resumed(tmp_path)
 
+    @pytest.mark.slow
     def test_while_a_shard_gets_its_name(self, tmp_path, monkeypatch):
         from certcal.smoothing import shards
 

@@ -127,6 +127,7 @@ def test_a_folder_that_cannot_be_made(tmp_path):
         collect(store=tmp_path / "file" / "store")
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_said_and_loses_nothing(folder):
     """The limit on file sizes stands in for a full disk: writing fails in the middle of a real shard."""
     code = f"""

@@ -90,6 +90,7 @@ def test_brier_act_is_ascent_on_the_brier_score_of_the_first_prediction():
     torch.testing.assert_close(point, literal, rtol=0, atol=2e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("seed", "growth", "steps"), [(0, 0.1, 5), (1, 0.5, 8), (2, 0.0, 3)])
 def test_acce_act_is_algorithm_2(seed, growth, steps):
     rho = {"rho": 0.05, "rho_growth": growth, "assignment_rate": 0.1}
@@ -138,6 +139,7 @@ def residuals(aim):
     return float((a.sum(dim=1) - 1).norm()), float((a * blocked).sum(dim=1).norm())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_constraint_residuals_of_acce_act_fall_over_steps(seed, monkeypatch):
     signs, seen = Acce.signs, []

@@ -88,6 +88,7 @@ def test_a_run_that_stops_anywhere_goes_on_bit_for_bit(tmp_path, steps, kept, mo
     assert "going on from" in said[0]
 
 
+@pytest.mark.slow
 def test_a_killed_process_goes_on_bit_for_bit(tmp_path):
     _, whole = trained(tmp_path / "whole", settings=settings(epochs=40))
     code = textwrap.dedent(f"""
@@ -178,6 +179,7 @@ def test_validation_is_on_held_out_images_and_keeps_the_best(tmp_path, monkeypat
     assert 0 <= result.history[1]["certified_brier_at_0.05"] <= 1
 
 
+@pytest.mark.slow
 def test_two_processes_do_what_one_does(tmp_path):
     """And one of them is killed in the middle of an epoch: torchrun starts both again, from the checkpoint."""
     script = tmp_path / "both.py"

@@ -11,6 +11,7 @@ from certcal.training.copies import log_mean
 from training_problems import AIMS, N, gradients, step_of
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", OBJECTIVES)
 def test_everything_random_comes_from_the_generator(name):
     model, (inputs, labels) = random_model(14), random_inputs(14, N)
@@ -24,6 +25,7 @@ def test_everything_random_comes_from_the_generator(name):
     assert (seen[0][0] == seen[2][0]) == (name == "ce")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", OBJECTIVES)
 def test_lower_precision(name):
     model, (inputs, labels) = random_model(15), random_inputs(15, 30)

@@ -182,6 +182,7 @@ def test_approximations_are_feasible_and_never_above_the_exact_value(name, metho
     assert solution.value == max(run["value"] for run in solution.stats["runs"])
 
 
+@pytest.mark.slow
 def test_admm_beats_dece_beats_brier_as_in_the_paper():
     """Sec. 5.2: ADMM yields the largest values; with the exact value above them all."""
     lower, upper, correct, clean = smoothed_like(400, seed=3)
@@ -227,6 +228,7 @@ def test_the_best_projected_point_is_kept_not_the_last():
     assert (history[1:].max(axis=0) > history[-1] + 1e-6).any()
 
 
+@pytest.mark.slow
 def test_diagnostics_show_convergence():
     """App. G.1: constraints are met at the end, and a becomes nearly binary."""
     lower, upper, correct, clean = smoothed_like(60)
@@ -253,6 +255,7 @@ def test_precision_of_the_solver_does_not_touch_feasibility(dtype):
     assert ((solution.confidence >= lower) & (solution.confidence <= upper)).all()
 
 
+@pytest.mark.slow
 def test_compiled_steps_agree():
     lower, upper, correct, clean = smoothed_like(50)
     problem = WorstCaseProblem.checked(lower, upper, correct)
@@ -294,6 +297,7 @@ def test_no_approximation_is_ever_above_the_exact_value(problem, method):
     assert (gaps * solution.signs >= 0).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_bins", [1, 2, 3])
 def test_few_bins(n_bins):
     """Two bins start at the centre of the sphere, where it has no direction."""

@@ -18,6 +18,7 @@ def random_problem(seed):
     return lower, upper, rng.random(inputs) < 0.6, {"edges": edges, "uncertified": int(rng.integers(0, 3))}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(60))
 def test_gradient_equals_finite_differences_away_from_ties(seed):
     lower, upper, correct, options = random_problem(seed)

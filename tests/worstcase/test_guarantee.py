@@ -133,6 +133,7 @@ def test_equals_the_best_failures_among_kinds_of_inputs(seed):
         assert value == pytest.approx(expected, abs=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(80))
 def test_steps_bound_the_exact_value_also_where_runs_are_emptied(seed, monkeypatch):
     *parts, edges = clusters(seed)
@@ -272,6 +273,7 @@ class TestBrier:
         assert Fraction(jointly_certified_brier_score(*problem[:3], failures=failures).value) >= exact
 
 
+@pytest.mark.slow
 def test_lying_certificates_stay_inside_the_bound_at_the_stated_rate(rng):
     """A share α of the certificates lies, and says what makes the set look best; the truth is then the worst there is.
 

@@ -29,6 +29,7 @@ def largest_with_spread(lower, upper, correct, edges, factor, uncertified):
     return best
 
 
+@pytest.mark.slow
 @settings(max_examples=150)
 @given(bounded_sets(most_inputs=20, most_bins=5), st.floats(0.01, 0.5), st.integers(1, 3))
 def test_mean_and_spread_are_bounded_together(problem, factor, uncertified):
@@ -75,6 +76,7 @@ def test_few_inputs_take_hoeffding():
     assert population_bound(lower[:3], upper[:3], correct[:3], alpha=0.01, delta=0.05).value == 1.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("delta", [0.3, 0.05])
 @pytest.mark.parametrize(("inputs", "share"), [(50, 0.5), (100, 0.5), (150, 0.03), (400, 0.9)])
 def test_holds_at_the_stated_rate(rng, inputs, share, delta):
