@@ -32,6 +32,7 @@ def digits():
     return trained_on_digits(), *load_dataset("digits", split="test").tensors()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [0.02, 0.1])
 @pytest.mark.parametrize(("eta", "omega"), PAIRS)
 def test_a_batch_does_what_the_paper_says_of_one_input(eta, omega, epsilon):

@@ -86,6 +86,7 @@ def shrunken(share):
     return bounds_at
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("share", [0.0, 0.4, 0.5, 0.6, 0.7])
 def test_an_unsound_certificate_is_exposed(probit, monkeypatch, share):
     # From a share of about 3/4 on, what these certificates claim is true: they were wider than they had to be.
@@ -207,6 +208,7 @@ def test_chance_contradicts_sound_certificates_no_more_often_than_stated(rng):
     assert 0 < missed <= stats.binom.ppf(1 - 1e-6, runs, delta / 2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", [0, 1, 2])
 def test_a_sum_of_sound_certificates_is_above_zero_no_more_often_than_stated(rng, way):
     # Each direction at a level of its own, for scores of 0 and 1 and for scores that hardly vary.

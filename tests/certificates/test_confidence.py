@@ -88,6 +88,7 @@ def test_the_mean_may_not_be_trusted_with_less_than_the_bound_says(rng):
     np.testing.assert_allclose((c.upper - c.lower) / 2, half, rtol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shift", [0.0, 0.3, 2.0])
 def test_distribution_bounds_equal_a_plain_reading_of_the_paper(rng, shift):
     found = random_evidence(rng, inputs=6, draws=400)

@@ -49,6 +49,7 @@ def _exact_radius(votes, trials, sigma, alpha):
     return -sigma * normal_quantile(mp.findroot(gap, (start, start * (1 - mp.mpf(1e-6))), tol=mp.mpf(10) ** -50))
 
 
+@pytest.mark.slow
 def test_radii_equal_many_digit_arithmetic_and_never_exceed_it(rng):
     with mp.workdps(DIGITS):
         for trials in (100, 1000, 100_000, 1_000_000):

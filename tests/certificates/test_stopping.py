@@ -96,6 +96,7 @@ def test_nobody_is_hopeless_when_the_runner_up_is_bounded(rng):
     assert not StopWhenDecided(radii=0.1, alpha=0.001, runner_up="bounded")(evidence).any()
 
 
+@pytest.mark.slow
 def test_the_papers_preset():
     evidence = sample()
     paper = confidence_bounds(evidence, radius=0.05, alpha=0.01, **PAPER)

@@ -63,6 +63,7 @@ def _random_counts(rng, size):
         yield min(max(k, 0), n), n, float(10 ** rng.uniform(-12, -0.1))
 
 
+@pytest.mark.slow
 def test_limits_stay_outside_the_exact_ones(rng):
     """At every limit the exact tail is below alpha, and a relative 1e-7 further in it is above."""
     with mp.workdps(DIGITS):

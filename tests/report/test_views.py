@@ -111,6 +111,7 @@ def test_the_page_shows_radii_rising_each_once(report):
     assert data["rows"][data["default_view"]]["radius"] == max(half)
 
 
+@pytest.mark.slow
 def test_many_radii_make_no_heavy_page(report):
     many = evaluate(report.evidence, radii=np.linspace(0, 0.4, 100), alpha=0.01, population=report.population)
     data = page_data(many, title="a", created="now", facts=[])

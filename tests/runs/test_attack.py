@@ -147,6 +147,7 @@ def test_rows_are_what_the_library_gives(run):
     assert float(csv[1].split(",")[csv[0].split(",").index("attacked_ece")]) == wanted.rows[0].attacked_ece
 
 
+@pytest.mark.slow
 def test_one_family_leaves_the_other_alone(run):
     first = attack_run(run, AttackSettings(family="ace", **SMALL), figures=False)
     assert set(first) == {"ace"}
@@ -314,6 +315,7 @@ def test_damaged_rows_are_left_out_with_a_line_and_verdicts_are_worked_out_again
     assert not kept_attacks(run).broken
 
 
+@pytest.mark.slow
 def test_only_what_was_asked_for_is_shown_and_what_is_replaced_is_named(desk, run, typed):
     attack_run(run, AttackSettings(family="smoothed", radii=(0.1,), **SMALL), figures=False)
     out, error = typed("attack", "mine", "--family", "ace", *QUICK, "--stronger", "--no-figures", cwd=desk)
@@ -336,6 +338,7 @@ def test_one_draw_contradicts_nothing_and_says_so(desk, typed):
     assert "With 1 fresh draw no single input could contradict its certificate." in " ".join(out.split())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("verb", ["attack", "certify", "recalibrate"])
 def test_help_is_set_in_whole_lines(verb):
     out, _ = certcal(verb, "--help", cwd=None)

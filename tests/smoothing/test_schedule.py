@@ -59,6 +59,7 @@ def test_any_order_of_results_gives_the_same_evidence(local, seed, staged, slots
     assert_same(keeper.evidence(source.indices), local[staged])
 
 
+@pytest.mark.slow
 def test_shards_grow_until_they_take_their_time(local):
     """From one batch to what two seconds hold, in whole batches."""
     header = local[False].header

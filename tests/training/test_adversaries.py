@@ -42,6 +42,7 @@ def test_adversaries_stay_in_the_ball(seed, name, epsilon, factor, box, gradient
         assert point.max() <= 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("name", AIMS)
 def test_adversaries_raise_what_they_aim_at(name, seed):

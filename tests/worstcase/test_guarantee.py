@@ -320,6 +320,7 @@ def test_failures_are_counted_over_all_inputs_because_the_draws_that_fail_are_th
     assert over_certified > 0.9
 
 
+@pytest.mark.slow
 def test_real_certificates_keep_the_claim_at_all_radii_at_once(rng):
     """Probit models whose truth is known: their worst calibration error within R, at four radii together."""
     radii, sigma, repetitions = (0.0, 0.1, 0.25, 0.5), 0.5, 40
