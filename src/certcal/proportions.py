@@ -18,6 +18,8 @@ from certcal.types import ArrayLike, FloatArray
 # Relative error allowed for scipy.special.betainc and betaincc, per 2^17 trials. Compared with 40-digit arithmetic at
 # 40 000 limits (trials up to 3e6, levels from 1e-15 to 0.99) they stay eight times inside.
 _TAIL_ERROR = 2.0**-35
+# Tails below this lose their digits, or come out as 0: at such levels nothing is claimed, and the limits are 0 and 1.
+TAIL_UNDERFLOW = 1e-280
 
 
 def clopper_pearson(
@@ -26,7 +28,7 @@ def clopper_pearson(
     """Two-sided confidence limits for binomial proportions, alpha / 2 in each tail.
 
     Each interval contains the true proportion with probability at least 1 - alpha, whatever it is.
-    With no trials nothing is known and the limits are 0 and 1.
+    With no trials, or at an alpha below 1e-279, nothing is known and the limits are 0 and 1.
 
     Paper: —; Clopper and Pearson (1934), Biometrika 26, 404–413.   Errs: outward, by about 1e-10 of the limit.
     Raises: InputError if successes exceed trials or alpha is outside (0, 1).
@@ -142,6 +144,8 @@ def _settle(
     """The start, moved outward until the tail probability there is proven to be at most `level`."""
     error = tail_error(n)
     end = float(direction > 0)  # the tail there is exactly 0
+    if level < TAIL_UNDERFLOW:
+        return np.full(len(start), end)
     start = np.where(np.isnan(start), end, start)
     limit = start.copy()
     unproven = np.arange(len(start))

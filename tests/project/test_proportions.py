@@ -105,6 +105,16 @@ def test_limits_rise_with_the_count():
         assert (np.diff(upper) > 0).all()
 
 
+def test_nothing_is_claimed_where_tails_underflow():
+    """Binomial tails near the smallest floats have few digits or none: at 1e-320 limits used to be 1e11 too sure."""
+    for alpha in (1e-310, 1e-320):
+        assert [part.tolist() for part in clopper_pearson([0, 10, 499, 1000], 1000, alpha=alpha)] == [[0] * 4, [1] * 4]
+    lower, upper = (float(part) for part in clopper_pearson(10, 1000, alpha=1e-270))
+    for p, counts in ((lower, range(10, 1001)), (upper, range(11))):
+        p = mp.mpf(p)
+        assert mp.fsum(mp.binomial(1000, k) * p**k * (1 - p) ** (1000 - k) for k in counts) <= mp.mpf(1e-270) / 2
+
+
 def test_simultaneous_limits_split_alpha_over_thresholds_and_sides(rng):
     counts = np.sort(rng.integers(0, 201, size=(4, 30)))
     lower, upper = simultaneous_clopper_pearson(counts, 200, alpha=0.06)

@@ -55,10 +55,10 @@ def test_the_warning_is_about_the_map_that_is_kept():
     kept, other = IsotonicMap([0.0, 1.0], [0.6, 0.6]), IsotonicMap([0.0, 1.0], [0.1, 0.9])
     sharp = Scores(0.2, 0.1, 0.1, 0.1, 0.1, auroc=0.9, refinement=0.1, levels=100)
     flat = replace(sharp, auroc=0.5, levels=1)
-    maps = (IdentityMap(), kept, other, other)
-    rows = [HeldOutRow(n, 0.1, 10, 10, sharp, after) for n, after in enumerate((sharp, flat, sharp, sharp))]
+    maps = (kept, IdentityMap(), other, other)
+    rows = [HeldOutRow(n, 0.1, 10, 10, sharp, after) for n, after in enumerate((flat, sharp, sharp, sharp))]
     held = HeldOut(maps, tuple([np.arange(10)] * 4), tuple([np.arange(10)] * 4), tuple(rows))
-    assert held.kept == 1
+    assert held.kept == 0
     assert held.mean(0.1)[1].levels > 2
     assert "constant" in warnings(held, 0.1)[0]
     assert "1 of 4 splits had nothing to learn from" in lead(held, (0.1,))

@@ -17,7 +17,7 @@ from certcal import (
     save_evidence,
 )
 from certcal.certificates import confidence_bounds_at, read_certification_log
-from certcal.recalibration import load_map, recalibrate_bounds, sharpness
+from certcal.recalibration import load_map, recalibrate_bounds, sharpness, split_inputs
 from certcal.runs import (
     CertifySettings,
     DataSettings,
@@ -265,22 +265,42 @@ def test_a_radius_without_weight_is_not_reported_on(imperfect):
     assert np.isfinite(result.trade_off.certified_brier).all()
 
 
-def test_a_split_without_anything_to_learn_is_passed_over(imperfect):
-    """With two wrong inputs, halves often have none to learn from; the map of the first that has is kept."""
+def test_inputs_held_out_choose_neither_map_nor_radius_nor_split(imperfect):
+    """Wrong labels, lost certificates and other bounds among them: everything but their scores stays."""
+    asked = RecalibrateSettings(repeats=4)
+    evidence = load_evidence(imperfect.evidence)
+    before = recalibrate_run(imperfect, asked, figures=False)
+    test = before.held_out.test[before.held_out.kept]
+    for change in ("right", "wrong", "hopeless"):
+        label, votes = evidence.label.copy(), evidence.votes.copy()
+        label[test] = evidence.selected[test] if change == "right" else 1 - evidence.selected[test]
+        if change == "hopeless":
+            votes[test] = votes[test].sum(axis=1, keepdims=True) // 2
+        save_evidence(replace(evidence, label=label, votes=votes), imperfect.evidence)
+        after = recalibrate_run(imperfect, asked, figures=False)
+        assert after.map.parameters() == before.map.parameters()
+        assert (after.radii, after.held_out.kept) == (before.radii, before.held_out.kept)
+        assert after.report.rows[1].brier != before.report.rows[1].brier
+
+
+def test_a_first_split_without_anything_to_learn_is_said(imperfect):
+    """With two wrong inputs, halves often have none to learn from. Another split would look at those held out."""
     evidence = load_evidence(imperfect.evidence)
     wrong = np.flatnonzero(confidence_bounds(evidence, radius=0.1, alpha=0.01).certified)[:2]
     label = evidence.selected.copy()
     label[wrong] = 1 - label[wrong]
     save_evidence(replace(evidence, label=label), imperfect.evidence)
-    for seed in range(20):
+    came = []
+    for seed in range(12):
         asked = RecalibrateSettings(repeats=10, radii=(0.1,), seed=seed)
-        result = recalibrate_run(imperfect, asked, figures=False)
-        assert result.map.kind == "isotonic"
-        held = result.held_out
-        assert set(result.report.evidence.index) == set(evidence.index[held.test[held.kept]])
-        if held.kept > 0:
-            return
-    pytest.fail("no seed had a first split without wrong inputs to learn from")
+        learnable = bool(set(wrong) & set(split_inputs(300, repeats=10, seed=seed)[0][0]))
+        came.append(learnable)
+        if learnable:
+            assert recalibrate_run(imperfect, asked, figures=False).map.kind == "isotonic"
+        else:
+            with pytest.raises(InputError, match=r"of the 150 inputs to fit on, certified and wrong are 0 of \d+ at R"):
+                recalibrate_run(imperfect, asked, figures=False)
+    assert set(came) == {True, False}
 
 
 def test_the_demo_is_the_same_whatever_the_number_of_threads(tmp_path):

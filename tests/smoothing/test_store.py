@@ -27,6 +27,12 @@ def evidence():
     return collect()
 
 
+def halves():
+    """Two halves of the small data, whose inputs keep their numbers."""
+    images, labels = small_data()
+    return [(images[part::2], labels[part::2], range(part, 10, 2)) for part in range(2)]
+
+
 @pytest.fixture
 def folder(tmp_path):
     collect(n=250, store=tmp_path)
@@ -216,3 +222,38 @@ def test_a_saved_whole_merges_with_nothing(folder, evidence, tmp_path_factory):
     with pytest.raises(InputError, match="was saved as a whole and merges with nothing"):
         merge_shards([whole, folder])
     assert_same(merge_shards(folder), evidence)
+
+
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("change", ["all", "model", "sigma", "seed", "n0", "precision", "outputs"])
+def test_stores_of_other_draws_never_merge_whichever_comes_first(tmp_path, change, turned):
+    """The one with more stages gives the header; the other used to go unchecked when it came first."""
+    one, two = halves()
+    changes = {"sigma": 1.0, "seed": 2, "n0": 21, "precision": "bfloat16", "outputs": "probabilities"}
+    options = {"sigma": 1.0, "seed": 2} if change == "all" else {key: changes[key] for key in changes if key == change}
+    model = small_model(seed=int(change in ("all", "model")))
+    model = nn.Sequential(model, nn.Softmax(dim=1)) if change == "outputs" else model
+    collect(data=one, n=100, seed=1, sigma=0.1, store=tmp_path / "a")
+    staged = {"stages": [50, 100], "stop": lambda evidence: evidence.draws < 0}
+    collect(model, two, n=100, store=tmp_path / "b", **({"seed": 1, "sigma": 0.1} | staged | options))
+    places = [tmp_path / "a", tmp_path / "b"]
+    named = {"all": "model", "outputs": "(model|outputs)"}.get(change, change)
+    with pytest.raises(InputError, match=rf"^Expected the evidence in .* to have {named} = .*, but it has .*$"):
+        merge_shards(places[::-1] if turned else places)
+    for place, name in zip(places, "21" if turned else "12", strict=True):
+        for shard in place.glob("shard-*"):
+            shutil.copy(shard, tmp_path / f"shard-{name}.parquet")
+    with pytest.raises(InputError, match="Expected the evidence in"):
+        load_evidence(tmp_path)
+
+
+def test_models_that_differ_in_no_tensor_never_merge(tmp_path):
+    one, two = halves()
+    model = small_model()
+    model[1] = nn.LeakyReLU(0.01)
+    collect(model, one, n=50, store=tmp_path / "a")
+    model[1].negative_slope = 0.9
+    collect(model, two, n=50, store=tmp_path / "b")
+    for places in (["a", "b"], ["b", "a"]):
+        with pytest.raises(InputError, match="a setting that is no tensor has changed"):
+            merge_shards([tmp_path / place for place in places])

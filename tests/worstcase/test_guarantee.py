@@ -264,6 +264,13 @@ class TestBrier:
         joint = jointly_certified_brier_score(lower, upper, correct, failures=0)
         assert joint.value == certified_brier_score(lower, upper, correct).value
 
+    def test_losses_that_underflow_are_no_reason_to_claim_zero(self):
+        """(1e-200)² is less than any float above 0, and more than 0."""
+        score = jointly_certified_brier_score
+        assert score([0.0], [1e-200], [0], failures=0).value > 0
+        assert score([0.0, 1.0], [0.0, 1.0], [0, 1], failures=0).value == 0
+        assert score([0.0] * 3, [5e-324] * 3, [0] * 3, failures=0).value > 0
+
     @settings(max_examples=100)
     @given(bounded_sets(most_inputs=6), st.integers(0, 3))
     def test_is_never_below_exact_rational_arithmetic(self, problem, failures):

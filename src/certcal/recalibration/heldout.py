@@ -51,8 +51,8 @@ class HeldOut:
 
     @property
     def kept(self) -> int:
-        """The split whose map is kept: the first that taught one."""
-        return next((split for split, own in enumerate(self.maps) if own.kind != "identity"), 0)
+        """The split whose map is kept: always the first. A choice among them would look at inputs held out."""
+        return 0
 
     def of_kept(self, radius: float) -> tuple[Scores, Scores]:
         """Scores of the kept map before and after at one radius, on the inputs held out of its split."""

@@ -16,7 +16,9 @@ from certcal.recalibration import (
     Scores,
     TradeOff,
     held_out_scores,
+    recalibrate_bounds,
     save_map,
+    split_inputs,
     trade_off,
 )
 from certcal.report import Report, evaluate, plot_trade_off
@@ -69,7 +71,7 @@ class Recalibration:
 
     @property
     def map(self) -> RecalibrationMap:
-        """The map that is kept: fitted on the first split that taught one."""
+        """The map that is kept: fitted on the first split."""
         return self.held_out.maps[self.held_out.kept]
 
     @property
@@ -123,28 +125,39 @@ def _fit(
 ) -> tuple[list[ConfidenceIntervals], HeldOut]:
     """The certificates that maps are fitted to, and the maps.
 
-    Those of all radii that were asked for; or else of the largest at which every split teaches a map, or at which some
-    split does.
+    Those of all radii that were asked for; or else of the largest at which the fitting part of the kept split teaches a
+    map. Nothing here looks at the inputs held out of that split: the report on them is of a map fixed without them.
     """
+    splits = {name: options[name] for name in ("holdout", "folds", "repeats", "seed")}
+    fitting = {name: value for name, value in options.items() if name not in splits}
+    part = split_inputs(len(bounds[0]), **splits)[0][0]
     falling = sorted(bounds, key=lambda one: -one.radius)
     choices = [bounds] if asked.radii is not None else [[one] for one in falling]
-    tried = [(own, held_out_scores(own, clean_weight=asked.clean_weight, **options)) for own in choices]
-    for all_of_them in (True, False):
-        for own, held in tried:
-            if held.without_map == 0 or (not all_of_them and held.without_map < len(held.maps)):
-                return own, held
-    if asked.on_failure == OnFailure.IDENTITY:
-        certifying = [choice for choice in tried if all(one.certified.any() for one in choice[0])]
-        return (certifying or tried)[0]
-    counts = ", ".join(
-        f"{int((own.certified & ~own.correct).sum())} of {int(own.certified.sum())} at R = {own.radius:g}"
-        for own in reversed(falling)
-    )
-    raise InputError(
-        f"No map can be learned: it takes {MIN_INPUTS} certified inputs to fit on, right and wrong ones among them, "
-        f"and certified and wrong are {counts}. Try more inputs, a smaller radius or a smaller holdout; "
-        "on_failure = identity keeps the confidences as they are."
-    )
+    own = _first_that_teaches([[one.select(part) for one in choice] for choice in choices], asked, fitting)
+    if own is None:
+        counts = ", ".join(
+            f"{int((one.certified & ~one.correct).sum())} of {int(one.certified.sum())} at R = {one.radius:g}"
+            for one in (one.select(part) for one in reversed(falling))
+        )
+        raise InputError(
+            f"No map can be learned: it takes {MIN_INPUTS} certified inputs to fit on, right and wrong ones among "
+            f"them, and of the {len(part)} inputs to fit on, certified and wrong are {counts}. Try more inputs, a "
+            "smaller radius or a smaller holdout; on_failure = identity keeps the confidences as they are."
+        )
+    return choices[own], held_out_scores(choices[own], clean_weight=asked.clean_weight, **options)
+
+
+def _first_that_teaches(
+    choices: list[list[ConfidenceIntervals]], asked: RecalibrateSettings, fitting: dict[str, Any]
+) -> int | None:
+    """Which choice of radii teaches a map, the first of them; where none does, one for the identity if it may be."""
+    for place, own in enumerate(choices):
+        found = recalibrate_bounds(own, clean_weight=asked.clean_weight, on_failure=OnFailure.IDENTITY, **fitting)
+        if found.kind != "identity":
+            return place
+    if asked.on_failure != OnFailure.IDENTITY:
+        return None
+    return next((n for n, own in enumerate(choices) if all(one.certified.any() for one in own)), 0)
 
 
 def _write(run: RunFolder, result: Recalibration, asked: RecalibrateSettings, *, figures: bool) -> None:

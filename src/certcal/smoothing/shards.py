@@ -119,9 +119,15 @@ def is_whole(path: Path) -> bool:
     return _WHOLE in (pq.read_schema(path).metadata or {})
 
 
+def read_probe(path: Path) -> list[float] | None:
+    """The answer to a fixed input of the model that a shard is of; None in one that was saved as a whole."""
+    stored: list[float] | None = json.loads((pq.read_schema(path).metadata or {}).get(_PROBE, b"null"))
+    return stored
+
+
 def check_same_probe(path: Path, probe: list[float] | None) -> None:
     """Refuse a model that answers a fixed input otherwise than the one whose evidence this is."""
-    stored = json.loads((pq.read_schema(path).metadata or {}).get(_PROBE, b"null"))
+    stored = read_probe(path)
     if probe is None or stored is None or len(probe) != len(stored):
         return
     if not same_probe(probe, stored):

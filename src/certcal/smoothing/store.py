@@ -16,6 +16,7 @@ from certcal.smoothing.shards import (
     concatenate,
     is_whole,
     read_header,
+    read_probe,
     read_shard,
     write_shard,
 )
@@ -103,25 +104,29 @@ def save_evidence(evidence: Evidence, path: str | os.PathLike[str]) -> None:
 def merge_shards(paths: Iterable[str | os.PathLike[str]]) -> Evidence:
     """The evidence of several shards, or folders of them, together.
 
-    Their headers must agree and no chunk may come twice.
+    Their headers and the answers of their models to a fixed input must agree, and no chunk may come twice.
     """
-    header, parts = None, []
     places = [Path(path) for path in ([paths] if isinstance(paths, str | os.PathLike) else paths)]
     shards = [shard for place in places for shard in _shards_of(place)]
-    for path in shards:
-        found, rows = read_shard(path)
+    if not shards:
+        raise InputError.expected("paths", "name at least one shard", "none")
+    header = _check_mergeable(shards)
+    return sum_rows(concatenate((read_shard(path)[1] for path in shards), header.classes), header)
+
+
+def _check_mergeable(shards: list[Path]) -> EvidenceHeader:
+    """The one header that all shards go with, chosen first; the draws of another model, noise or seed are refused."""
+    headers = [read_header(path) for path in shards]
+    header = max(headers, key=lambda own: len(own.stages))
+    probe = next((own for own in map(read_probe, shards) if own is not None), None)
+    for path, found in zip(shards, headers, strict=True):
         if len(shards) > 1 and is_whole(path):
             raise InputError.expected(
                 "paths", "name shards", f"{path}, which was saved as a whole and merges with nothing"
             )
-        if header is not None:
-            header = found if len(found.stages) > len(header.stages) else header
-            check_same_header(found, header, str(path))
-        header = header or found
-        parts.append(rows)
-    if header is None:
-        raise InputError.expected("paths", "name at least one shard", "none")
-    return sum_rows(concatenate(parts, header.classes), header)
+        check_same_header(found, header, str(path))
+        check_same_probe(path, probe)
+    return header
 
 
 def sum_rows(rows: Rows, header: EvidenceHeader) -> Evidence:

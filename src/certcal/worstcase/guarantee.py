@@ -8,16 +8,13 @@ from scipy import special
 from certcal.certificates import ConfidenceIntervals
 from certcal.errors import InputError
 from certcal.inputs import check_integer, check_level
-from certcal.proportions import tail_error
+from certcal.proportions import TAIL_UNDERFLOW, tail_error
 from certcal.types import ArrayLike
 from certcal.worstcase.brier import brier_confidences
 from certcal.worstcase.exact import solve_exact
 from certcal.worstcase.failing import solve_with_failures
 from certcal.worstcase.problem import WorstCaseProblem
 from certcal.worstcase.solution import FreeInput, Kind, Solution
-
-# Tails below this lose their digits, or come out as 0, before they are summed.
-_TAIL_UNDERFLOW = 1e-280
 
 
 def allowed_failures(inputs: int | ConfidenceIntervals, *, alpha: float | None = None, delta: float) -> int:
@@ -52,7 +49,7 @@ def allowed_failures(inputs: int | ConfidenceIntervals, *, alpha: float | None =
     while enough - least > 1:
         middle = (least + enough) // 2
         tail = special.betainc(middle + 1, total - middle, level)  # P(X ≥ middle + 1)
-        if tail * (1 + relative) + _TAIL_UNDERFLOW <= delta:
+        if tail * (1 + relative) + TAIL_UNDERFLOW <= delta:
             enough = middle
         else:
             least = middle
@@ -118,7 +115,9 @@ def jointly_certified_brier_score(
     losses[failed] = witness[failed] = 1.0
     mean = (float(losses.sum()) + problem.uncertified) / problem.size
     # NumPy adds pairwise, below 64 roundings of each term; 2^-46 = 128 units covers these and those of a loss.
-    value = mean if mean in (0.0, 1.0) else min(float(np.nextafter(mean * (1 + 2**-46), np.inf)), 1.0)
+    # The next float covers losses or a mean that underflowed; 0 is only claimed where nobody can lose anything.
+    lossless = not (count or problem.uncertified) and np.array_equal(witness, problem.correct)
+    value = 0.0 if lossless else min(float(np.nextafter(mean * (1 + 2**-46), np.inf)), 1.0)
     return Solution(
         value,
         Kind.EXACT,
