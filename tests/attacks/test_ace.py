@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
@@ -23,6 +23,7 @@ from certcal.attacks import (
 )
 from certcal.data import load_dataset
 from fashion_small import fashion_small
+from laws import examples
 
 PAIRS = [(1, "y"), (-1, "y"), (1, "yhat"), (-1, "yhat")]
 
@@ -48,7 +49,7 @@ def test_a_batch_does_what_the_paper_says_of_one_input(eta, omega, epsilon):
     assert (found.updates > 0).any()
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(
     seed=st.integers(0, 10**6),
     pair=st.sampled_from(PAIRS),

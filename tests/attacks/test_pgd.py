@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
@@ -27,6 +27,7 @@ from certcal.attacks import (
 )
 from certcal.attacks.balls import random_unit
 from certcal.attacks.launch import launch
+from laws import examples
 
 
 def losses(model, inputs, labels):
@@ -39,7 +40,7 @@ def fooled(logits, target):
     return logits.argmax(dim=1) != target
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(
     seed=st.integers(0, 10**6),
     norm=st.sampled_from(["linf", "l2"]),

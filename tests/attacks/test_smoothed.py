@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from attack_models import probit_problem, random_inputs, random_model
@@ -16,6 +16,7 @@ from certcal.attacks.settings import Settings
 from certcal.attacks.smoothed import Scene, signed_log_odds, smoothed
 from certcal.metrics import Bins
 from certcal.worstcase import AdmmSettings, WorstCaseProblem
+from laws import examples
 
 SIGMA = 0.5
 
@@ -25,7 +26,7 @@ def in_ball(inputs, x, epsilon, *, boxed=True):
     return bool(ball.contains(inputs).all())
 
 
-@settings(max_examples=25)
+@examples(25)
 @given(
     seed=st.integers(0, 10**6),
     adversary=st.sampled_from(list(Adversary)),

@@ -6,7 +6,7 @@ import math
 import mpmath as mp
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import special, stats
 
@@ -15,6 +15,7 @@ from certcal.certificates.limits import clopper_pearson_limits
 from certcal.certificates.shift import greatest_probability, least_probability
 from certcal.errors import InputError
 from certcal.smoothing.evidence import threshold_grid
+from laws import examples
 from smoothing_oracles import (
     DIGITS,
     ProbitModel,
@@ -225,7 +226,7 @@ def test_widths_order_the_methods(rng):
         assert radius == 0.0 or w["cdf-cp"] < w["standard-bernstein"]
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(
     seed=st.integers(0, 2**32 - 1),
     draws=st.sampled_from([1, 2, 10, 1000, 100_000]),

@@ -4,7 +4,7 @@ import dataclasses
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import nnls
 from sklearn.isotonic import IsotonicRegression
@@ -28,12 +28,13 @@ from certcal.recalibration import (
     sharpness,
 )
 from certcal.recalibration.isotonic import isotonic_fit
+from laws import examples
 from problems import maps, smoothed_like
 from smoothing_oracles import random_evidence
 
 
 class TestIsotonicOptimum:
-    @settings(max_examples=150)
+    @examples(150)
     @given(st.lists(st.tuples(st.integers(0, 10), st.booleans(), st.integers(1, 5)), min_size=1, max_size=14))
     def test_equals_a_quadratic_program(self, points):
         """Σ w (t − g)² with g a sum of non-negative steps is a non-negative least-squares problem."""
@@ -57,7 +58,7 @@ class TestIsotonicOptimum:
             atol=1e-12,
         )
 
-    @settings(max_examples=40)
+    @examples(40)
     @given(st.integers(0, 10_000), st.floats(0, 1), st.lists(st.integers(0, 3), min_size=2, max_size=2))
     def test_minimises_the_mix_of_scores_it_states(self, seed, share, weights):
         """(1 − λ) Σ w_r CBS_r + λ · clean Brier, by definition, against a program over all monotone maps."""
@@ -91,7 +92,7 @@ class TestIsotonicOptimum:
         _, residual = nnls(steps, target * np.sqrt(weight))
         assert loss(fitted) == pytest.approx(residual**2, abs=1e-9)
 
-    @settings(max_examples=60)
+    @examples(60)
     @given(maps(), st.floats(0, 1))
     def test_no_other_map_is_better(self, other, share):
         lower, upper, correct, clean = smoothed_like(80)

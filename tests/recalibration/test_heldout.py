@@ -4,7 +4,7 @@ import dataclasses
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score
 
@@ -24,10 +24,11 @@ from certcal.recalibration import (
     split_inputs,
     trade_off,
 )
+from laws import examples
 
 
 class TestSharpness:
-    @settings(max_examples=100)
+    @examples(100)
     @given(st.lists(st.tuples(st.integers(0, 8), st.booleans()), min_size=2, max_size=30))
     def test_auroc_equals_another_implementation(self, points):
         z, correct = (np.array(part) for part in zip(*points, strict=True))

@@ -7,7 +7,7 @@ from fractions import Fraction
 import mpmath as mp
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from certcal import InputError, certified_calibration_error
@@ -21,13 +21,14 @@ from certcal.recalibration import (
     save_map,
 )
 from certcal.recalibration.maps import CLAMP
+from laws import examples
 from problems import maps
 
 UNIT = st.floats(0, 1)
 
 
 class TestMaps:
-    @settings(max_examples=400)
+    @examples(400)
     @given(maps(), UNIT, UNIT, UNIT)
     def test_bounds_contain_every_mapped_confidence(self, g, a, b, c):
         low, z, high = sorted([a, b, c])
@@ -35,7 +36,7 @@ class TestMaps:
         value = g.transform([z])
         assert 0 <= lower[0] <= value[0] <= upper[0] <= 1
 
-    @settings(max_examples=200)
+    @examples(200)
     @given(maps(), UNIT)
     def test_order_is_kept_between_neighbouring_floats(self, g, z):
         close = np.array([np.nextafter(z, 0), z, min(np.nextafter(z, 1), 1.0)])
@@ -44,7 +45,7 @@ class TestMaps:
         steps = np.diff(g.transform(close))
         assert steps.min() >= (0 if isinstance(g, IsotonicMap | IdentityMap) else -1e-12)
 
-    @settings(max_examples=100)
+    @examples(100)
     @given(st.lists(UNIT, min_size=2, max_size=6, unique=True), st.lists(UNIT, min_size=6, max_size=6), UNIT)
     def test_isotonic_bounds_hold_in_exact_arithmetic(self, x, y, z):
         x, y = sorted(x), sorted(y)[: len(x)]
@@ -72,7 +73,7 @@ class TestMaps:
                 truth = c + (d - c) * (Fraction(point) - a) / (b - a)
                 assert Fraction(low) <= truth <= Fraction(high)
 
-    @settings(max_examples=100)
+    @examples(100)
     @given(st.floats(0, 60), st.floats(0, 60), st.floats(-60, 60), UNIT)
     def test_beta_bounds_hold_to_many_digits(self, a, b, c, z):
         with mp.workdps(40):
@@ -117,7 +118,7 @@ class TestMaps:
 
 
 class TestStorage:
-    @settings(max_examples=60)
+    @examples(60)
     @given(maps())
     def test_loads_what_was_saved_to_the_last_bit(self, tmp_path_factory, g):
         path = tmp_path_factory.mktemp("map") / "g.json"

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 from torch.utils.data import BatchSampler, DataLoader, SequentialSampler, SubsetRandomSampler, TensorDataset
@@ -13,6 +13,7 @@ from certcal.models.noise import NoiseSource
 from certcal.smoothing import load_evidence
 from certcal.smoothing.evidence import threshold_grid
 from collecting import assert_same, collect
+from laws import examples
 from smoothing_models import Counting, Slow, small_data, small_model
 
 
@@ -173,7 +174,7 @@ class TestStages:
         assert_same(resumed, collect(stages=[100, 250, 500], stop=self.sure))
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(st.integers(0, 2**40), st.integers(0, 2**40), st.integers(0, 2**20))
 def test_streams_are_reproducible_and_different(seed, index, stream):
     source = NoiseSource(seed, torch.device("cpu"))

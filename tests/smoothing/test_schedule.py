@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from certcal.certificates import StopWhenDecided
@@ -15,6 +15,7 @@ from certcal.smoothing.remote import Station, draw_chunks, select_classes
 from certcal.smoothing.schedule import Schedule
 from certcal.smoothing.sources import Source
 from collecting import assert_same, collect
+from laws import examples
 from smoothing_models import small_data, small_model
 
 pytest.importorskip("ray", reason="Ray is not installed (the extra `ray`)")
@@ -32,7 +33,7 @@ def station(header):
     return Station(make_sampler(small_model(), header, conditions, made_up_inputs(4, (1, 8, 8))), header.classes)
 
 
-@settings(max_examples=15)
+@examples(15)
 @given(st.integers(0, 2**32 - 1), st.booleans(), st.integers(1, 6), st.integers(1, 3))
 def test_any_order_of_results_gives_the_same_evidence(local, seed, staged, slots, batch):
     """Shards finish in any order and any time; some are lost and drawn again."""

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 from torch.nn.functional import cross_entropy
@@ -17,11 +17,12 @@ from certcal.training.copies import weight_loss
 from certcal.training.linf import climb_cross_entropy
 from certcal.training.search import View, look, search
 from certcal.worstcase import WorstCaseProblem
+from laws import examples
 from training_oracles import algorithm2, ascend, mean_probs, worst_case_directions
 from training_problems import AIMS, SIGMA, N, attacked, gradients, noise_of, setting, step_of
 
 
-@settings(max_examples=25)
+@examples(25)
 @given(
     seed=st.integers(0, 10**6),
     name=st.sampled_from(AIMS),
@@ -165,7 +166,7 @@ def test_growing_rho_governs_how_early_the_constraints_are_enforced():
     assert seen[0][1] > seen[1][1] > seen[2][1]
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(st.integers(0, 10**6))
 def test_cce_directions_are_those_of_brute_force(seed):
     rng = np.random.default_rng(seed)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from certcal import (
@@ -18,6 +18,7 @@ from certcal.worstcase.admm import State, initialise, make_step, step
 from certcal.worstcase.baselines import _hard_error, _soft_gradient, _starting_points
 from certcal.worstcase.diagnostics import Recorder, constraint_distances, lagrangian_terms
 from certcal.worstcase.projections import onto_assignments, onto_bounds, onto_box, onto_sphere
+from laws import examples
 from problems import CATALOGUE, bounded_sets, smoothed_like
 
 QUICK = {"steps": 150}
@@ -285,7 +286,7 @@ def test_dece_gradient_is_autograds():
     torch.testing.assert_close(ours[0], expected)
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(bounded_sets(), st.sampled_from(["admm", "dece", "brier"]))
 def test_no_approximation_is_ever_above_the_exact_value(problem, method):
     lower, upper, correct, edges = problem

@@ -4,7 +4,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from certcal import (
@@ -15,6 +15,7 @@ from certcal import (
     expected_calibration_error,
 )
 from certcal.worstcase import Status
+from laws import examples
 from oracles import bin_of, plain_ece, worst_case_by_enumeration, worst_case_by_milp
 from problems import CATALOGUE, bounded_sets, mixed
 
@@ -28,7 +29,7 @@ def with_free_inputs(solution, correct):
     return confidence, np.concatenate([correct, np.full(count, solution.free.correct)])
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(bounded_sets(), st.integers(0, 3))
 def test_equals_enumeration_of_all_sign_vectors(problem, uncertified):
     lower, upper, correct, edges = problem
@@ -39,7 +40,7 @@ def test_equals_enumeration_of_all_sign_vectors(problem, uncertified):
     assert (solution.kind, solution.status) == (Kind.EXACT, Status.SOLVED)
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(bounded_sets(), st.integers(0, 3))
 def test_the_witness_attains_the_value_within_the_bounds(problem, uncertified):
     lower, upper, correct, edges = problem
@@ -52,7 +53,7 @@ def test_the_witness_attains_the_value_within_the_bounds(problem, uncertified):
         assert bin_of(solution.free.confidence, edges) == solution.free.bin
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(bounded_sets(most_inputs=6, most_bins=4))
 def test_equals_the_mixed_integer_program(problem):
     lower, upper, correct, edges = problem
@@ -61,7 +62,7 @@ def test_equals_the_mixed_integer_program(problem):
     assert solution.value == pytest.approx(worst_case_by_milp(lower, upper, correct, edges), abs=2e-5)
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(bounded_sets(), st.integers(0, 2**32 - 1))
 def test_no_point_in_the_box_is_worse(problem, seed):
     lower, upper, correct, edges = problem
@@ -72,7 +73,7 @@ def test_no_point_in_the_box_is_worse(problem, seed):
         assert expected_calibration_error(point, correct, edges=edges) <= value
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(bounded_sets(), st.floats(0, 1), st.floats(0, 1))
 def test_grows_with_the_intervals(problem, down, up):
     lower, upper, correct, edges = problem
@@ -81,7 +82,7 @@ def test_grows_with_the_intervals(problem, down, up):
     assert wider >= narrow - 1e-14
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(bounded_sets(), st.integers(0, 2**32 - 1))
 def test_order_is_irrelevant(problem, seed):
     lower, upper, correct, edges = problem
@@ -91,7 +92,7 @@ def test_order_is_irrelevant(problem, seed):
     assert shuffled == pytest.approx(value, abs=1e-14)
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(bounded_sets())
 def test_points_give_the_plain_error(problem):
     lower, _, correct, edges = problem
@@ -99,7 +100,7 @@ def test_points_give_the_plain_error(problem):
     assert value == pytest.approx(expected_calibration_error(lower, correct, edges=edges), abs=1e-12)
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(bounded_sets())
 def test_uncertified_inputs_pull_towards_one(problem):
     """Whatever the others do, a free input can be right at confidence 0, an error of 1."""
@@ -197,7 +198,7 @@ def test_the_value_is_never_below_the_true_supremum_however_sums_round():
     assert solution.value - solution.stats["rounding"] < lower[0]  # without the margin it would be below
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(bounded_sets(most_inputs=6, most_bins=4))
 def test_the_value_is_never_below_exact_rational_arithmetic(problem):
     lower, upper, correct, edges = ([Fraction(float(x)) for x in part] for part in problem)

@@ -7,7 +7,7 @@ from math import comb
 import mpmath as mp
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -22,6 +22,7 @@ from certcal import (
 )
 from certcal.certificates import confidence_bounds_at
 from certcal.worstcase import guarantee
+from laws import examples
 from oracles import (
     bin_of,
     plain_ece,
@@ -33,7 +34,7 @@ from smoothing_oracles import DIGITS, ProbitModel, at_least
 
 
 class TestAllowedFailures:
-    @settings(max_examples=200)
+    @examples(200)
     @given(st.integers(1, 60), st.floats(1e-6, 0.999), st.floats(1e-12, 0.999))
     def test_is_the_smallest_in_exact_arithmetic(self, inputs, alpha, delta):
         p, level = Fraction(alpha), Fraction(delta)
@@ -91,7 +92,7 @@ class TestAllowedFailures:
         assert loose <= strict
 
 
-@settings(max_examples=120)
+@examples(120)
 @given(bounded_sets(most_inputs=5, most_bins=4), st.integers(1, 4), st.integers(0, 2))
 def test_equals_every_choice_of_failures(problem, failures, uncertified):
     lower, upper, correct, edges = problem
@@ -105,7 +106,7 @@ def test_equals_every_choice_of_failures(problem, failures, uncertified):
     assert solution.value >= expected - 1e-16
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(bounded_sets(most_inputs=25, most_bins=6), st.integers(1, 25), st.integers(0, 2))
 def test_equals_the_best_failures_against_every_sign_vector(problem, failures, uncertified):
     *parts, edges = problem
@@ -146,7 +147,7 @@ def test_steps_bound_the_exact_value_also_where_runs_are_emptied(seed, monkeypat
     assert np.diff(coarse).min() >= -1e-13
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(bounded_sets(most_inputs=5, most_bins=3), st.integers(1, 3))
 def test_is_never_below_exact_rational_arithmetic(problem, failures):
     lower, upper, correct, edges = ([Fraction(float(x)) for x in part] for part in problem)
@@ -154,7 +155,7 @@ def test_is_never_below_exact_rational_arithmetic(problem, failures):
     assert Fraction(value) >= worst_case_with_failures(lower, upper, correct, edges, min(failures, len(lower)))
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(bounded_sets(most_inputs=20), st.integers(1, 20), st.integers(0, 2))
 def test_the_witness_attains_the_value_with_that_many_failures(problem, failures, uncertified):
     lower, upper, correct, edges = problem
@@ -175,7 +176,7 @@ def test_the_witness_attains_the_value_with_that_many_failures(problem, failures
     assert solution.stats["attained"] == pytest.approx(solution.value, abs=1e-9)
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(bounded_sets(most_inputs=20), st.integers(0, 3))
 def test_starts_at_the_certified_error_and_grows_with_failures(problem, uncertified):
     *parts, edges = problem
@@ -243,7 +244,7 @@ def test_only_uncertified_inputs_have_nothing_to_fail():
 
 
 class TestBrier:
-    @settings(max_examples=150)
+    @examples(150)
     @given(bounded_sets(), st.integers(0, 12), st.integers(0, 3))
     def test_equals_sorting_the_losses(self, problem, failures, uncertified):
         lower, upper, correct, _ = problem
@@ -271,7 +272,7 @@ class TestBrier:
         assert score([0.0, 1.0], [0.0, 1.0], [0, 1], failures=0).value == 0
         assert score([0.0] * 3, [5e-324] * 3, [0] * 3, failures=0).value > 0
 
-    @settings(max_examples=100)
+    @examples(100)
     @given(bounded_sets(most_inputs=6), st.integers(0, 3))
     def test_is_never_below_exact_rational_arithmetic(self, problem, failures):
         parts = ([Fraction(float(x)) for x in part] for part in problem[:3])

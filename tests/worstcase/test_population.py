@@ -4,13 +4,14 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
 from certcal import InputError, certified_calibration_error, population_bound
 from certcal.worstcase import WorstCaseProblem, solve_exact
 from certcal.worstcase.population import BERNSTEIN_FROM, _largest_with_spread
+from laws import examples
 from oracles import reachable, worst_case_by_enumeration
 from problems import bounded_sets, mixed, smoothed_like
 
@@ -30,7 +31,7 @@ def largest_with_spread(lower, upper, correct, edges, factor, uncertified):
 
 
 @pytest.mark.slow
-@settings(max_examples=150)
+@examples(150)
 @given(bounded_sets(most_inputs=20, most_bins=5), st.floats(0.01, 0.5), st.integers(1, 3))
 def test_mean_and_spread_are_bounded_together(problem, factor, uncertified):
     *parts, edges = problem
