@@ -11,6 +11,7 @@ from certcal.certificates import (
     confidence_bounds,
 )
 from certcal.errors import CertcalError, InputError
+from certcal.evaluation import evaluate
 from certcal.metrics import (
     adaptive_calibration_error,
     brier_score,
@@ -24,7 +25,6 @@ from certcal.metrics import (
 )
 from certcal.proportions import clopper_pearson
 from certcal.recalibration import recalibrate
-from certcal.report import evaluate
 from certcal.smoothing import Evidence
 from certcal.worstcase import (
     Kind,
@@ -87,18 +87,41 @@ __all__ = [
 ]
 
 
-# Names that need torch or PyArrow are loaded when first used, so that `import certcal` is light.
+# Names that need torch or PyArrow, and rooms, are loaded when first used, so that `import certcal` is light.
 _LATER = {
     "ace_attack": "attacks",
     "collect_evidence": "smoothing",
     "load_evidence": "smoothing",
     "save_evidence": "smoothing",
 }
+_ROOMS = (
+    "attacks",
+    "certificates",
+    "cluster",
+    "data",
+    "evaluation",
+    "integrations",
+    "metrics",
+    "models",
+    "recalibration",
+    "report",
+    "runs",
+    "smoothing",
+    "studies",
+    "training",
+    "worstcase",
+)
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _LATER:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    return getattr(import_module(f"{__name__}.{_LATER[name]}"), name)
+    if name in _LATER:
+        return getattr(import_module(f"{__name__}.{_LATER[name]}"), name)
+    if name in _ROOMS:
+        return import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__, *_ROOMS})

@@ -1,10 +1,12 @@
-"""Files that appear whole or not at all."""
+"""Files that appear whole or not at all, and what JSON can hold."""
 
+import math
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from certcal.errors import InputError
 
@@ -44,3 +46,14 @@ def lock_folder(folder: Path, name: str, doing: str) -> int | None:
         os.close(handle)
         return None
     return handle
+
+
+def plain(value: Any) -> Any:
+    """The same as dictionaries, lists and Python's own numbers, with None for NaN, which JSON does not have."""
+    if isinstance(value, Mapping):
+        return {key: plain(own) for key, own in value.items()}
+    if hasattr(value, "tolist"):  # an array, or a number of NumPy's
+        value = value.tolist()
+    if isinstance(value, Iterable) and not isinstance(value, str):
+        return [plain(own) for own in value]
+    return None if isinstance(value, float) and math.isnan(value) else value

@@ -1,6 +1,7 @@
 """Evaluation over radii: every number is that of the function it is named after."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from certcal import (
@@ -11,6 +12,8 @@ from certcal import (
     evaluate,
     expected_calibration_error,
 )
+from certcal.evaluation import row as rows
+from certcal.evaluation import row_at
 from certcal.recalibration import IsotonicMap
 from certcal.report import caveats, explanation, guarantee
 from certcal.worstcase import (
@@ -145,3 +148,49 @@ def test_the_level_of_bounds_is_that_of_both_certificates(evidence):
         assert allowed_failures(bounds, delta=0.05) == wanted
     with pytest.raises(InputError, match="Expected `alpha` to be left out with bounds, which bring their own"):
         allowed_failures(bounds, alpha=0.01, delta=0.05)
+
+
+def test_rows_are_found_by_position_and_by_radius(evidence):
+    report = evaluate(evidence, radii=RADII, alpha=0.01)
+    assert report[1] is report.at(0.1) is report.rows[1]
+    assert report[-1].radius == 5.0
+    with pytest.raises(InputError, match=r"Expected `radius` to be one of 0, 0.1, 0.3, 0.6, 5, but got 0.25"):
+        report.at(0.25)
+    with pytest.raises(IndexError, match="one of 5 rows, but got 5"):
+        report[5]
+
+
+def test_rows_as_a_frame_and_in_files(evidence, tmp_path):
+    report = evaluate(evidence, radii=[0.1, 5.0], alpha=0.01)
+    frame = report.to_frame()
+    assert list(frame.columns) == list(report.as_dicts()[0])
+    assert frame["certified_ece"][0] == report[0].certified_ece
+    for name, read in (("a.csv", pd.read_csv), ("a.json", pd.read_json), ("a.parquet", pd.read_parquet)):
+        back = read(report.save(tmp_path / name))
+        np.testing.assert_allclose(back.astype(float), frame.astype(float), rtol=1e-9)
+    with pytest.raises(InputError, match=r"Expected `path` to end in .csv, .json or .parquet, but got 'a.txt'"):
+        report.save(tmp_path / "a.txt")
+
+
+def test_only_the_metrics_asked_for_are_computed(evidence, monkeypatch):
+    bounds = confidence_bounds(evidence, radius=0.1, alpha=0.01)
+    whole = row_at(bounds)
+    monkeypatch.setattr(rows, "jointly_certified_calibration_error", None)
+    row = row_at(bounds, metrics=("certified_ece", "brier"))
+    assert (row.certified_ece, row.brier) == (whole.certified_ece, whole.brier)
+    assert row.worst.value == row.certified_ece
+    assert np.isnan([row.joint_ece, row.ece, row.inputs]).all()
+    with pytest.raises(InputError, match="Expected `metrics` to be one of 'radius', 'inputs'"):
+        row_at(bounds, metrics=("cce",))
+
+
+def test_a_map_shows_the_row_without_it(evidence):
+    halve = IsotonicMap([0.0, 1.0], [0.0, 0.5])
+    plain, mapped = (evaluate(evidence, radii=[0.1], alpha=0.01, recalibration=g)[0] for g in (None, halve))
+    values = mapped.as_dict()
+    for name in ("ece", "certified_ece", "joint_ece", "brier", "certified_brier", "joint_brier"):
+        assert values[f"before_{name}"] == getattr(plain, name)
+    assert values["auroc"] == values["before_auroc"] > 0.5
+    assert "auroc" not in plain.as_dict()
+    with pytest.raises(InputError, match="Expected `recalibration` to be a map from `recalibrate`, but got str"):
+        evaluate(evidence, radii=[0.1], alpha=0.01, recalibration="isotonic")

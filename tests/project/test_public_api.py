@@ -26,6 +26,7 @@ def test_names_are_listed_and_sorted():
         "certificates",
         "cluster",
         "data",
+        "evaluation",
         "metrics",
         "recalibration",
         "report",
@@ -63,6 +64,14 @@ def fresh(code):
 def test_import_is_light():
     heavy = ("torch", "jinja2", "matplotlib", "ray", "torchmetrics", "sklearn", "pandas", "scipy.stats")
     assert fresh(f"import certcal, sys; print(*[m for m in {heavy} if m in sys.modules])") == []
+
+
+def test_rooms_are_reached_through_the_package():
+    """In a fresh process: a test that imported a room before would hide a missing one."""
+    code = "import certcal\nfor name in dir(certcal): getattr(certcal, name)\nprint(*dir(certcal))"
+    assert set(fresh(code)) >= {*certcal.__all__, "attacks", "data", "evaluation", "integrations", "runs", "training"}
+    with pytest.raises(AttributeError, match="module 'certcal' has no attribute 'nothing'"):
+        certcal.nothing  # noqa: B018
 
 
 def test_solution_prints_in_one_line():

@@ -66,7 +66,7 @@ def test_facts_of_docstrings_are_told_apart():
 def test_only_public_names_in_running_text_become_links(monkeypatch):
     monkeypatch.chdir(ROOT)
     link = load("crosslinks").on_page_content
-    target = '<autoref optional identifier="certcal.report.evaluate">'
+    target = '<autoref optional identifier="certcal.evaluation.evaluate">'
     assert link("<p><code>certcal.evaluate(e, …)</code></p>").startswith(f"<p>{target}<code>certcal.evaluate(")
     for tag in ("pre", "h2", "a"):
         assert link(f"<{tag}><code>evaluate</code></{tag}>") == f"<{tag}><code>evaluate</code></{tag}>"

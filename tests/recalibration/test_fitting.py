@@ -19,13 +19,13 @@ from certcal import (
     top_label_brier_score,
 )
 from certcal.certificates import confidence_bounds_at
+from certcal.metrics import sharpness
 from certcal.recalibration import (
     BetaMap,
     IdentityMap,
     IsotonicMap,
     TemperatureMap,
     recalibrate_bounds,
-    sharpness,
 )
 from certcal.recalibration.isotonic import isotonic_fit
 from laws import examples

@@ -15,12 +15,12 @@ from certcal import (
     expected_calibration_error,
     top_label_brier_score,
 )
+from certcal.metrics import sharpness
 from certcal.recalibration import (
     IdentityMap,
     held_out_scores,
     recalibrate_bounds,
     score_bounds,
-    sharpness,
     split_inputs,
     trade_off,
 )
@@ -106,10 +106,10 @@ class TestHeldOut:
         curve = trade_off(bounds[2], clean_weights=[0.0, 0.5, 1.0], repeats=3, seed=1)
         for k, share in enumerate(curve.clean_weight):
             before, after = held_out_scores(bounds[2], clean_weight=share, repeats=3, seed=1).mean(0.3)
-            assert curve.certified_brier[k] == after.certified_brier
-            assert (curve.brier[k], curve.levels[k]) == (after.brier, after.levels)
+            assert curve.of("certified_brier")[k] == after.certified_brier
+            assert (curve.of("brier")[k], curve.of("levels")[k]) == (after.brier, after.levels)
             assert curve.identity == before
-        assert curve.auroc.shape == (3,)
+        assert curve.of("auroc").shape == (3,)
 
     def test_parts_that_cannot_teach_keep_the_identity(self, bounds):
         few = bounds[0].select(np.arange(30))

@@ -92,6 +92,6 @@ def test_the_trade_off_is_drawn_as_it_is(rng, axes):
     evidence = replace(evidence, label=np.where(rng.random(200) < 0.8, evidence.selected, 1 - evidence.selected))
     curve = trade_off(confidence_bounds(evidence, radius=0.1, alpha=0.01), clean_weights=[0.0, 0.5, 1.0], repeats=2)
     line, before = plot_trade_off(curve, ax=axes).lines
-    assert line.get_xdata().tolist() == curve.certified_brier.tolist()
-    assert line.get_ydata().tolist() == curve.brier_all.tolist()
+    assert line.get_xdata().tolist() == curve.of("certified_brier").tolist()
+    assert line.get_ydata().tolist() == curve.of("brier_all").tolist()
     assert (before.get_xdata()[0], before.get_ydata()[0]) == (curve.identity.certified_brier, curve.identity.brier_all)

@@ -10,8 +10,8 @@ import pytest
 from browser import launch, open_page
 from certcal.certificates import confidence_bounds_at
 from certcal.recalibration import HeldOut, HeldOutRow, IdentityMap, IsotonicMap, Scores, held_out_scores, trade_off
+from certcal.report import lead, recalibration_section, warnings
 from certcal.report.html import render_page
-from certcal.report.recalibrated import lead, recalibration_section, warnings
 from page_samples import page_sample, recalibrated_sample
 from smoothing_oracles import random_evidence
 

@@ -11,8 +11,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from certcal import evaluate
-from certcal.report import caveats, explanation, guarantee, to_csv, to_latex, to_markdown
-from certcal.report.tables import Rounding, cells, columns, exactly, number, percent
+from certcal.evaluation import Rounding
+from certcal.report import (
+    caveats,
+    cells,
+    columns,
+    exactly,
+    explanation,
+    guarantee,
+    number,
+    percent,
+    to_csv,
+    to_latex,
+    to_markdown,
+)
 from smoothing_oracles import random_evidence
 
 RADII = (0.0, 0.1, 0.3, 5.0)

@@ -17,7 +17,8 @@ from certcal import (
     save_evidence,
 )
 from certcal.certificates import confidence_bounds_at, read_certification_log
-from certcal.recalibration import load_map, recalibrate_bounds, sharpness, split_inputs
+from certcal.metrics import sharpness
+from certcal.recalibration import load_map, recalibrate_bounds, split_inputs
 from certcal.runs import (
     CertifySettings,
     DataSettings,
@@ -262,7 +263,7 @@ def test_a_radius_without_weight_is_not_reported_on(imperfect):
     result = recalibrate_run(imperfect, RecalibrateSettings(repeats=1, radii=(0.1, 5.0), weights=(1, 0)), figures=False)
     assert result.radii == (0.1,)
     assert result.map.about["radii"] == [0.1]
-    assert np.isfinite(result.trade_off.certified_brier).all()
+    assert np.isfinite(result.trade_off.of("certified_brier")).all()
 
 
 def test_inputs_held_out_choose_neither_map_nor_radius_nor_split(imperfect):

@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from certcal.errors import InputError
-from certcal.report import Outcome, pareto_front, plot_changes, prepare_changes, select
+from certcal.evaluation import Outcome, pareto_front, select
+from certcal.report import plot_changes, prepare_changes
 from certcal.report.comparison import comparison_cells, comparison_markdown, comparison_table
 from certcal.runs.recipes import load_recipe, parse_changes
 from certcal.runs.toml import build

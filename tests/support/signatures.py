@@ -1,18 +1,22 @@
 """How every public function is called."""
 
+POPULATION = "population=<Population.CERTIFIED: 'certified'>"
+
 SIGNATURES = {
     "ace_attack": "(model, x, y, *, eta, omega, epsilon, **settings)",
     "adaptive_calibration_error": "(confidence, correct, *, n_bins=15)",
     "allowed_failures": "(inputs, *, alpha=None, delta)",
     "approximate_certified_calibration_error": (
-        "(lower, upper, correct, *, confidence=None, method='admm', n_bins=15, edges=None, **settings)"
+        "(lower, upper=None, correct=None, *, confidence=None, method='admm', n_bins=15, edges=None, **settings)"
     ),
     "average_certified_radius": "(radius, correct)",
     "brier_score": "(probs, labels)",
     "certified_accuracy": "(radius, correct, *, at)",
-    "certified_brier_score": "(lower, upper, correct)",
-    "certified_calibration_error": "(lower, upper, correct, *, n_bins=15, edges=None, uncertified=0)",
-    "certified_log_score": "(lower, upper, correct)",
+    "certified_brier_score": f"(lower, upper=None, correct=None, *, {POPULATION})",
+    "certified_calibration_error": (
+        f"(lower, upper=None, correct=None, *, {POPULATION}, n_bins=15, edges=None, uncertified=0)"
+    ),
+    "certified_log_score": f"(lower, upper=None, correct=None, *, {POPULATION})",
     "certified_radius": "(votes, trials, *, sigma, alpha)",
     "clopper_pearson": "(successes, trials, *, alpha)",
     "collect_evidence": (
@@ -32,16 +36,19 @@ SIGNATURES = {
         "population=<Population.CERTIFIED: 'certified'>, n_bins=15, edges=None, approximations=(), recalibration=None)"
     ),
     "expected_calibration_error": "(confidence, correct, *, n_bins=15, edges=None, rule=<BinRule.PAPER: 'paper'>)",
-    "jointly_certified_brier_score": "(lower, upper, correct, *, failures, uncertified=0)",
+    "jointly_certified_brier_score": (f"(lower, upper=None, correct=None, *, {POPULATION}, failures, uncertified=0)"),
     "jointly_certified_calibration_error": (
-        "(lower, upper, correct, *, failures, n_bins=15, edges=None, uncertified=0)"
+        f"(lower, upper=None, correct=None, *, {POPULATION}, failures, n_bins=15, edges=None, uncertified=0)"
     ),
     "load_evidence": "(path)",
     "log_score": "(probs, labels)",
-    "population_bound": "(lower, upper, correct, *, alpha, delta, n_bins=15, edges=None, uncertified=0)",
+    "population_bound": (
+        "(lower, upper=None, correct=None, *, alpha=None, delta, n_bins=15, edges=None, uncertified=0)"
+    ),
     "recalibrate": (
-        "(lower, upper, correct, *, confidence=None, clean_weight=0.0, method=<MapKind.ISOTONIC: 'isotonic'>, "
-        "objective=<Objective.BRIER: 'brier'>, n_bins=15, edges=None, on_failure=<OnFailure.RAISE: 'raise'>)"
+        "(lower, upper=None, correct=None, *, confidence=None, clean_weight=0.0, "
+        "method=<MapKind.ISOTONIC: 'isotonic'>, objective=<Objective.BRIER: 'brier'>, "
+        "n_bins=15, edges=None, on_failure=<OnFailure.RAISE: 'raise'>)"
     ),
     "reliability_curve": "(confidence, correct, *, n_bins=15, edges=None, alpha=0.05)",
     "save_evidence": "(evidence, path)",

@@ -12,13 +12,13 @@ from certcal.attacks.estimate import SmoothedEstimate, estimate_smoothed
 from certcal.attacks.refutation import Levels, confront
 from certcal.certificates import ConfidenceIntervals
 from certcal.errors import InputError
+from certcal.evaluation import row_at
 from certcal.metrics import ReliabilityCurve, expected_calibration_error, reliability_curve, top_label_brier_score
 from certcal.metrics.binning import Bins
 from certcal.models import model_fingerprint
 from certcal.smoothing import Evidence
 from certcal.smoothing.sources import Source
 from certcal.types import ArrayLike, FloatArray, IntArray
-from certcal.worstcase import certified_brier_score, certified_calibration_error
 
 
 @dataclass(frozen=True)
@@ -82,6 +82,7 @@ class Judge:
         if len(kept) == 0:
             return _empty_row(bounds.radius, adversary, self.allowed), None, None
         lower, upper, correct = bounds.lower[kept], bounds.upper[kept], bounds.correct[kept]
+        certified = row_at(bounds, n_bins=self.n_bins, edges=self.edges, metrics=("certified_ece", "certified_brier"))
         bins: dict[str, Any] = {"n_bins": self.n_bins, "edges": self.edges}
         found = attack_calibration(
             self.model,
@@ -110,11 +111,11 @@ class Judge:
             accuracy=float(correct.mean()),
             clean_ece=expected_calibration_error(clean, correct, **bins),
             attacked_ece=expected_calibration_error(attacked.confidence, correct, **bins),
-            certified_ece=certified_calibration_error(lower, upper, correct, **bins).value,
+            certified_ece=certified.certified_ece,
             limit_ece=finding.limit_ece,
             clean_brier=top_label_brier_score(clean, correct),
             attacked_brier=top_label_brier_score(attacked.confidence, correct),
-            certified_brier=certified_brier_score(lower, upper, correct).value,
+            certified_brier=certified.certified_brier,
             limit_brier=finding.limit_brier,
             contradictions=finding.contradictions,
             allowed=self.allowed,

@@ -32,4 +32,4 @@ def demo(
     if json:
         print_metrics(folder)
     else:
-        show_report(report, title(folder, report), folder.path / "report.html")
+        show_report(report, title(folder, report, folder.sources()), folder.path / "report.html")

@@ -65,4 +65,4 @@ def finish(folder: "RunFolder", asked: "EvaluateSettings", *, figures: bool, jso
     if json:
         print_metrics(folder)
     else:
-        show_report(report, title(folder, report), folder.path / "report.html")
+        show_report(report, title(folder, report, folder.sources()), folder.path / "report.html")

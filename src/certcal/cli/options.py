@@ -136,7 +136,8 @@ def percent_down(value: float) -> str:
 
 
 def _percent(value: float, side: str) -> str:
-    from certcal.report.tables import Rounding, percent
+    from certcal.evaluation import Rounding
+    from certcal.report import percent
 
     return "—" if value != value else percent(value, Rounding(side))
 

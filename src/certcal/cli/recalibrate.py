@@ -73,7 +73,7 @@ def recalibrate(
 
 
 def _show(result: "Recalibration", where: str) -> None:
-    from certcal.report.recalibrated import lead, listed, score_rows, warnings
+    from certcal.report import lead, listed, score_rows, warnings
 
     console = wide_console()
     splits, held = len(result.held_out.fit), len(result.held_out.test[result.held_out.kept])

@@ -10,10 +10,8 @@ from rich.table import Table
 from rich.text import Text
 
 if TYPE_CHECKING:
-    from certcal.report import Report
+    from certcal.evaluation import Report
     from certcal.runs import RunFolder
-
-_SHOWN = ("radius", "certified", "certified_accuracy", "ece", "certified_ece", "joint_ece", "brier", "certified_brier")
 
 
 def complain(text: str) -> None:
@@ -46,13 +44,11 @@ def print_metrics(folder: "RunFolder") -> None:
 
 def show_report(report: "Report", heading: str, page: Path | None) -> None:
     """The table over radii, the guarantee in words and where the page is."""
-    from certcal.report import explanation, guarantee
-    from certcal.report.content import default_view
-    from certcal.report.tables import cells, columns
+    from certcal.report import cells, columns, default_view, explanation, guarantee
 
     console = wide_console()
     shown = default_view(report)
-    wanted = [place for place, column in enumerate(columns(report)) if _is_shown(column.key)]
+    wanted = [place for place, column in enumerate(columns(report)) if column.terminal]
     table = Table(
         title=Text(heading), title_justify="left", title_style="bold", box=None, pad_edge=False, header_style="dim"
     )
@@ -78,7 +74,3 @@ def wide_console() -> Console:
     """Standard output, at least 80 columns wide: a narrower terminal breaks lines, but no number."""
     console = Console(highlight=False)
     return Console(highlight=False, width=80) if console.width < 80 else console
-
-
-def _is_shown(key: str) -> bool:
-    return key in _SHOWN or key.startswith("approximate_")

@@ -11,7 +11,7 @@ from certcal.cli import options as o
 from certcal.cli.screen import complain, print_json, tell, wide_console
 
 if TYPE_CHECKING:
-    from certcal.report import Outcome
+    from certcal.evaluation import Outcome
     from certcal.runs.recipes import TrainRecipe
     from certcal.studies import Failure
     from certcal.training import TrainResult

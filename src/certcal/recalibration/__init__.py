@@ -8,7 +8,6 @@ from certcal.recalibration.heldout import HeldOut, HeldOutRow, held_out_scores, 
 from certcal.recalibration.maps import BetaMap, IdentityMap, IsotonicMap, RecalibrationMap, TemperatureMap
 from certcal.recalibration.parametric import Objective
 from certcal.recalibration.scores import Scores, score_bounds
-from certcal.recalibration.sharpness import Sharpness, sharpness
 from certcal.recalibration.storage import load_map, save_map
 from certcal.recalibration.tradeoff import TradeOff, trade_off
 
@@ -30,7 +29,6 @@ __all__ = [
     "RecalibratedPredictions",
     "RecalibrationMap",
     "Scores",
-    "Sharpness",
     "TemperatureMap",
     "TradeOff",
     "held_out_scores",
@@ -39,7 +37,6 @@ __all__ = [
     "recalibrate_bounds",
     "save_map",
     "score_bounds",
-    "sharpness",
     "split_inputs",
     "trade_off",
 ]

@@ -9,8 +9,7 @@ from certcal.certificates import ConfidenceIntervals
 from certcal.errors import InputError
 from certcal.inputs import as_probabilities, check_number, check_same_length, one_or_more
 from certcal.types import ArrayLike, BoolArray, FloatArray
-from certcal.worstcase import WorstCaseProblem
-from certcal.worstcase.brier import brier_confidences
+from certcal.worstcase import WorstCaseProblem, brier_confidences
 
 # Fewer inputs than this say next to nothing about a whole map.
 MIN_INPUTS = 20
@@ -56,8 +55,8 @@ class FittingData:
 
 def data_from_arrays(
     lower: ArrayLike,
-    upper: ArrayLike,
-    correct: ArrayLike,
+    upper: ArrayLike | None,
+    correct: ArrayLike | None,
     confidence: ArrayLike | None,
     clean_weight: float,
     *,
@@ -93,11 +92,9 @@ def data_from_bounds(
     for own, weight in zip(several, shares, strict=True):
         if weight == 0:
             continue  # a radius that counts nothing need not teach anything
-        kept = own.certified
         where = f"inputs certified at R = {own.radius:g}"
-        _check_teaches("bounds", where, "correct", own.correct[kept])
-        parts = own.lower[kept], own.upper[kept], own.correct[kept]
-        problems.append(WorstCaseProblem.checked(*parts, n_bins=n_bins, edges=edges))
+        _check_teaches("bounds", where, "correct", own.select(own.certified).correct)
+        problems.append(WorstCaseProblem.of(own, n_bins=n_bins, edges=edges))
     radius_weights = shares[shares > 0] * (1.0 - share)
     return FittingData(tuple(problems), radius_weights, several[0].confidence, several[0].correct, share, shares)
 

@@ -33,9 +33,9 @@ class OnFailure(StrEnum):
 
 
 def recalibrate(
-    lower: ArrayLike,
-    upper: ArrayLike,
-    correct: ArrayLike,
+    lower: ArrayLike | ConfidenceIntervals,
+    upper: ArrayLike | None = None,
+    correct: ArrayLike | None = None,
     *,
     confidence: ArrayLike | None = None,
     clean_weight: float = 0.0,
@@ -50,12 +50,13 @@ def recalibrate(
     Such a map leaves predictions alone and turns bounds [l, u] into [g(l), g(u)]. So its certified Brier score is its
     plain Brier score on the points (l, 1) of correct and (u, 0) of incorrect inputs, and isotonic regression on them is
     the exact minimiser; with `clean_weight` λ it minimises (1 − λ) · certified + λ · clean. Report scores on other
-    inputs than these: `held_out_scores` does both. Give certified inputs only, as `recalibrate_bounds` chooses them.
+    inputs than these: `held_out_scores` does both. Of bounds, the certified inputs count; of arrays give only these.
 
     Paper: —; docs/recalibration.md, from Thm. 3.3.
 
     Args:
-        lower, upper, correct: certified bounds of each confidence and whether the prediction is right, shape (n,).
+        lower, upper, correct: certified bounds of each confidence and whether the prediction is right, shape (n,); or
+            bounds, such as those of `confidence_bounds`, in place of all three and of `confidence`.
         confidence: clean confidences, shape (n,); needed if clean_weight > 0.
         clean_weight: λ in [0, 1].
         method: "isotonic", "temperature" or "beta".
@@ -73,6 +74,18 @@ def recalibrate(
     >>> [round(certified_brier_score(*bounds, [0, 1, 1] * 10).value, 4) for bounds in certified]
     [0.1667, 0.22]
     """
+    if isinstance(lower, ConfidenceIntervals):
+        if not (upper is None and correct is None and confidence is None):
+            raise InputError.expected("upper", "be left out, with all other arrays, where bounds are given", "more")
+        return recalibrate_bounds(
+            lower,
+            clean_weight=clean_weight,
+            method=method,
+            objective=objective,
+            n_bins=n_bins,
+            edges=edges,
+            on_failure=on_failure,
+        )
     return _fit(
         lambda: data_from_arrays(lower, upper, correct, confidence, clean_weight, n_bins=n_bins, edges=edges),
         method,

@@ -9,8 +9,7 @@ from certcal.metrics.scores import log_losses
 from certcal.recalibration.data import FittingData
 from certcal.recalibration.maps import BetaMap, RecalibrationMap, TemperatureMap
 from certcal.types import FloatArray
-from certcal.worstcase import solve_exact
-from certcal.worstcase.problem import WorstCaseProblem
+from certcal.worstcase import WorstCaseProblem, solve_exact
 
 _LOG_TEMPERATURE = 4.0  # temperatures from e⁻⁴ to e⁴
 _LIMITS = ((0.0, 50.0), (0.0, 50.0), (-50.0, 50.0))  # of a, b and c

@@ -7,10 +7,8 @@ from typing import Any
 import numpy as np
 
 from certcal.certificates import ConfidenceIntervals
-from certcal.metrics import expected_calibration_error, top_label_brier_score
-from certcal.recalibration.sharpness import sharpness
+from certcal.evaluation import row_at
 from certcal.types import ArrayLike, FloatArray
-from certcal.worstcase import certified_brier_score, certified_calibration_error
 
 
 @dataclass(frozen=True)
@@ -27,28 +25,13 @@ class Scores:
     levels: float
 
 
+NAMES = tuple(f.name for f in fields(Scores))
+
+
 def score_bounds(bounds: ConfidenceIntervals, *, n_bins: int = 15, edges: ArrayLike | None = None) -> Scores:
     """The scores of certificates, before or after a map."""
-    kept = bounds.certified
-    nan = float("nan")
-    own = {"certified_ece": nan, "certified_brier": nan, "ece": nan, "brier": nan}
-    if kept.any():
-        parts = bounds.lower[kept], bounds.upper[kept], bounds.correct[kept]
-        clean = bounds.confidence[kept], bounds.correct[kept]
-        own = {
-            "certified_ece": certified_calibration_error(*parts, n_bins=n_bins, edges=edges).value,
-            "certified_brier": certified_brier_score(*parts).value,
-            "ece": expected_calibration_error(*clean, n_bins=n_bins, edges=edges),
-            "brier": top_label_brier_score(*clean),
-        }
-    sharp = sharpness(bounds.confidence, bounds.correct, n_bins=n_bins, edges=edges)
-    return Scores(
-        **own,
-        brier_all=top_label_brier_score(bounds.confidence, bounds.correct),
-        auroc=sharp.auroc,
-        refinement=sharp.refinement,
-        levels=sharp.levels,
-    )
+    row = row_at(bounds, n_bins=n_bins, edges=edges, metrics=NAMES)
+    return Scores(**{name: getattr(row, name) for name in NAMES})
 
 
 def average(scores: list[Scores]) -> Scores:
@@ -67,4 +50,4 @@ def _summary(scores: list[Scores], function: Callable[[FloatArray], Any]) -> Sco
         known = values[~np.isnan(values)]
         return float(function(known)) if len(known) else float("nan")
 
-    return Scores(**{f.name: over(f.name) for f in fields(Scores)})
+    return Scores(**{name: over(name) for name in NAMES})

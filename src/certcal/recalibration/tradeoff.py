@@ -1,7 +1,7 @@
 """The Pareto curve of clean against certified scores, as arrays."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,15 +20,12 @@ class TradeOff:
 
     radius: float
     clean_weight: FloatArray  # (k,) λ
-    certified_ece: FloatArray  # (k,) and so on, as in `Scores`
-    certified_brier: FloatArray
-    ece: FloatArray
-    brier: FloatArray
-    brier_all: FloatArray
-    auroc: FloatArray
-    refinement: FloatArray
-    levels: FloatArray
+    scores: tuple[Scores, ...]  # (k,) after the map
     identity: Scores  # without a map
+
+    def of(self, name: str) -> FloatArray:
+        """One of the `Scores` along the curve, shape (k,)."""
+        return np.array([getattr(own, name) for own in self.scores])
 
     def __repr__(self) -> str:
         return f"TradeOff(R = {self.radius:g}, λ = {', '.join(f'{share:g}' for share in self.clean_weight)})"
@@ -55,5 +52,4 @@ def trade_off(
     at = max(own.radius for own in several) if radius is None else radius
     shares = [check_share(share) for share in one_or_more("clean_weights", clean_weights)]
     pairs = [held_out_scores(several, clean_weight=share, **options).mean(at) for share in shares]
-    columns = {f.name: np.array([getattr(after, f.name) for _, after in pairs]) for f in fields(Scores)}
-    return TradeOff(at, np.array(shares), identity=pairs[0][0], **columns)
+    return TradeOff(at, np.array(shares), tuple(after for _, after in pairs), identity=pairs[0][0])

@@ -1,10 +1,10 @@
-"""Results for people: evaluation over radii, tables, figures, words, and a page that holds it all."""
+"""Results for people: tables, figures, words, and a page that holds it all."""
 
 from certcal.report.attack_figures import SandwichCurves, plot_sandwich, prepare_sandwich_curves
 from certcal.report.changes import Changes, plot_changes, prepare_changes
-from certcal.report.content import page_data
-from certcal.report.evaluation import Report, Row, evaluate
+from certcal.report.content import default_view, page_data
 from certcal.report.figures import (
+    INCORRECT,
     plot_certified_accuracy,
     plot_certified_boxes,
     plot_errors,
@@ -14,9 +14,8 @@ from certcal.report.figures import (
     plot_widths,
 )
 from certcal.report.html import render_page
-from certcal.report.options import Population
-from certcal.report.selection import Outcome, Selection, pareto_front, select
-from certcal.report.tables import to_csv, to_latex, to_markdown
+from certcal.report.recalibrated import lead, listed, recalibration_section, score_rows, warnings
+from certcal.report.tables import cells, columns, exactly, number, percent, to_csv, to_latex, to_markdown
 from certcal.report.views import (
     CertifiedBoxes,
     Contribution,
@@ -32,23 +31,25 @@ from certcal.report.views import (
 from certcal.report.words import caveats, explanation, guarantee
 
 __all__ = [
+    "INCORRECT",
     "CertifiedBoxes",
     "Changes",
     "Contribution",
     "Moves",
-    "Outcome",
-    "Population",
-    "Report",
-    "Row",
     "SandwichCurves",
-    "Selection",
     "Widths",
     "caveats",
-    "evaluate",
+    "cells",
+    "columns",
+    "default_view",
+    "exactly",
     "explanation",
     "guarantee",
+    "lead",
+    "listed",
+    "number",
     "page_data",
-    "pareto_front",
+    "percent",
     "plot_certified_accuracy",
     "plot_certified_boxes",
     "plot_changes",
@@ -66,9 +67,11 @@ __all__ = [
     "prepare_reliability",
     "prepare_sandwich_curves",
     "prepare_widths",
+    "recalibration_section",
     "render_page",
-    "select",
+    "score_rows",
     "to_csv",
     "to_latex",
     "to_markdown",
+    "warnings",
 ]

@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from certcal.evaluation import Rounding
 from certcal.metrics.reliability import ReliabilityCurve
 from certcal.report.attacks import (
     GALIL,
@@ -18,7 +19,7 @@ from certcal.report.attacks import (
     tightness,
     verdict,
 )
-from certcal.report.tables import Rounding, exactly, percent
+from certcal.report.tables import exactly, percent
 
 _CURVES = ("radius", "clean_ece", "attacked_ece", "certified_ece", "limit_ece")
 

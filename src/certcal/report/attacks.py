@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+from certcal.evaluation import Rounding
 from certcal.metrics.reliability import ReliabilityCurve
-from certcal.report.tables import Column, Rounding, csv_text, exactly, latex_text, markdown_text, percent
+from certcal.report.tables import Column, csv_text, exactly, latex_text, markdown_text, percent
 
 _UP = Rounding.UP
 _PERCENT: dict[str, Any] = {"digits": 2, "percent": True}

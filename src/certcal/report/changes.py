@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from certcal.errors import InputError
+from certcal.evaluation import Outcome, pareto_front
 from certcal.inputs import check_choice
 from certcal.report.figures import CORRECT, INCORRECT, NEUTRAL, _legend_below, _new_axes
-from certcal.report.selection import Outcome, pareto_front
 from certcal.types import BoolArray, FloatArray
 
 if TYPE_CHECKING:

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from certcal.report.selection import Selection
-from certcal.report.tables import Rounding, percent
+from certcal.evaluation import Rounding, Selection
+from certcal.report.tables import percent
 
 SCORES = (("CCE", "ece", "certified_ece", "ACCE"), ("CBS", "brier", "certified_brier", "CBS"))
 

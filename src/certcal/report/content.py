@@ -2,13 +2,14 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
 
-from certcal.metrics.reliability import ReliabilityCurve
-from certcal.report.evaluation import Report
+from certcal.evaluation import Report
+from certcal.files import plain
+from certcal.metrics import ReliabilityCurve
 from certcal.report.tables import cells, columns
 from certcal.report.views import (
     prepare_boxes,
@@ -18,7 +19,6 @@ from certcal.report.views import (
     prepare_widths,
 )
 from certcal.report.words import caveats, explanation, guarantee
-from certcal.types import FloatArray
 
 _FULL_VIEWS = 26  # radii up to which every view shows as many inputs as it can
 _DIGITS = 4  # of plotted values; the table and the sentences are exact
@@ -53,7 +53,7 @@ def page_data(
             {"key": column.key, "label": column.label, "help": column.help, "round": str(column.rounding)}
             for column in columns(report)
         ],
-        "rows": [plain(row) for row in report.as_dicts()],
+        "rows": plain(report.as_dicts()),
         "cells": cells(report),
         "average_certified_radius": report.average_certified_radius,
         "inputs": report.inputs,
@@ -67,8 +67,7 @@ def by_radius(report: Report) -> Report:
     """The same with rising radii, each once."""
     first = {row.radius: position for position, row in reversed(list(enumerate(report.rows)))}
     order = [first[radius] for radius in sorted(first)]
-    rows, worst, bounds = (tuple(part[n] for n in order) for part in (report.rows, report.worst, report.bounds))
-    return replace(report, rows=rows, worst=worst, bounds=bounds)  # type: ignore[arg-type]
+    return replace(report, rows=tuple(report.rows[n] for n in order), bounds=tuple(report.bounds[n] for n in order))
 
 
 def default_view(report: Report) -> int:
@@ -80,11 +79,6 @@ def default_view(report: Report) -> int:
 def _place_of(report: Report, radius: float) -> int:
     """The row of a radius, if there is one."""
     return next((n for n, row in enumerate(report.rows) if row.radius == radius), default_view(report))
-
-
-def plain(row: dict[str, float]) -> dict[str, float | None]:
-    """The same with None for NaN, which JSON does not have."""
-    return {key: None if math.isnan(value) else value for key, value in row.items()}
 
 
 def _view(report: Report, position: int, classes: Sequence[str] | None, share: float) -> dict[str, Any]:
@@ -148,7 +142,7 @@ def _signs(signs: Any) -> list[int]:
 
 
 def _top(one: Any, classes: Sequence[str] | None) -> dict[str, Any]:
-    values = {name: getattr(one, name) for name in one.__dataclass_fields__}
+    values = asdict(one)
     return values | {key: _class_name(values[key], classes) for key in ("label", "predicted")}
 
 
@@ -157,5 +151,5 @@ def _class_name(index: int, classes: Sequence[str] | None) -> str:
     return classes[index] if classes is not None and index < len(classes) else str(index)
 
 
-def _numbers(values: FloatArray) -> list[float | None]:
-    return [None if math.isnan(value) else round(value, _DIGITS) for value in values.tolist()]
+def _numbers(values: Any) -> Any:
+    return plain(np.round(values, _DIGITS))

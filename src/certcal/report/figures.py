@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from certcal.evaluation import Row
 from certcal.inputs import check_choice
-from certcal.metrics.reliability import ReliabilityCurve
+from certcal.metrics import ReliabilityCurve
 from certcal.recalibration import TradeOff
-from certcal.report.evaluation import Row
 from certcal.report.views import CertifiedBoxes, Moves, Widths
 
 if TYPE_CHECKING:
@@ -142,12 +142,13 @@ def plot_moves(moves: Moves, *, ax: "Axes | None" = None) -> "Axes":
 def plot_trade_off(curve: TradeOff, *, ax: "Axes | None" = None) -> "Axes":
     """Clean against certified Brier score of held-out inputs as clean points gain weight, and without a map."""
     axes = ax or _new_axes()
-    axes.plot(curve.certified_brier, curve.brier_all, color=CORRECT, marker="o", markersize=4, label="recalibrated")
+    certified, clean = curve.of("certified_brier"), curve.of("brier_all")
+    axes.plot(certified, clean, color=CORRECT, marker="o", markersize=4, label="recalibrated")
     before = curve.identity
     axes.plot(before.certified_brier, before.brier_all, "D", color=INCORRECT, label="without a map")
-    room = np.ptp([*curve.certified_brier, before.certified_brier]), np.ptp([*curve.brier_all, before.brier_all])
+    room = np.ptp([*certified, before.certified_brier]), np.ptp([*clean, before.brier_all])
     last = None
-    for share, x, y in zip(curve.clean_weight, curve.certified_brier, curve.brier_all, strict=True):
+    for share, x, y in zip(curve.clean_weight, certified, clean, strict=True):
         point = (x, y)
         # A label only where the one before leaves room for it.
         if last is None or max(abs(a - b) / (r or 1) for a, b, r in zip(point, last, room, strict=True)) > 0.06:

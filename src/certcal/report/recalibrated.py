@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from certcal.evaluation import Population, Rounding
+from certcal.files import plain
 from certcal.recalibration import HeldOut, RecalibrationMap, TradeOff
-from certcal.report.options import Population
-from certcal.report.tables import Rounding, exactly, number, percent
-from certcal.types import FloatArray
+from certcal.report.tables import exactly, number, percent
 
 _DIGITS = 4  # of plotted values
 FEW_WRONG = 8  # certified and wrong inputs below which a map is hardly learned
@@ -80,11 +80,9 @@ def recalibration_section(
             "radius": exactly(curve.radius),
             "chosen": kept.about.get("clean_weight"),
             "clean_weight": curve.clean_weight.tolist(),
-            **{name: _numbers(getattr(curve, name)) for name in ("certified_brier", "brier_all", "auroc", "levels")},
+            **{name: _rounded(curve.of(name)) for name in ("certified_brier", "brier_all", "auroc", "levels")},
         },
-        "identity": {
-            name: _numbers(np.array([getattr(curve.identity, name)]))[0] for name in ("certified_brier", "brier_all")
-        },
+        "identity": {name: _rounded(getattr(curve.identity, name)) for name in ("certified_brier", "brier_all")},
         "map": prepare_map(kept),
     }
 
@@ -133,8 +131,8 @@ def warnings(held: HeldOut, radius: float) -> list[str]:
 def prepare_map(recalibration: RecalibrationMap, *, points: int = 401) -> dict[str, list[float | None]]:
     """The map as points of its graph."""
     x = np.linspace(0, 1, points)
-    return {"x": _numbers(x), "y": _numbers(recalibration.transform(x))}
+    return {"x": _rounded(x), "y": _rounded(recalibration.transform(x))}
 
 
-def _numbers(values: FloatArray) -> list[float | None]:
-    return [None if np.isnan(value) else round(float(value), _DIGITS) for value in values]
+def _rounded(values: Any) -> Any:
+    return plain(np.round(values, _DIGITS))

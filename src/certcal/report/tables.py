@@ -6,20 +6,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
-from enum import StrEnum
-from typing import Any
 
-from certcal.report.evaluation import Report, Row
-from certcal.report.options import APPROXIMATIONS
-
-
-class Rounding(StrEnum):
-    """To which side a shown value may move."""
-
-    UP = "up"  # certified errors
-    DOWN = "down"  # certified accuracies, and approximations from below
-    NEAREST = "nearest"  # estimates, which claim nothing
-
+from certcal.evaluation import APPROXIMATIONS, METRICS, Before, Given, Report, Rounding
 
 _MODES = {Rounding.UP: ROUND_CEILING, Rounding.DOWN: ROUND_FLOOR, Rounding.NEAREST: ROUND_HALF_EVEN}
 
@@ -34,6 +22,7 @@ class Column:
     rounding: Rounding = Rounding.NEAREST
     digits: int | None = None  # after the point; None shows whole numbers and radii as they are
     percent: bool = False
+    terminal: bool = False  # whether there is room for it in a terminal
 
     def show(self, value: float | None) -> str:
         """The value as text, rounded to the column's side; a dash where there is none."""
@@ -70,31 +59,6 @@ def _rounded(value: Decimal, digits: int, rounding: Rounding) -> str:
     return str(value.quantize(Decimal(1).scaleb(-digits), rounding=_MODES[rounding]))
 
 
-_UP, _DOWN = Rounding.UP, Rounding.DOWN
-_PERCENT: dict[str, Any] = {"digits": 2, "percent": True}
-_AGAIN = "allowing for the certificates of the set that may fail"
-_COLUMNS = (
-    Column("radius", "R", "how far each input may move, in ℓ2, in the units of inputs in [0, 1]"),
-    Column("inputs", "inputs", "how many inputs the errors and scores of this row are about"),
-    Column("certified", "certified", "inputs whose prediction is proven to stay within R"),
-    Column(
-        "certified_accuracy", "certified accuracy", "share of all inputs, right and certified at R", _DOWN, **_PERCENT
-    ),
-    Column("joint_accuracy", "joint accuracy", f"certified accuracy, {_AGAIN}", _DOWN, **_PERCENT),
-    Column("ece", "ECE", "expected calibration error of the estimated confidences, without an attack", **_PERCENT),
-    Column(
-        "certified_ece", "certified ECE", "the largest ECE of any confidences within the certificates", _UP, **_PERCENT
-    ),
-    Column("joint_ece", "joint ECE", f"certified ECE, {_AGAIN}", _UP, **_PERCENT),
-    Column("adaptive_ece", "AdaECE", "calibration error with equally filled bins, without an attack", **_PERCENT),
-    Column("brier", "Brier", "Brier score of the predicted class, without an attack", digits=4),
-    Column("certified_brier", "certified Brier", "the largest Brier score within the certificates", _UP, 4),
-    Column("joint_brier", "joint Brier", f"certified Brier score, {_AGAIN}", _UP, 4),
-    Column("mean_width", "mean width", "mean width of the certified confidence intervals", _UP, 4),
-    Column(
-        "population_ece", "population ECE", "bound for what all inputs are a random sample of, R by R", _UP, **_PERCENT
-    ),
-)
 _APPROXIMATE = {
     "admm": ("ACCE (ADMM)", "the paper's approximation of the certified ECE, from below"),
     "dece": ("ACCE (dECE)", "the dECE ascent's approximation of the certified ECE, from below"),
@@ -102,32 +66,42 @@ _APPROXIMATE = {
 }
 
 
-_RECALIBRATED = (
-    Column("before_certified_ece", "certified ECE before", "certified ECE without the map", _UP, **_PERCENT),
-    Column("before_certified_brier", "certified Brier before", "certified Brier score without the map", _UP, 4),
-    Column("before_brier", "Brier before", "without an attack, without the map", digits=4),
-    Column("before_auroc", "AUROC before", "how well confidences tell right from wrong, without the map", digits=3),
-    Column("auroc", "AUROC", "how well they do with the map; 0.5 if it is constant", digits=3),
-    Column("levels", "levels", "distinct confidences with the map"),
-)
-
-
 def columns(report: Report) -> tuple[Column, ...]:
-    """The columns that a report's rows fill."""
-    asked = [name for name in APPROXIMATIONS if any(name in row.approximations for row in report.rows)]
-    approximate = tuple(Column(f"approximate_{name}", *_APPROXIMATE[name], _DOWN, 2, True) for name in asked)
-    return _COLUMNS + approximate + (_RECALIBRATED if report.recalibration is not None else ())
+    """The columns that a report's rows fill, as their metrics are declared."""
+    asked = [name for name in APPROXIMATIONS if any(name in row.approximations for row in report)]
+    mapped = report.recalibration is not None
+    return (
+        *(_column(name) for name in _named(Given.ALWAYS)),
+        *(Column(f"approximate_{name}", *_APPROXIMATE[name], Rounding.DOWN, 2, True, True) for name in asked),
+        *(_column(name, before=True) for name, one in METRICS.items() if mapped and one.before is Before.SHOWN),
+        *(_column(name) for name in _named(Given.WITH_MAP) if mapped),
+    )
+
+
+def _named(given: Given) -> list[str]:
+    return [name for name, one in METRICS.items() if one.given is given and one.table]
+
+
+def _column(name: str, *, before: bool = False) -> Column:
+    own = METRICS[name]
+    look = own.rounding, own.digits, own.percent
+    if before:
+        return Column(f"before_{name}", f"{own.label} before", f"{own.help}, without the map", *look)
+    return Column(name, own.label, own.help, *look, own.terminal)
 
 
 def cells(report: Report) -> list[list[str]]:
     """The table as text, rounded outward, one list per row."""
-    return [[column.show(_value(row, column)) for column in columns(report)] for row in report.rows]
+    shown = columns(report)
+    return [[column.show(row.get(column.key)) for column in shown] for row in report.as_dicts()]
 
 
 def to_csv(report: Report) -> str:
     """The table with every digit, as CSV."""
     shown = columns(report)
-    return csv_text([column.key for column in shown], [[_value(row, one) for one in shown] for row in report.rows])
+    return csv_text(
+        [column.key for column in shown], [[row.get(one.key) for one in shown] for row in report.as_dicts()]
+    )
 
 
 def to_markdown(report: Report) -> str:
@@ -161,7 +135,3 @@ def latex_text(heads: Sequence[str], lines: Sequence[Sequence[str]], *, sides: s
     )
     start, end = f"\\begin{{tabular}}{{{sides or 'r' * len(heads)}}}\n\\toprule", "\\bottomrule\n\\end{tabular}\n"
     return f"{start}\n{' & '.join(heads)} \\\\\n\\midrule\n{body}{end}"
-
-
-def _value(row: Row, column: Column) -> float | None:
-    return row.as_dict().get(column.key)

@@ -5,12 +5,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from certcal.errors import InputError
+from certcal.evaluation import Population, Report
 from certcal.inputs import check_integer
-from certcal.metrics.reliability import ReliabilityCurve, reliability_curve
-from certcal.report.evaluation import Report
-from certcal.report.options import Population
+from certcal.metrics import ReliabilityCurve, reliability_curve
 from certcal.types import BoolArray, FloatArray, IntArray
-from certcal.worstcase.problem import WorstCaseProblem
+from certcal.worstcase import WorstCaseProblem
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,9 +107,9 @@ def prepare_boxes(report: Report, position: int, *, limit: int = 120) -> Certifi
     worst, own = report.worst[_checked(report, position)], report.bounds[position]
     if worst is None or not own.certified.any():
         return None
-    kept = own.certified
-    problem = WorstCaseProblem.checked(own.lower[kept], own.upper[kept], own.correct[kept], edges=report.bins.edges)
-    return prepare_certified_boxes(problem, worst=worst.confidence, limit=limit)
+    return prepare_certified_boxes(
+        WorstCaseProblem.of(own, edges=report.bins.edges), worst=worst.confidence, limit=limit
+    )
 
 
 def prepare_moves(report: Report, position: int, *, limit: int = 300) -> Moves | None:

@@ -2,9 +2,8 @@
 
 from decimal import Decimal
 
-from certcal.report.evaluation import Report
-from certcal.report.options import Population
-from certcal.report.tables import Rounding, exactly, number, percent
+from certcal.evaluation import Population, Report, Rounding
+from certcal.report.tables import exactly, number, percent
 
 
 def guarantee(report: Report, position: int) -> str:
@@ -12,9 +11,9 @@ def guarantee(report: Report, position: int) -> str:
 
     Paper: —; the joint claim is ours, docs/guarantee.md.   Errs: every number is rounded to the cautious side.
     """
-    row, worst = report.rows[position], report.worst[position]
+    row = report[position]
     radius = f"R = {exactly(row.radius)}"
-    if worst is None:
+    if row.worst is None:
         return f"At {radius} no input is certified, so nothing is claimed there."
     within = f"under any ℓ2 perturbation of each input by up to {exactly(row.radius)}"
     moved = "without an attack" if row.radius == 0 else within
@@ -33,12 +32,12 @@ def guarantee(report: Report, position: int) -> str:
 
 def explanation(report: Report, position: int) -> str:
     """How the sentence comes about: failures allowed for, and the value without any."""
-    row, count = report.rows[position], report.failures
-    if report.worst[position] is None:
+    row, count = report[position], report.failures
+    if row.worst is None:
         return ""
     share = "none fails" if count == 0 else "at most 1 fails" if count == 1 else f"at most {count} fail"
     return (
-        f"Each input's certificates fail with probability at most {report.bounds[0].level!r}; among {report.inputs:,} "
+        f"Each input's certificates fail with probability at most {report.level!r}; among {report.inputs:,} "
         f"inputs, with probability at least {_complement(report.delta)} {share}, and these numbers allow for the "
         "worst choice. "
         f"If none fails, the calibration error is at most {percent(row.certified_ece, Rounding.UP)}. "
@@ -81,7 +80,7 @@ def caveats(report: Report) -> list[str]:
     if not report.split_alpha:
         about.append(
             f"As in the paper, α = {report.alpha!r} is given to each of the two certificates of an input, so that one "
-            f"of them fails with probability at most {report.bounds[0].level!r}; the joint values account for this."
+            f"of them fails with probability at most {report.level!r}; the joint values account for this."
         )
     return about
 

@@ -11,7 +11,7 @@ import numpy as np
 from certcal.errors import InputError
 from certcal.inputs import check_flag
 from certcal.metrics.reliability import ReliabilityCurve
-from certcal.report import plot_reliability
+from certcal.report import exactly, plot_reliability
 from certcal.report.attack_figures import ATTACKED, plot_sandwich, prepare_sandwich_curves
 from certcal.report.attack_page import attack_data
 from certcal.report.attacks import (
@@ -24,7 +24,6 @@ from certcal.report.attacks import (
     sandwich_tables,
 )
 from certcal.report.figures import CORRECT
-from certcal.report.tables import exactly
 from certcal.runs.drawing import save_figure
 from certcal.runs.folder import RunFolder
 

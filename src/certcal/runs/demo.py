@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from certcal.report import Report
+from certcal.evaluation import Report
 from certcal.runs.certify import certify_run, load_data, load_model
 from certcal.runs.evaluate import evaluate_run
 from certcal.runs.folder import RunFolder

@@ -4,8 +4,12 @@ import io
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from certcal.evaluation import Report, Rounding
 from certcal.report import (
-    Report,
+    INCORRECT,
+    default_view,
+    exactly,
+    percent,
     plot_certified_accuracy,
     plot_certified_boxes,
     plot_errors,
@@ -17,9 +21,6 @@ from certcal.report import (
     prepare_reliability,
     prepare_widths,
 )
-from certcal.report.content import default_view
-from certcal.report.figures import INCORRECT
-from certcal.report.tables import Rounding, exactly, percent
 from certcal.runs.folder import RunFolder
 
 if TYPE_CHECKING:

@@ -2,25 +2,25 @@
 
 from typing import Any
 
-from certcal.report import Report
-from certcal.report.tables import Rounding, number
+from certcal.evaluation import Report, Rounding
+from certcal.report import number
 from certcal.runs.folder import RunFolder
 
+Sources = dict[str, dict[str, Any]]  # what `RunFolder.sources` gives
 _OBJECTIVES = {"brier": "Brier score", "log": "log score", "calibration": "calibration error"}
 
 
-def title(run: RunFolder, report: Report) -> str:
+def title(run: RunFolder, report: Report, sources: Sources) -> str:
     """Data, model and noise in one line."""
-    sources = run.sources()
     data, model = sources.get("data", {}), sources.get("model", {})
     names = [data.get("name") or run.path.name, model.get("name"), _temperature(model)]
     words = [str(name) for name in names if name] + [f"σ = {report.evidence.header.sigma:g}"]
     return " · ".join(words + ["recalibrated"] * (report.recalibration is not None))
 
 
-def facts(run: RunFolder, report: Report, circumstances: dict[str, Any]) -> list[tuple[str, str]]:
+def facts(report: Report, sources: Sources, circumstances: dict[str, Any]) -> list[tuple[str, str]]:
     """What an auditor would ask: model, data, noise, draws, levels, versions, device, time."""
-    sources, evidence = run.sources(), report.evidence
+    evidence = report.evidence
     model, data, sampling = (sources.get(key, {}) for key in ("model", "data", "certify"))
     header, draws = evidence.header, evidence.draws
     each = f"{draws.min():,}" if draws.min() == draws.max() else f"{draws.min():,} to {draws.max():,}"

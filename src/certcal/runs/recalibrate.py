@@ -3,10 +3,10 @@
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
-import numpy as np
-
 from certcal.certificates import ConfidenceIntervals, confidence_bounds_at
 from certcal.errors import InputError
+from certcal.evaluation import Report, evaluate
+from certcal.files import plain
 from certcal.inputs import check_choice
 from certcal.recalibration import (
     MIN_INPUTS,
@@ -21,8 +21,7 @@ from certcal.recalibration import (
     split_inputs,
     trade_off,
 )
-from certcal.report import Report, evaluate, plot_trade_off
-from certcal.report.recalibrated import recalibration_section
+from certcal.report import plot_trade_off, recalibration_section
 from certcal.runs.certify import radii_of
 from certcal.runs.drawing import save_figure
 from certcal.runs.evaluate import load_run_evidence, write_results
@@ -199,8 +198,8 @@ def describe(result: Recalibration, asked: RecalibrateSettings) -> dict[str, Any
         "scores": [_scores(held, radius) for radius in result.radii],
         "trade_off": {"radius": result.trade_off.radius}
         | {
-            name: [_plain(value) for value in getattr(result.trade_off, name)]
-            for name in ("clean_weight", *(f.name for f in fields(Scores)))
+            "clean_weight": plain(result.trade_off.clean_weight),
+            **{f.name: plain(result.trade_off.of(f.name)) for f in fields(Scores)},
         },
     }
 
@@ -209,10 +208,4 @@ def _scores(held: HeldOut, radius: float) -> dict[str, Any]:
     """Means before and after over the splits, and standard deviations after, at one radius."""
     before, after = held.mean(radius)
     named = {"before": before, "after": after, "spread": held.spread(radius)}
-    return {"radius": radius} | {
-        name: {key: _plain(value) for key, value in asdict(scores).items()} for name, scores in named.items()
-    }
-
-
-def _plain(value: float) -> float | None:
-    return None if np.isnan(value) else float(value)
+    return {"radius": radius} | {name: plain(asdict(scores)) for name, scores in named.items()}

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from certcal.errors import InputError
-from certcal.report.options import check_evaluation
+from certcal.evaluation import check_evaluation
 from certcal.runs.toml import build, check, read_toml, write_toml
 
 

@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from certcal.cluster import Cluster, as_cluster
-from certcal.report import Outcome, Selection, plot_changes, prepare_changes, select
+from certcal.evaluation import Outcome, Selection, select
+from certcal.report import plot_changes, prepare_changes
 from certcal.report.comparison import Comparison, comparison_markdown, comparison_table
 from certcal.runs.drawing import save_figure
 from certcal.runs.folder import RunFolder

@@ -9,7 +9,7 @@ from typing import Any
 
 from certcal.cluster import Cluster, as_cluster
 from certcal.errors import CertcalError, InputError
-from certcal.report import Outcome
+from certcal.evaluation import Outcome
 from certcal.runs.folder import RunFolder
 from certcal.runs.train import save_recipe
 from certcal.studies.recipes import SweepRecipe

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from certcal.errors import CertcalError, InputError
-from certcal.report import Outcome
+from certcal.evaluation import Outcome
 from certcal.runs.certify import certify_run
 from certcal.runs.evaluate import evaluate_run
 from certcal.runs.folder import RunFolder

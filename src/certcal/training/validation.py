@@ -5,11 +5,13 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from certcal.certificates import certified_accuracy, confidence_bounds_at
+from certcal.certificates import confidence_bounds_at
 from certcal.data import ImageData, split_data
+from certcal.evaluation import row_at
 from certcal.smoothing import collect_evidence
 from certcal.training.plan import TrainSettings, ValidationSettings
-from certcal.worstcase import certified_brier_score, certified_calibration_error
+
+METRICS = ("certified_accuracy", "certified_ece", "certified_brier")
 
 
 @dataclass(frozen=True)
@@ -51,13 +53,8 @@ def validate(
     radii = validation_radii(validation, settings.sigma)
     values: dict[str, float] = {}
     for own in confidence_bounds_at(evidence, radii=radii, alpha=validation.alpha, method=validation.method):
-        kept, at = own.certified, f"at_{own.radius:g}"
-        bounds = own.lower[kept], own.upper[kept], own.correct[kept]
-        values[f"certified_accuracy_{at}"] = certified_accuracy(own.certified_radius, own.correct, at=own.radius)
-        some = bool(kept.any())
-        worst = certified_calibration_error(*bounds, n_bins=validation.n_bins).value if some else float("nan")
-        values[f"certified_ece_{at}"] = worst
-        values[f"certified_brier_{at}"] = certified_brier_score(*bounds).value if some else float("nan")
+        row = row_at(own, n_bins=validation.n_bins, metrics=METRICS)
+        values |= {f"{name}_at_{own.radius:g}": getattr(row, name) for name in METRICS}
     return values
 
 

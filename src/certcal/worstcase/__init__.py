@@ -1,7 +1,7 @@
 """Worst cases over a whole set of inputs whose confidences are bounded one by one."""
 
 from certcal.worstcase.approximate import approximate_certified_calibration_error
-from certcal.worstcase.brier import certified_brier_score, certified_log_score
+from certcal.worstcase.brier import brier_confidences, certified_brier_score, certified_log_score
 from certcal.worstcase.exact import certified_calibration_error, solve_exact
 from certcal.worstcase.gradient import differentiable_certified_calibration_error
 from certcal.worstcase.guarantee import (
@@ -10,7 +10,7 @@ from certcal.worstcase.guarantee import (
     jointly_certified_calibration_error,
 )
 from certcal.worstcase.population import PopulationBound, population_bound
-from certcal.worstcase.problem import WorstCaseProblem
+from certcal.worstcase.problem import Population, WorstCaseProblem, choose_few_bins
 from certcal.worstcase.settings import AdmmSettings, DeceSettings
 from certcal.worstcase.solution import FreeInput, Kind, Solution, Status
 
@@ -19,15 +19,18 @@ __all__ = [
     "DeceSettings",
     "FreeInput",
     "Kind",
+    "Population",
     "PopulationBound",
     "Solution",
     "Status",
     "WorstCaseProblem",
     "allowed_failures",
     "approximate_certified_calibration_error",
+    "brier_confidences",
     "certified_brier_score",
     "certified_calibration_error",
     "certified_log_score",
+    "choose_few_bins",
     "differentiable_certified_calibration_error",
     "jointly_certified_brier_score",
     "jointly_certified_calibration_error",

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from certcal.certificates import ConfidenceIntervals
 from certcal.errors import InputError
 from certcal.inputs import as_probabilities, check_choice, check_same_length, make_settings
 from certcal.types import ArrayLike, FloatArray
@@ -11,9 +12,9 @@ from certcal.worstcase.solution import Solution
 
 
 def approximate_certified_calibration_error(
-    lower: ArrayLike,
-    upper: ArrayLike,
-    correct: ArrayLike,
+    lower: ArrayLike | ConfidenceIntervals,
+    upper: ArrayLike | None = None,
+    correct: ArrayLike | None = None,
     *,
     confidence: ArrayLike | None = None,
     method: str = "admm",
@@ -29,9 +30,9 @@ def approximate_certified_calibration_error(
     Paper: Sec. 3.4 and 5.2, Alg. 1, App. G.3.   Errs: low.
 
     Args:
-        lower, upper, correct, n_bins, edges: as for `certified_calibration_error`.
-        confidence: the clean confidences within the bounds, where the solvers may start; the middle of the bounds
-            stands in where they are not given.
+        lower, upper, correct, n_bins, edges: as for `certified_calibration_error`, of certified inputs only.
+        confidence: the clean confidences within the bounds, where the solvers may start; where they are not given,
+            those of the bounds, or the middle between arrays.
         method: "admm" (the paper's, best of its 16-run grid), "dece" (gradient ascent on the dECE) or "brier" (the
             confidences that maximise the Brier score).
         settings: fields of `certcal.worstcase.AdmmSettings` or `DeceSettings`, such as `steps`, `device` or, for ADMM,
@@ -41,6 +42,8 @@ def approximate_certified_calibration_error(
     >>> round(approximate_certified_calibration_error(*bounds, method="brier", n_bins=3).value, 6)
     0.9
     """
+    if isinstance(lower, ConfidenceIntervals) and confidence is None:
+        confidence = lower.confidence[lower.certified]
     problem = WorstCaseProblem.checked(lower, upper, correct, n_bins=n_bins, edges=edges)
     check_choice("method", method, ("admm", "dece", "brier"))
     clean = _clean_confidence(problem, confidence)

@@ -2,39 +2,54 @@
 
 import numpy as np
 
+from certcal.certificates import ConfidenceIntervals
 from certcal.metrics.scores import log_losses
 from certcal.types import ArrayLike, FloatArray
-from certcal.worstcase.problem import WorstCaseProblem
-from certcal.worstcase.solution import Kind, Solution
+from certcal.worstcase.problem import Population, WorstCaseProblem
+from certcal.worstcase.solution import FreeInput, Kind, Solution
 
 
-def certified_brier_score(lower: ArrayLike, upper: ArrayLike, correct: ArrayLike) -> Solution:
+def certified_brier_score(
+    lower: ArrayLike | ConfidenceIntervals,
+    upper: ArrayLike | None = None,
+    correct: ArrayLike | None = None,
+    *,
+    population: str = Population.CERTIFIED,
+) -> Solution:
     """The largest top-label Brier score of any confidences within the bounds, in [0, 1].
 
     A correct prediction hurts most at its lower bound, an incorrect one at its upper bound; these "Brier confidences"
-    are the witness.
+    are the witness. Bounds may stand in for `lower`, `upper` and `correct`, as for `certified_calibration_error`; with
+    population "all" each uncertified input counts as wrong at confidence 1.
 
     Paper: Thm. 3.3, Eq. (3).   Errs: high (rounding goes up).
 
     >>> round(certified_brier_score([0.5, 0.1], [0.9, 0.5], [1, 0]).value, 6)
     0.25
     """
-    problem = WorstCaseProblem.checked(lower, upper, correct)
+    problem = WorstCaseProblem.checked(lower, upper, correct, population=population)
     witness = brier_confidences(problem)
     return _certified_mean(np.square(problem.correct - witness), problem, witness, ceiling=1.0)
 
 
-def certified_log_score(lower: ArrayLike, upper: ArrayLike, correct: ArrayLike) -> Solution:
+def certified_log_score(
+    lower: ArrayLike | ConfidenceIntervals,
+    upper: ArrayLike | None = None,
+    correct: ArrayLike | None = None,
+    *,
+    population: str = Population.CERTIFIED,
+) -> Solution:
     """The largest top-label log score (nats) of any confidences within the bounds, in [0, ∞].
 
-    The witness is that of the Brier score. Infinite if a correct input may reach confidence 0 or an incorrect one 1.
+    The witness is that of the Brier score. Infinite if a correct input may reach confidence 0 or an incorrect one 1,
+    and with any uncertified one. Bounds may stand in for `lower`, `upper` and `correct`.
 
     Paper: —; the argument of Thm. 3.3 for the logarithmic score.   Errs: high (rounding goes up).
 
     >>> round(certified_log_score([0.5, 0.1], [0.9, 0.5], [1, 0]).value, 6)
     0.693147
     """
-    problem = WorstCaseProblem.checked(lower, upper, correct)
+    problem = WorstCaseProblem.checked(lower, upper, correct, population=population)
     witness = brier_confidences(problem)
     return _certified_mean(log_losses(witness, problem.correct), problem, witness, ceiling=np.inf)
 
@@ -45,10 +60,17 @@ def brier_confidences(problem: WorstCaseProblem) -> FloatArray:
 
 
 def _certified_mean(losses: FloatArray, problem: WorstCaseProblem, witness: FloatArray, *, ceiling: float) -> Solution:
-    mean = value = float(losses.mean())
+    """The mean loss, rounded up; an uncertified input loses as much as any can."""
+    mean = value = float(losses.mean()) if len(losses) else 0.0
     if (witness != problem.correct).any():
         # NumPy adds pairwise: fewer than 64 roundings touch any term, each loss itself carries at most four, and 2^-46
         # = 128 units of rounding covers them all. The next float covers a loss or mean that underflowed.
         value = min(float(np.nextafter(mean * (1 + 2**-46), np.inf)), ceiling)
+    free = None
+    if count := problem.uncertified:
+        mean = (mean * len(losses) + ceiling * count) / problem.size
+        # The margin in `value` covers these few roundings, the next float covers them where it is 0.
+        value = min(float(np.nextafter((value * len(losses) + ceiling * count) / problem.size, np.inf)), ceiling)
+        free = FreeInput(count, 1.0, correct=False, bin=len(problem.bins) - 1)
     rounding = value - mean if value < np.inf else 0.0
-    return Solution(value, Kind.EXACT, witness, stats={"inputs": len(witness), "rounding": rounding})
+    return Solution(value, Kind.EXACT, witness, free=free, stats={"inputs": len(witness), "rounding": rounding})

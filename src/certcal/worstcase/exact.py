@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from certcal.certificates import ConfidenceIntervals
 from certcal.metrics.binning import Bins
 from certcal.types import ArrayLike, FloatArray, IntArray
-from certcal.worstcase.problem import WorstCaseProblem
+from certcal.worstcase.problem import Population, WorstCaseProblem
 from certcal.worstcase.reach import ReachTables, block_length, goals, send, tabulate
 from certcal.worstcase.solution import FreeInput, Kind, Solution
 
@@ -22,10 +23,11 @@ PLUS, MINUS = 0, 1  # positions of the two signs in tables
 
 
 def certified_calibration_error(
-    lower: ArrayLike,
-    upper: ArrayLike,
-    correct: ArrayLike,
+    lower: ArrayLike | ConfidenceIntervals,
+    upper: ArrayLike | None = None,
+    correct: ArrayLike | None = None,
     *,
+    population: str = Population.CERTIFIED,
     n_bins: int = 15,
     edges: ArrayLike | None = None,
     uncertified: int = 0,
@@ -38,8 +40,11 @@ def certified_calibration_error(
     Paper: Def. 3.4, Eq. (4); the solution is ours, docs/exact.md.   Errs: high (rounding goes up).
 
     Args:
-        lower, upper: certified bounds of each confidence, shape (n,).
+        lower, upper: certified bounds of each confidence, shape (n,). Bounds, such as those of `confidence_bounds`,
+            may stand in for `lower`, `upper` and `correct`.
         correct: whether each (certified) prediction is right, shape (n,), booleans or 0 and 1.
+        population: with bounds, "certified" leaves out inputs that are not certified, as the paper does; "all" counts
+            them as `uncertified`.
         n_bins: number of equal-width bins.
         edges: bin edges rising from 0 to 1, instead of equal widths.
         uncertified: how many further inputs have no certificate. The adversary chooses their correctness and
@@ -49,7 +54,9 @@ def certified_calibration_error(
     >>> round(solution.value, 6), solution.confidence.tolist(), solution.bins.tolist()
     (0.9, [0.1, 0.9], [0, 2])
     """
-    problem = WorstCaseProblem.checked(lower, upper, correct, n_bins=n_bins, edges=edges, uncertified=uncertified)
+    problem = WorstCaseProblem.checked(
+        lower, upper, correct, population=population, n_bins=n_bins, edges=edges, uncertified=uncertified
+    )
     return solve_exact(problem)
 
 

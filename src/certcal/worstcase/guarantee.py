@@ -13,7 +13,7 @@ from certcal.types import ArrayLike
 from certcal.worstcase.brier import brier_confidences
 from certcal.worstcase.exact import solve_exact
 from certcal.worstcase.failing import solve_with_failures
-from certcal.worstcase.problem import WorstCaseProblem
+from certcal.worstcase.problem import Population, WorstCaseProblem
 from certcal.worstcase.solution import FreeInput, Kind, Solution
 
 
@@ -57,10 +57,11 @@ def allowed_failures(inputs: int | ConfidenceIntervals, *, alpha: float | None =
 
 
 def jointly_certified_calibration_error(
-    lower: ArrayLike,
-    upper: ArrayLike,
-    correct: ArrayLike,
+    lower: ArrayLike | ConfidenceIntervals,
+    upper: ArrayLike | None = None,
+    correct: ArrayLike | None = None,
     *,
+    population: str = Population.CERTIFIED,
     failures: int,
     n_bins: int = 15,
     edges: ArrayLike | None = None,
@@ -77,7 +78,7 @@ def jointly_certified_calibration_error(
     Paper: —; docs/guarantee.md.   Errs: high (rounding goes up).
 
     Args:
-        lower, upper, correct, n_bins, edges, uncertified: as for `certified_calibration_error`.
+        lower, upper, correct, population, n_bins, edges, uncertified: as for `certified_calibration_error`.
         failures: how many certificates may fail.
 
     >>> lower, upper, correct = [0.9, 0.9, 0.9, 0.9], [1.0, 1.0, 1.0, 1.0], [1, 1, 1, 0]
@@ -85,7 +86,9 @@ def jointly_certified_calibration_error(
     >>> [round(value, 4) for value in values]
     [0.325, 0.55, 0.775]
     """
-    problem = WorstCaseProblem.checked(lower, upper, correct, n_bins=n_bins, edges=edges, uncertified=uncertified)
+    problem = WorstCaseProblem.checked(
+        lower, upper, correct, population=population, n_bins=n_bins, edges=edges, uncertified=uncertified
+    )
     count = min(check_integer("failures", failures, minimum=0), len(problem.lower))
     if count:
         return solve_with_failures(problem, count)
@@ -95,7 +98,13 @@ def jointly_certified_calibration_error(
 
 
 def jointly_certified_brier_score(
-    lower: ArrayLike, upper: ArrayLike, correct: ArrayLike, *, failures: int, uncertified: int = 0
+    lower: ArrayLike | ConfidenceIntervals,
+    upper: ArrayLike | None = None,
+    correct: ArrayLike | None = None,
+    *,
+    population: str = Population.CERTIFIED,
+    failures: int,
+    uncertified: int = 0,
 ) -> Solution:
     """The largest top-label Brier score when up to `failures` of the certificates do not hold.
 
@@ -107,7 +116,7 @@ def jointly_certified_brier_score(
     >>> round(jointly_certified_brier_score([0.5, 0.1], [0.9, 0.5], [1, 0], failures=1).value, 6)
     0.625
     """
-    problem = WorstCaseProblem.checked(lower, upper, correct, uncertified=uncertified)
+    problem = WorstCaseProblem.checked(lower, upper, correct, population=population, uncertified=uncertified)
     count = min(check_integer("failures", failures, minimum=0), len(problem.lower))
     witness = brier_confidences(problem)
     losses = np.square(problem.correct - witness)
@@ -122,7 +131,9 @@ def jointly_certified_brier_score(
         value,
         Kind.EXACT,
         witness,
-        free=FreeInput(problem.uncertified, 1.0, correct=False, bin=len(problem.bins) - 1) if uncertified else None,
+        free=FreeInput(problem.uncertified, 1.0, correct=False, bin=len(problem.bins) - 1)
+        if problem.uncertified
+        else None,
         stats={
             "inputs": len(witness),
             "uncertified": problem.uncertified,

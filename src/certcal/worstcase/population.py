@@ -11,11 +11,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from certcal.certificates import ConfidenceIntervals
+from certcal.errors import InputError
 from certcal.inputs import check_level
 from certcal.metrics.binning import Bins, sum_by_bin
 from certcal.types import ArrayLike, FloatArray, IntArray
 from certcal.worstcase.exact import MINUS, PLUS, best_signs, corner_sums, free_input, rounding_bound, solve_exact
-from certcal.worstcase.problem import WorstCaseProblem
+from certcal.worstcase.problem import Population, WorstCaseProblem
 from certcal.worstcase.reach import goals, send, tabulate
 from certcal.worstcase.solution import Solution
 
@@ -43,11 +45,11 @@ class PopulationBound:
 
 
 def population_bound(
-    lower: ArrayLike,
-    upper: ArrayLike,
-    correct: ArrayLike,
+    lower: ArrayLike | ConfidenceIntervals,
+    upper: ArrayLike | None = None,
+    correct: ArrayLike | None = None,
     *,
-    alpha: float,
+    alpha: float | None = None,
     delta: float,
     n_bins: int = 15,
     edges: ArrayLike | None = None,
@@ -63,6 +65,8 @@ def population_bound(
     probability at most alpha, counting all certificates of an input together: `bounds.level`. The
     adversary may use the input and its label, not the other inputs.
 
+    Bounds in place of `lower`, `upper` and `correct` bring `alpha` and count every uncertified input.
+
     Not covered: calibration error without bins, or with bins chosen from these inputs; the certified inputs alone;
     other distributions than the one sampled; several radii at once, for which divide delta.
 
@@ -73,19 +77,28 @@ def population_bound(
     >>> round(bound.certified, 4), round(bound.sampling, 4), round(bound.value, 4)
     (0.136, 0.0324, 0.1704)
     """
-    problem = WorstCaseProblem.checked(lower, upper, correct, n_bins=n_bins, edges=edges, uncertified=uncertified)
-    failing = 2.0 * check_level("alpha", alpha)
+    population = Population.CERTIFIED
+    if isinstance(lower, ConfidenceIntervals):
+        if alpha is not None:
+            raise InputError.expected("alpha", "be left out with bounds, which bring their own", alpha)
+        level, population = lower.level, Population.ALL
+    else:
+        level = check_level("alpha", alpha)
+    problem = WorstCaseProblem.checked(
+        lower, upper, correct, population=population, n_bins=n_bins, edges=edges, uncertified=uncertified
+    )
+    failing = 2.0 * level
     check_level("delta", delta)
     sample = solve_exact(problem)
     if problem.size < BERNSTEIN_FROM:
         sampling = math.sqrt(2.0 * math.log(1.0 / delta) / problem.size)
     else:
-        level = math.log(2.0 / delta)
-        spread = _largest_with_spread(problem, sample, math.sqrt(2.0 * level / problem.size))
-        sampling = max(spread - sample.value, 0.0) + 14.0 * level / (3.0 * (problem.size - 1))
+        tail = math.log(2.0 / delta)
+        spread = _largest_with_spread(problem, sample, math.sqrt(2.0 * tail / problem.size))
+        sampling = max(spread - sample.value, 0.0) + 14.0 * tail / (3.0 * (problem.size - 1))
     # A handful of roundings, each below 2^-53 of its result.
     value = min((sample.value + failing + sampling) * (1 + 2.0**-48), 1.0)
-    return PopulationBound(value, sample.value, failing, sampling, problem.size, float(alpha), float(delta))
+    return PopulationBound(value, sample.value, failing, sampling, problem.size, level, float(delta))
 
 
 def _largest_with_spread(problem: WorstCaseProblem, sample: Solution, factor: float) -> float:

@@ -1,14 +1,23 @@
 """The worst-case problem: certified confidence bounds and correctness of a whole set of inputs. Paper: Sec. 3."""
 
 from dataclasses import dataclass
+from enum import StrEnum
 
+from certcal.certificates import ConfidenceIntervals
 from certcal.errors import InputError
-from certcal.inputs import as_bounds, as_correctness, check_integer, check_same_length
+from certcal.inputs import as_bounds, as_correctness, check_choice, check_integer, check_same_length
 from certcal.metrics.binning import Bins, choose_bins
 from certcal.types import ArrayLike, BoolArray, FloatArray
 
 # The exact solution counts inputs by pairs of bins; beyond this its tables would outgrow the inputs.
 MAX_BINS = 1024
+
+
+class Population(StrEnum):
+    """Which inputs an error or a score is about."""
+
+    CERTIFIED = "certified"  # those whose prediction is certified at R, as in the paper
+    ALL = "all"  # every input; those not certified may be right or wrong, at any confidence
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,17 +34,48 @@ class WorstCaseProblem:
     uncertified: int = 0
 
     @classmethod
+    def of(
+        cls,
+        bounds: ConfidenceIntervals,
+        *,
+        population: str = Population.CERTIFIED,
+        n_bins: int = 15,
+        edges: ArrayLike | None = None,
+    ) -> "WorstCaseProblem":
+        """The problem of certificates: uncertified inputs are left out, or with population "all" they are free."""
+        every = check_choice("population", population, tuple(Population)) == Population.ALL
+        own, kept = bounds.select(bounds.certified), int(bounds.certified.sum())
+        if not kept and not (every and len(bounds)):
+            raise InputError.expected("bounds", f"hold an input that is certified at R = {bounds.radius:g}", "none")
+        free = len(bounds) - kept if every else 0
+        return cls(own.lower, own.upper, own.correct, choose_few_bins(n_bins, edges), free)
+
+    @classmethod
     def checked(
         cls,
-        lower: ArrayLike,
-        upper: ArrayLike,
-        correct: ArrayLike,
+        lower: ArrayLike | ConfidenceIntervals,
+        upper: ArrayLike | None = None,
+        correct: ArrayLike | None = None,
         *,
+        population: str = Population.CERTIFIED,
         n_bins: int = 15,
         edges: ArrayLike | None = None,
         uncertified: int = 0,
     ) -> "WorstCaseProblem":
-        """The problem that users describe with arrays, or an `InputError`."""
+        """The problem that users describe with arrays or with bounds in place of all three, or an `InputError`."""
+        if isinstance(lower, ConfidenceIntervals):
+            if upper is not None or correct is not None:
+                raise InputError.expected("upper", "be left out, and `correct` too, with bounds as `lower`", "both")
+            if uncertified != 0:
+                wanted = "be left out with bounds, which know; population='all' counts them"
+                raise InputError.expected("uncertified", wanted, uncertified)
+            return cls.of(lower, population=population, n_bins=n_bins, edges=edges)
+        if upper is None or correct is None:
+            missing = "upper" if upper is None else "correct"
+            raise InputError.expected(missing, "be given with `lower`, or bounds in place of all three", "None")
+        if check_choice("population", population, tuple(Population)) == Population.ALL:
+            wanted = "come with bounds; with arrays say how many inputs are `uncertified`"
+            raise InputError.expected("population", wanted, repr(str(population)))
         free = check_integer("uncertified", uncertified, minimum=0, maximum=2**53)
         low, high = as_bounds(lower, upper, allow_empty=free > 0)
         known = as_correctness("correct", correct, allow_empty=free > 0)

@@ -1,23 +1,15 @@
 """What may be asked of evidence, and the checks that refuse the rest, with or without evidence at hand."""
 
 from collections.abc import Iterable
-from enum import StrEnum
 
 from certcal.certificates import Method
 from certcal.errors import InputError
 from certcal.inputs import check_choice, check_flag, check_level, check_number, one_or_more
-from certcal.metrics.binning import Bins
+from certcal.metrics import Bins
 from certcal.types import ArrayLike
-from certcal.worstcase.problem import choose_few_bins
+from certcal.worstcase import Population, choose_few_bins
 
 APPROXIMATIONS = ("admm", "dece", "brier")
-
-
-class Population(StrEnum):
-    """Which inputs a row is about."""
-
-    CERTIFIED = "certified"  # those whose prediction is certified at R, as in the paper
-    ALL = "all"  # every input; those not certified may be right or wrong, at any confidence
 
 
 def check_evaluation(

@@ -1,0 +1,107 @@
+"""How a metric is declared: what it is called, how it is computed, to which side it is rounded, where it is shown."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from certcal.certificates import ConfidenceIntervals
+from certcal.metrics import Bins, Sharpness, sharpness
+from certcal.types import BoolArray, FloatArray
+from certcal.worstcase import Population, Solution, WorstCaseProblem, allowed_failures, solve_exact
+
+
+class Rounding(StrEnum):
+    """To which side a shown value may move."""
+
+    UP = "up"  # certified errors
+    DOWN = "down"  # certified accuracies, and approximations from below
+    NEAREST = "nearest"  # estimates, which claim nothing
+
+
+class Given(StrEnum):
+    """When a row has the metric without being asked for it."""
+
+    ALWAYS = "always"
+    WITH_MAP = "with a map"  # in reports of recalibrated confidences
+    WHEN_NAMED = "when named"
+
+
+class Before(StrEnum):
+    """Whether a report of recalibrated confidences has the metric without the map, too."""
+
+    NO = "no"
+    KEPT = "kept"  # in the rows
+    SHOWN = "shown"  # and in the tables
+
+
+@dataclass(frozen=True, eq=False)
+class Metric:
+    """One metric of the certificates at one radius."""
+
+    label: str
+    help: str
+    of: "Callable[[Measured], float]"
+    rounding: Rounding = Rounding.NEAREST
+    digits: int | None = None  # after the point; None shows whole numbers and radii as they are
+    percent: bool = False
+    of_all: bool = False  # of all inputs; one that is not is NaN where the row's population is empty
+    given: Given = Given.ALWAYS
+    before: Before = Before.NO
+    table: bool = True  # whether it is a column of page and tables
+    terminal: bool = False
+
+
+def metric(label: str, text: str, of: "Callable[[Measured], float]", **more: Any) -> Any:
+    """A field of `Row` that is a metric."""
+    return field(default=np.nan, metadata={"metric": Metric(label, text, of, **more)})
+
+
+class Measured:
+    """What the metrics of one set of certificates are computed from; each part is made when first asked for."""
+
+    def __init__(self, bounds: ConfidenceIntervals, population: Population, bins: Bins, delta: float) -> None:
+        self.bounds, self.population, self.bins, self.delta = bounds, population, bins, delta
+
+    @cached_property
+    def certified(self) -> int:
+        """How many inputs are certified at R."""
+        return int(self.bounds.certified.sum())
+
+    @property
+    def inputs(self) -> int:
+        """How many inputs the population has."""
+        return len(self.bounds) if self.population is Population.ALL else self.certified
+
+    @cached_property
+    def seen(self) -> ConfidenceIntervals:
+        """The bounds of the population."""
+        return self.bounds if self.population is Population.ALL else self.bounds.select(self.bounds.certified)
+
+    @property
+    def clean(self) -> tuple[FloatArray, BoolArray]:
+        """Estimated confidences of the population, and which of its predictions are right."""
+        return self.seen.confidence, self.seen.correct
+
+    @cached_property
+    def problem(self) -> WorstCaseProblem:
+        """The worst-case problem of the population."""
+        return WorstCaseProblem.of(self.bounds, population=self.population, edges=self.bins.edges)
+
+    @cached_property
+    def worst(self) -> Solution:
+        """The worst case of the calibration error."""
+        return solve_exact(self.problem)
+
+    @cached_property
+    def failures(self) -> int:
+        """How many certificates may fail, counted among all inputs: the draws that fail one also choose the row's."""
+        return allowed_failures(self.bounds, delta=self.delta)
+
+    @cached_property
+    def sharpness(self) -> Sharpness:
+        """How well the confidences of all inputs tell right from wrong."""
+        return sharpness(self.bounds.confidence, self.bounds.correct, edges=self.bins.edges)

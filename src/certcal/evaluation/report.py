@@ -1,0 +1,214 @@
+"""Rows over radii: what a smoothed model's evidence certifies, for the certified inputs or for all of them."""
+
+import csv
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+from certcal.certificates import ConfidenceIntervals, Method, average_certified_radius, confidence_bounds_at
+from certcal.errors import CertcalError, InputError
+from certcal.evaluation.options import check_evaluation
+from certcal.evaluation.row import WITH_MAP, WITHOUT_MAP, Row, row_at
+from certcal.files import expanded, plain, replacing
+from certcal.inputs import one_or_more
+from certcal.metrics import Bins
+from certcal.smoothing import Evidence
+from certcal.types import ArrayLike
+from certcal.worstcase import Population, Solution, allowed_failures
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@runtime_checkable
+class ConfidenceMap(Protocol):
+    """A map of confidences that never falls, as `recalibrate` gives."""
+
+    @property
+    def kind(self) -> str:
+        """Which kind of map."""
+
+    @property
+    def about(self) -> Mapping[str, Any]:
+        """How it was fitted."""
+
+    def intervals(self, bounds: ConfidenceIntervals) -> ConfidenceIntervals:
+        """The mapped certificates."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Report:
+    """The rows of an evaluation, by position or by radius, with the certificates they were made from."""
+
+    rows: tuple[Row, ...]
+    bounds: tuple[ConfidenceIntervals, ...]
+    evidence: Evidence
+    delta: float
+    failures: int  # certificates that may fail, among all inputs, with probability at least 1 - delta
+    population: Population
+    bins: Bins
+    recalibration: ConfidenceMap | None = None  # the map that confidences and bounds have gone through
+
+    def __iter__(self) -> Iterator[Row]:
+        return iter(self.rows)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, position: int) -> Row:
+        if not isinstance(position, int) or not -len(self) <= position < len(self):
+            raise IndexError(f"Expected the position of one of {len(self)} rows, but got {position!r}.")
+        return self.rows[position]
+
+    def __repr__(self) -> str:
+        radii = f"R = {self.rows[0].radius:g} … {self.rows[-1].radius:g}" if self.rows else "no radii"
+        return f"Report({self.inputs} inputs, {len(self.rows)} radii, {radii}, method {self.method})"
+
+    def at(self, radius: float) -> Row:
+        """The row of a radius."""
+        for row in self.rows:
+            if row.radius == radius:
+                return row
+        raise InputError.expected("radius", f"be one of {', '.join(f'{row.radius:g}' for row in self.rows)}", radius)
+
+    @property
+    def inputs(self) -> int:
+        """How many inputs the evidence is of."""
+        return len(self.evidence)
+
+    @property
+    def worst(self) -> tuple[Solution | None, ...]:
+        """The worst case of each row's certified ECE; None where the population is empty."""
+        return tuple(row.worst for row in self.rows)
+
+    @property
+    def alpha(self) -> float:
+        """Error probability per input: see `ConfidenceIntervals`."""
+        return self.bounds[0].alpha
+
+    @property
+    def split_alpha(self) -> bool:
+        """Whether an input's two certificates share alpha."""
+        return self.bounds[0].split_alpha
+
+    @property
+    def level(self) -> float:
+        """With which probability one of an input's certificates may fail."""
+        return self.bounds[0].level
+
+    @property
+    def method(self) -> Method:
+        """From which statistic the confidence bounds are made."""
+        return self.bounds[0].method
+
+    @property
+    def average_certified_radius(self) -> float:
+        """The mean certified radius, where an abstained or incorrect input counts as 0."""
+        return average_certified_radius(self.bounds[0].certified_radius, self.bounds[0].correct)
+
+    def as_dicts(self) -> list[dict[str, float]]:
+        """The rows as plain dictionaries, for JSON or a data frame."""
+        return [row.as_dict() for row in self.rows]
+
+    def to_frame(self) -> "pd.DataFrame":
+        """The rows as a pandas data frame, one column per metric."""
+        try:
+            import pandas as pd
+        except ImportError as error:
+            raise CertcalError("to_frame needs pandas: pip install pandas; as_dicts() does without it.") from error
+        return pd.DataFrame(self.as_dicts())
+
+    def save(self, path: str | PathLike[str]) -> Path:
+        """Where the rows were written with every digit: as .csv, .json or .parquet.
+
+        `certcal.runs.write_results` writes everything else: certificates, tables, figures and the page.
+        """
+        target, rows = expanded("path", path), self.as_dicts()
+        if target.suffix not in (".csv", ".json", ".parquet"):
+            raise InputError.expected("path", "end in .csv, .json or .parquet", repr(target.name))
+        with replacing(target) as part:
+            if target.suffix == ".json":
+                part.write_text(json.dumps(plain(rows), indent=1) + "\n", encoding="utf-8")
+            elif target.suffix == ".csv":
+                with part.open("w", newline="", encoding="utf-8") as file:
+                    writer = csv.DictWriter(file, list(rows[0]))
+                    writer.writeheader()
+                    writer.writerows(rows)
+            else:
+                import pyarrow as pa
+                import pyarrow.parquet as pq
+
+                pq.write_table(pa.Table.from_pylist(rows), part)
+        return target
+
+
+def evaluate(
+    evidence: Evidence,
+    *,
+    radii: Iterable[float] | float,
+    alpha: float,
+    delta: float = 0.001,
+    method: str = Method.CDF_CP,
+    split_alpha: bool = True,
+    population: str = Population.CERTIFIED,
+    n_bins: int = 15,
+    edges: ArrayLike | None = None,
+    approximations: Iterable[str] = (),
+    recalibration: ConfidenceMap | None = None,
+) -> Report:
+    """Certified accuracy, calibration error and Brier score at each radius, beside the clean ones.
+
+    Per input, all its certificates hold together with probability at least 1 - alpha; the certified errors are what
+    follows when they hold for every input. The joint ones are made for the set as a whole: with probability at least
+    1 - delta over all noise draws, every joint value of every row holds. `population_ece` speaks of inputs not seen: at
+    each radius by itself it holds with probability at least 1 - delta over inputs and draws, under the assumptions of
+    `population_bound`.
+
+    Paper: Sec. 5.   Errs: certified accuracy low, certified errors high.
+
+    Args:
+        evidence: of a smoothed model.
+        radii: at which to certify, in the units of inputs in [0, 1].
+        alpha: error probability per input.
+        delta: error probability of the joint claim.
+        method, split_alpha: as for `confidence_bounds`.
+        population: "certified" leaves out inputs that are not certified at R, as the paper does; "all" counts them with
+            free correctness and confidence, and at their estimated confidence in the clean columns.
+        n_bins, edges: bins of the calibration errors.
+        approximations: which of "admm", "dece" and "brier" to run beside the exact value; slow, and they certify
+            nothing.
+        recalibration: a map of the confidences, fitted on other inputs than these: see `recalibrate`.
+    """
+    distances = one_or_more("radii", radii)
+    chosen, asked, bins = check_evaluation(
+        radii=distances,
+        alpha=alpha,
+        delta=delta,
+        method=method,
+        split_alpha=split_alpha,
+        population=population,
+        n_bins=n_bins,
+        edges=edges,
+        approximations=approximations,
+    )
+    if not isinstance(recalibration, ConfidenceMap | None):
+        raise InputError.expected("recalibration", "be a map from `recalibrate`", type(recalibration).__name__)
+    found = tuple(confidence_bounds_at(evidence, radii=distances, alpha=alpha, method=method, split_alpha=split_alpha))
+    options: dict[str, Any] = {"population": chosen, "edges": bins.edges, "delta": delta}
+    if recalibration is None:
+        bounds = found
+        rows = [row_at(own, approximations=asked, **options) for own in bounds]
+    else:
+        bounds = tuple(recalibration.intervals(own) for own in found)
+        rows = [
+            replace(
+                row_at(new, approximations=asked, metrics=WITH_MAP, **options),
+                before=row_at(old, metrics=WITHOUT_MAP, **options),
+            )
+            for old, new in zip(found, bounds, strict=True)
+        ]
+    failures = allowed_failures(bounds[0], delta=delta)
+    return Report(tuple(rows), bounds, evidence, float(delta), failures, chosen, bins, recalibration)

@@ -1,0 +1,240 @@
+"""One row: every metric of the certificates at one radius. A new metric is a new field of `Row`."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+import numpy as np
+
+from certcal.certificates import ConfidenceIntervals, certified_accuracy
+from certcal.evaluation.metric import Before, Given, Measured, Metric, Rounding, metric
+from certcal.inputs import check_choice, check_level
+from certcal.metrics import adaptive_calibration_error, expected_calibration_error, top_label_brier_score
+from certcal.types import ArrayLike
+from certcal.worstcase import (
+    Population,
+    Solution,
+    approximate_certified_calibration_error,
+    certified_brier_score,
+    choose_few_bins,
+    jointly_certified_brier_score,
+    jointly_certified_calibration_error,
+    population_bound,
+)
+
+_UP: dict[str, Any] = {"rounding": Rounding.UP}
+_DOWN: dict[str, Any] = {"rounding": Rounding.DOWN}
+_PERCENT: dict[str, Any] = {"digits": 2, "percent": True}
+_SCORE: dict[str, Any] = {"digits": 4}
+_ALL: dict[str, Any] = {"of_all": True}
+_SHOWN: dict[str, Any] = {"terminal": True}
+_AGAIN = "allowing for the certificates of the set that may fail"
+
+
+@dataclass(frozen=True)
+class Row:
+    """What is certified at one radius. Errors and scores are those of the row's population; NaN if it is empty.
+
+    The `certified_` values follow if every input's certificate holds; the `joint_` ones allow for the failures that the
+    whole set may have, and so hold with probability at least 1 - delta. A metric that was not asked for is NaN.
+    """
+
+    radius: float = metric(
+        "R",
+        "how far each input may move, in ℓ2, in the units of inputs in [0, 1]",
+        lambda at: at.bounds.radius,
+        **_ALL,
+        **_SHOWN,
+    )
+    inputs: int = metric(
+        "inputs", "how many inputs the errors and scores of this row are about", lambda at: at.inputs, **_ALL
+    )
+    certified: int = metric(
+        "certified",
+        "inputs whose prediction is proven to stay within R",
+        lambda at: at.certified,
+        **_ALL,
+        **_SHOWN,
+    )
+    certified_accuracy: float = metric(
+        "certified accuracy",
+        "share of all inputs, right and certified at R",
+        lambda at: certified_accuracy(at.bounds.certified_radius, at.bounds.correct, at=at.bounds.radius),
+        **_ALL,
+        **_DOWN,
+        **_PERCENT,
+        **_SHOWN,
+    )
+    joint_accuracy: float = metric(
+        "joint accuracy",
+        f"certified accuracy, {_AGAIN}",
+        lambda at: max(int((at.bounds.certified & at.bounds.correct).sum()) - at.failures, 0) / len(at.bounds),
+        **_ALL,
+        **_DOWN,
+        **_PERCENT,
+    )
+    ece: float = metric(
+        "ECE",
+        "expected calibration error of the estimated confidences, without an attack",
+        lambda at: expected_calibration_error(*at.clean, edges=at.bins.edges),
+        **_PERCENT,
+        **_SHOWN,
+        before=Before.KEPT,
+    )
+    certified_ece: float = metric(
+        "certified ECE",
+        "the largest ECE of any confidences within the certificates",
+        lambda at: at.worst.value,
+        **_UP,
+        **_PERCENT,
+        **_SHOWN,
+        before=Before.SHOWN,
+    )
+    joint_ece: float = metric(
+        "joint ECE",
+        f"certified ECE, {_AGAIN}",
+        lambda at: (
+            jointly_certified_calibration_error(
+                at.bounds, population=at.population, edges=at.bins.edges, failures=at.failures
+            ).value
+        ),
+        **_UP,
+        **_PERCENT,
+        **_SHOWN,
+        before=Before.KEPT,
+    )
+    adaptive_ece: float = metric(
+        "AdaECE",
+        "calibration error with equally filled bins, without an attack",
+        lambda at: adaptive_calibration_error(*at.clean, n_bins=len(at.bins)),
+        **_PERCENT,
+    )
+    brier: float = metric(
+        "Brier",
+        "Brier score of the predicted class, without an attack",
+        lambda at: top_label_brier_score(*at.clean),
+        **_SCORE,
+        **_SHOWN,
+        before=Before.SHOWN,
+    )
+    certified_brier: float = metric(
+        "certified Brier",
+        "the largest Brier score within the certificates",
+        lambda at: certified_brier_score(at.bounds, population=at.population).value,
+        **_UP,
+        **_SCORE,
+        **_SHOWN,
+        before=Before.SHOWN,
+    )
+    joint_brier: float = metric(
+        "joint Brier",
+        f"certified Brier score, {_AGAIN}",
+        lambda at: jointly_certified_brier_score(at.bounds, population=at.population, failures=at.failures).value,
+        **_UP,
+        **_SCORE,
+        before=Before.KEPT,
+    )
+    mean_width: float = metric(
+        "mean width",
+        "mean width of the certified confidence intervals",
+        lambda at: float((at.seen.upper - at.seen.lower).mean()),
+        **_UP,
+        **_SCORE,
+    )
+    population_ece: float = metric(
+        "population ECE",
+        "bound for what all inputs are a random sample of, R by R",
+        lambda at: population_bound(at.bounds, delta=at.delta, edges=at.bins.edges).value,
+        **_ALL,
+        **_UP,
+        **_PERCENT,
+    )
+    brier_all: float = metric(
+        "Brier, all inputs",
+        "Brier score of all inputs, without an attack",
+        lambda at: top_label_brier_score(at.bounds.confidence, at.bounds.correct),
+        **_ALL,
+        **_SCORE,
+        given=Given.WHEN_NAMED,
+    )
+    auroc: float = metric(
+        "AUROC",
+        "how well the confidences of all inputs tell right from wrong; 0.5 if they are constant",
+        lambda at: at.sharpness.auroc,
+        **_ALL,
+        digits=3,
+        given=Given.WITH_MAP,
+        before=Before.SHOWN,
+    )
+    refinement: float = metric(
+        "refinement",
+        "Brier score that the best map would leave, all inputs",
+        lambda at: at.sharpness.refinement,
+        **_ALL,
+        **_SCORE,
+        given=Given.WITH_MAP,
+        before=Before.KEPT,
+        table=False,
+    )
+    levels: float = metric(
+        "levels",
+        "distinct confidences",
+        lambda at: float(at.sharpness.levels),
+        **_ALL,
+        given=Given.WITH_MAP,
+        before=Before.KEPT,
+    )
+    approximations: Mapping[str, float] = field(default_factory=dict)  # of the certified ECE, from below
+    before: "Row | None" = None  # without the map that confidences and bounds have gone through
+    worst: Solution | None = field(default=None, compare=False, repr=False)  # that the certified ECE is attained at
+
+    def as_dict(self) -> dict[str, float]:
+        """The row as a flat dictionary; approximations appear as `approximate_admm`, and so `before_ece` and so on."""
+        values = {name: getattr(self, name) for name in (WITHOUT_ASKING if self.before is None else WITH_MAP)}
+        values |= {f"approximate_{name}": value for name, value in self.approximations.items()}
+        if self.before is not None:
+            values |= {f"before_{name}": getattr(self.before, name) for name in WITHOUT_MAP}
+        return values
+
+
+METRICS: Mapping[str, Metric] = {one.name: one.metadata["metric"] for one in fields(Row) if "metric" in one.metadata}
+WITHOUT_ASKING = tuple(name for name, one in METRICS.items() if one.given is Given.ALWAYS)
+WITH_MAP = tuple(name for name, one in METRICS.items() if one.given is not Given.WHEN_NAMED)
+WITHOUT_MAP = tuple(name for name, one in METRICS.items() if one.before is not Before.NO)
+
+
+def row_at(
+    bounds: ConfidenceIntervals,
+    *,
+    population: str = Population.CERTIFIED,
+    n_bins: int = 15,
+    edges: ArrayLike | None = None,
+    delta: float = 0.001,
+    metrics: Iterable[str] | None = None,
+    approximations: Iterable[str] = (),
+) -> Row:
+    """The certified metrics of bounds at their radius, beside the clean ones.
+
+    Paper: Sec. 5.   Errs: certified accuracy low, certified errors high.
+
+    Args:
+        bounds: from `confidence_bounds`.
+        population, n_bins, edges, delta, approximations: as for `evaluate`.
+        metrics: names of those wanted, fields of `Row`; only these are computed. By default all that `evaluate` gives.
+
+    Raises: InputError if a metric has no such name.
+    """
+    wanted = WITHOUT_ASKING if metrics is None else tuple(metrics)
+    for name in wanted:
+        check_choice("metrics", name, tuple(METRICS))
+    chosen = Population(check_choice("population", population, tuple(Population)))
+    at = Measured(bounds, chosen, choose_few_bins(n_bins, edges), check_level("delta", delta))
+    found: dict[str, Any] = {}
+    for name in wanted:
+        own = METRICS[name]
+        found[name] = own.of(at) if own.of_all or at.inputs else np.nan
+    found["approximations"] = {
+        name: approximate_certified_calibration_error(bounds, method=name, edges=at.bins.edges).value
+        for name in (approximations if at.inputs else ())
+    }
+    return Row(**found, worst=at.worst if at.inputs and "certified_ece" in found else None)

@@ -1,0 +1,177 @@
+"""What a run folder shows of an evaluation: certificates, metrics, tables, figures and the page."""
+
+import io
+import shutil
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from certcal.evaluation import Report
+from certcal.files import plain, replacing
+from certcal.report import (
+    caveats,
+    default_view,
+    explanation,
+    guarantee,
+    page_data,
+    prepare_reliability,
+    render_page,
+    to_csv,
+    to_latex,
+    to_markdown,
+)
+from certcal.runs.attack_files import Kept, attack_metrics, attack_page, kept_attacks, write_attack_figures
+from certcal.runs.drawing import write_figures
+from certcal.runs.facts import facts, title
+from certcal.runs.folder import RunFolder
+from certcal.runs.provenance import provenance
+
+
+@dataclass(frozen=True, eq=False)
+class Results:
+    """An evaluation and what else the run's folder says, each read once; the methods write what follows from them."""
+
+    run: RunFolder
+    report: Report
+    sources: dict[str, dict[str, Any]]  # what is recorded of the sampling
+    attacks: Kept
+    start: float = field(default_factory=time.perf_counter)  # of the command, in seconds
+
+    @classmethod
+    def of(cls, run: RunFolder, report: Report, start: float) -> "Results":
+        """With what the folder holds beside the evidence."""
+        return cls(run, report, run.sources(), kept_attacks(run), start)
+
+    def write(self, *, figures: bool, recalibration: Mapping[str, Any] | None = None) -> Path:
+        """Everything; where the page is."""
+        report, run = self.report, self.run
+        self.write_certificates()
+        run.write("tables/radii.csv", to_csv(report))
+        run.write("tables/radii.md", to_markdown(report))
+        run.write("tables/radii.tex", to_latex(report))
+        shutil.rmtree(run.path / "figures", ignore_errors=True)  # those of an earlier evaluation
+        if figures:
+            self.write_figures()
+        circumstances = self.circumstances()
+        self.write_metrics(circumstances)
+        page = self.write_page(circumstances, recalibration=recalibration)
+        run.log(f"evaluate: {len(report)} radii, {report.inputs} inputs, method {report.method}")
+        return page
+
+    def circumstances(self) -> dict[str, Any]:
+        """Versions, machine and time of this command."""
+        return provenance(seconds=time.perf_counter() - self.start)
+
+    def write_figures(self) -> None:
+        """The figures of the evaluation and those of attacks on its evidence."""
+        write_figures(self.run, self.report)
+        self.write_attack_figures()
+
+    def write_attack_figures(self) -> None:
+        """The figures of attacks alone."""
+        write_attack_figures(self.run, self.attacks, self._shown_radius)
+
+    def write_metrics(self, circumstances: dict[str, Any]) -> dict[str, Any]:
+        """metrics.json, and what it says."""
+        metrics = self._describe() | {"provenance": circumstances}
+        self.run.write_json("metrics.json", metrics)
+        return metrics
+
+    def write_page(self, circumstances: dict[str, Any], *, recalibration: Mapping[str, Any] | None = None) -> Path:
+        """The page that people read, report.html."""
+        report = self.report
+        page = page_data(
+            report,
+            title=title(self.run, report, self.sources),
+            created=str(circumstances["date"]),
+            facts=facts(report, self.sources, circumstances),
+            classes=self.sources.get("data", {}).get("classes"),
+            recalibration=recalibration,
+        )
+        attack = attack_page(self.attacks, self._shown_radius, self._certificates())
+        return self.run.write("report.html", render_page(page | {"attack": attack}))
+
+    def write_certificates(self) -> None:
+        """One row per input and radius as Parquet, and the certified radii as a log in the field's format."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        from certcal.certificates import certify_radii, write_certification_log
+
+        evidence, bounds = self.report.evidence, self.report.bounds
+        columns: dict[str, Any] = {
+            "index": np.tile(evidence.index, len(bounds)),
+            "label": np.tile(evidence.label, len(bounds)),
+            "predicted": np.tile(evidence.selected, len(bounds)),
+            "correct": np.tile(evidence.correct, len(bounds)),
+            "radius": np.repeat([own.radius for own in bounds], len(evidence)),
+            **{
+                name: np.concatenate([getattr(own, name) for own in bounds])
+                for name in ("confidence", "lower", "upper", "certified", "certified_radius")
+            },
+        }
+        buffer = io.BytesIO()
+        pq.write_table(pa.table(columns), buffer, compression="zstd")
+        self.run.write("certificates.parquet", buffer.getvalue())
+        with replacing(self.run.path / "certificates.tsv") as part:
+            # Of the radius alone, as in the Parquet file.
+            share = self.report.alpha / (2 if self.report.split_alpha else 1)
+            write_certification_log(part, certify_radii(evidence, alpha=share))
+
+    @property
+    def _shown_radius(self) -> float:
+        return self.report[default_view(self.report)].radius
+
+    def _certificates(self) -> dict[str, Any]:
+        report = self.report
+        names = {"method": str(report.method), "split_alpha": report.split_alpha}
+        return {"alpha": report.alpha, **names, "n_bins": len(report.bins)}
+
+    def _describe(self) -> dict[str, Any]:
+        """The evaluation as plain data: what metrics.json holds beside the circumstances of its making."""
+        report, header, shown = self.report, self.report.evidence.header, default_view(self.report)
+        own, rows = report.recalibration, range(len(report))
+        return {
+            "title": title(self.run, report, self.sources),
+            "guarantee": guarantee(report, shown),
+            "guarantees": [guarantee(report, position) for position in rows],
+            "explanation": explanation(report, shown),
+            "caveats": caveats(report),
+            "inputs": report.inputs,
+            "population": str(report.population),
+            "alpha": report.alpha,
+            "delta": report.delta,
+            "failures_allowed": report.failures,
+            "method": str(report.method),
+            "split_alpha": report.split_alpha,
+            "bins": report.bins.edges.tolist(),
+            "sigma": header.sigma,
+            "seed": header.seed,
+            "draws": int(report.evidence.draws.sum()),
+            "looks": header.looks,
+            "stages": list(header.stages),
+            "model": header.model,
+            "precision": header.precision,
+            "average_certified_radius": report.average_certified_radius,
+            "recalibration": None if own is None else {"kind": own.kind} | dict(own.about),
+            "rows": plain(report.as_dicts()),
+            "per_bin": [_per_bin(report, position) for position in rows],
+            "sampling": self.sources,
+            "attack": attack_metrics(self.attacks),
+        }
+
+
+def _per_bin(report: Report, position: int) -> dict[str, Any] | None:
+    curves, worst = prepare_reliability(report, position), report[position].worst
+    if curves is None or worst is None:
+        return None
+    named = {
+        name: {key: plain(getattr(curve, key)) for key in ("count", "confidence", "accuracy")}
+        for name, curve in zip(("clean", "worst"), curves, strict=True)
+    }
+    signs = [] if worst.signs is None else worst.signs.tolist()
+    return {"radius": report[position].radius, **named, "signs": signs}
