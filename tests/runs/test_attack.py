@@ -203,6 +203,7 @@ def test_what_stops_midway_leaves_what_was_there(run, monkeypatch):
     assert not kept_attacks(run).stale
 
 
+@pytest.mark.slow
 def test_ctrl_c_keeps_the_family_that_was_finished(desk, run):
     words = [*QUICK[:-2], "--radii", 0.1, "--ace-steps", 10**6, "--epsilon", 0.5, "--stronger", "--no-figures"]
     environment = os.environ | {"OMP_NUM_THREADS": "1", "COLUMNS": "100"}
