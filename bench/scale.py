@@ -74,7 +74,7 @@ class steady_rate:  # noqa: N801
         self.workers, self.times, self.draws = workers, [], []
 
     def __enter__(self) -> "steady_rate":
-        from certcal.cluster.pool import Pool
+        from certcal.cluster import Pool
 
         self._drawn, self._enter = schedule.Schedule.drawn, Pool.__enter__
         times, draws, drawn, enter, workers = self.times, self.draws, self._drawn, self._enter, self.workers
@@ -86,15 +86,15 @@ class steady_rate:  # noqa: N801
 
         def patient(pool):
             enter(pool)
-            while sum(worker.ready is None for worker in pool._workers) < workers:
-                pool._welcome(timeout=0.1)
+            while pool.room < workers:
+                pool.results(timeout=0.1)
             return pool
 
         schedule.Schedule.drawn, Pool.__enter__ = timed, patient
         return self
 
     def __exit__(self, *_: object) -> None:
-        from certcal.cluster.pool import Pool
+        from certcal.cluster import Pool
 
         schedule.Schedule.drawn, Pool.__enter__ = self._drawn, self._enter
 

@@ -1,10 +1,12 @@
 """Clusters that cannot be used are refused in a line before any sampling; the command starts and stops one itself."""
 
+import contextlib
 import os
 import socket
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -47,10 +49,22 @@ def test_an_address_nobody_answers_at(monkeypatch):
     assert time.monotonic() - start < 5
 
 
+def greet(server):
+    """As another service does: to the line that was left waiting, and to the next one."""
+    for _ in range(2):
+        line, _ = server.accept()
+        with line, contextlib.suppress(OSError):
+            line.sendall(b"SSH-2.0-OpenSSH_9.6\r\n")
+
+
 def test_an_address_that_is_not_ray(monkeypatch):
     monkeypatch.setattr("certcal.cluster.session.CONNECT_SECONDS", 0.3)
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        refused("timed out", engine=Cluster(address=f"127.0.0.1:{silent.getsockname()[1]}"))
+        address = f"127.0.0.1:{silent.getsockname()[1]}"
+        refused("timed out", engine=Cluster(address=address))
+        with ThreadPoolExecutor(1) as other:
+            other.submit(greet, silent)
+            refused("what answers there is not Ray", engine=Cluster(address=address))
 
 
 def test_an_empty_address_in_the_environment_names_none(monkeypatch):
@@ -102,16 +116,12 @@ def test_another_engine(engine):
 
 
 @pytest.mark.ray
-def test_a_worker_with_another_version(tmp_path, monkeypatch):
-    """Also one whose node joined after the nodes were checked."""
+def test_a_worker_with_another_version(tmp_path):
     fake = tmp_path / "certcal-9.9.9.dist-info"
     fake.mkdir()
     (fake / "METADATA").write_text("Metadata-Version: 2.1\nName: certcal\nVersion: 9.9.9\n")
     with head(path=[str(tmp_path)], workers=1) as address:
         text = refused(" has 9.9.9.", engine=Cluster(address=address))
-        monkeypatch.setattr("certcal.smoothing.remote.check_versions", lambda session: None)
-        monkeypatch.setattr("certcal.smoothing.remote.on_every_node", lambda *arguments: [])
-        assert refused(" has 9.9.9.", engine=Cluster(address=address)) == text
     assert "Expected every node of the cluster to have certcal 0.1.0" in text
 
 

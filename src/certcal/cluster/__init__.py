@@ -1,15 +1,16 @@
-"""Many machines through Ray: connect or start, check every node, spread calls over workers and repeat lost ones."""
+"""Many machines through Ray: connect or start, check every worker, spread calls over them and repeat lost ones."""
 
 from typing import TYPE_CHECKING, Any
 
 from certcal.cluster.settings import Cluster, as_cluster
 
 if TYPE_CHECKING:
-    from certcal.cluster.pool import Pool, run_calls
+    from certcal.cluster.pool import Call, Pool, run_calls
     from certcal.cluster.session import Session, check_reachable, connected
 
 # Ray is an extra, and takes its time to import: it is loaded when a cluster is used.
 _LATER = {
+    "Call": "pool",
     "Pool": "pool",
     "Session": "session",
     "check_reachable": "session",
@@ -17,7 +18,7 @@ _LATER = {
     "run_calls": "pool",
 }
 
-__all__ = ["Cluster", "Pool", "Session", "as_cluster", "check_reachable", "connected", "run_calls"]
+__all__ = ["Call", "Cluster", "Pool", "Session", "as_cluster", "check_reachable", "connected", "run_calls"]
 
 
 def __getattr__(name: str) -> Any:

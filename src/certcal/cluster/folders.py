@@ -12,7 +12,7 @@ try:
 except ImportError:  # not on Windows
     fcntl = None  # type: ignore[assignment]
 
-_PREFIX, _LOCK = "certcal-ray-", "driver.lock"
+PREFIX = "certcal-ray-"
 
 
 @contextmanager
@@ -20,26 +20,27 @@ def cluster_folder(place: Path | None = None) -> Iterator[Path]:
     """A new folder, locked by this program as long as it lives, and removed at the end."""
     # Ray's sockets lie in this folder, and their names may have a hundred characters.
     place = place or Path("/tmp" if os.path.isdir("/tmp") else tempfile.gettempdir())
-    _remove_stale(place)
-    folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=place))
-    lock = os.open(folder / "new", os.O_CREAT | os.O_RDWR)
+    for other in place.glob(f"{PREFIX}*"):
+        with suppress(OSError), _locked(other):  # unless it is somebody else's, or its program lives
+            shutil.rmtree(other, ignore_errors=True)
+    new = Path(tempfile.mkdtemp(prefix=f"new-{PREFIX}", dir=place))
+    with _locked(new):
+        folder = new.rename(place / new.name.removeprefix("new-"))  # only now: whoever sees it sees it locked
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Hold a folder's lock, which the system lets go of when a program ends, also in another container."""
+    if fcntl is None:
+        yield  # type: ignore[unreachable]
+        return
+    held = os.open(folder, os.O_RDONLY | os.O_NOFOLLOW)
     try:
-        if fcntl is not None:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-        (folder / "new").rename(folder / _LOCK)  # only now: whoever sees a lock sees it held, or its holder dead
-        yield folder
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
     finally:
-        os.close(lock)
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def _remove_stale(place: Path) -> None:
-    """Remove folders whose program is gone: the system lets go of its lock, also in another container."""
-    for path in place.glob(f"{_PREFIX}*/{_LOCK}") if fcntl is not None else ():
-        with suppress(OSError):  # somebody else's, or removed a moment ago
-            lock = os.open(path, os.O_RDWR | os.O_NOFOLLOW)
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                shutil.rmtree(path.parent, ignore_errors=True)
-            finally:
-                os.close(lock)
+        os.close(held)

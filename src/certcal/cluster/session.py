@@ -3,7 +3,6 @@
 import logging
 import os
 import socket
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
@@ -80,7 +79,7 @@ def _connection(cluster: Cluster) -> Iterator[None]:
         if named is None:
             _start(cluster, folder)
         else:
-            _connect(named)
+            _connect(cluster, named)
         try:
             yield
         finally:
@@ -88,13 +87,17 @@ def _connection(cluster: Cluster) -> Iterator[None]:
 
 
 def check_reachable(cluster: Cluster) -> None:
-    """Refuse a cluster that does not answer, without connecting to it."""
+    """Refuse a cluster that does not answer within seconds, without connecting to it: Ray would wait for minutes."""
     named = None if ray.is_initialized() else _named(cluster)
-    if named not in (None, "auto"):
-        try:
-            _knock(str(named))
-        except (OSError, OverflowError) as error:
-            raise _unreachable(str(named), error) from error
+    if named in (None, "auto"):
+        return
+    host, _, port = str(named).rpartition(":")
+    try:
+        with socket.create_connection((host.strip("[]"), int(port)), timeout=CONNECT_SECONDS) as line:
+            if line.recv(9)[3:4] != b"\x04":  # the settings that a gRPC server greets with
+                raise ConnectionError("what answers there is not Ray")
+    except (OSError, OverflowError) as error:
+        raise _unreachable(str(named), error) from error
 
 
 def _named(cluster: Cluster) -> str | None:
@@ -105,27 +108,13 @@ def _named(cluster: Cluster) -> str | None:
     return None if named == "local" else named
 
 
-def _connect(address: str) -> None:
-    check_reachable(Cluster(address=address))
+def _connect(cluster: Cluster, address: str) -> None:
+    check_reachable(cluster)
     try:
-        with _hidden_errors():
-            ray.init(address=address, **_SILENT)
+        ray.init(address=address, **_SILENT)
     except (ConnectionError, RuntimeError, TimeoutError) as error:
         trouble = ConnectionError(f"{_first_line(error)} (where it asks for a token, set RAY_AUTH_MODE=token)")
         raise _unreachable(address, trouble) from error
-
-
-def _knock(address: str) -> None:
-    """See within seconds whether a server there speaks HTTP/2, as Ray's does; Ray would wait for minutes."""
-    host, _, port = address.rpartition(":")
-    with socket.create_connection((host.strip("[]"), int(port)), timeout=CONNECT_SECONDS) as line:
-        line.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + _SETTINGS)  # RFC 9113, section 3.4
-        answer = line.recv(9)
-    if answer[3:4] != _SETTINGS[3:4]:
-        raise ConnectionError("what answers there is not Ray")
-
-
-_SETTINGS = bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])  # an empty frame: length, type, flags, stream
 
 
 def _start(cluster: Cluster, folder: Path | None) -> None:
@@ -157,24 +146,6 @@ def _quiet() -> Iterator[None]:
         yield
     finally:
         logger.setLevel(before)
-
-
-@contextmanager
-def _hidden_errors() -> Iterator[None]:
-    """What Ray's own code writes to standard error stays away too: dozens of lines where another server answers."""
-    sys.stderr.flush()
-    try:
-        kept = os.dup(2)
-    except OSError:  # there is no standard error
-        yield
-        return
-    with open(os.devnull, "w") as nowhere:
-        os.dup2(nowhere.fileno(), 2)
-    try:
-        yield
-    finally:
-        os.dup2(kept, 2)
-        os.close(kept)
 
 
 def _unreachable(address: str, error: Exception) -> InputError:

@@ -9,9 +9,7 @@ import ray
 import torch
 from torch import Tensor, nn
 
-from certcal.cluster import Cluster, connected
-from certcal.cluster.pool import DEPTH, Call, Pool
-from certcal.cluster.preflight import check_versions, on_every_node
+from certcal.cluster import Call, Cluster, Pool, connected
 from certcal.errors import CertcalError, InputError
 from certcal.inputs import check_device
 from certcal.models import model_fingerprint
@@ -57,30 +55,29 @@ def sample_on(
     cluster: Cluster, parcel: Parcel, make_schedule: Callable[[int], Schedule], interrupted: Callable[[], bool]
 ) -> None:
     """Check the cluster, place the model once per worker, and draw until the schedule is over."""
-    with connected(cluster, device=torch.device(parcel.conditions.device).type) as session:
-        check_versions(session)
-        placed = ray.put(parcel)
-        on_every_node(session, _check_model, placed)
-        with Pool(session, make_station, placed) as pool:
-            _drive(pool, make_schedule(capacity(parcel.conditions, parcel.header.chunk)), session.workers, interrupted)
+    kind, batch = torch.device(parcel.conditions.device).type, capacity(parcel.conditions, parcel.header.chunk)
+    with connected(cluster, device=kind) as session, Pool(session, make_station, ray.put(parcel)) as pool:
+        _drive(pool, make_schedule(batch), session.workers, interrupted)
 
 
 def _drive(pool: Pool, schedule: Schedule, workers: int, interrupted: Callable[[], bool]) -> None:
-    """Keep every worker busy, with no more shards under way than it takes; after Ctrl-C only let those finish."""
+    """Keep every worker busy with a shard; after Ctrl-C only let those under way finish."""
     places: dict[int, Any] = {}  # inputs in the object store, while shards of them are under way
     shards: dict[Call, Shard] = {}
     while shards or not (schedule.over or interrupted()):
-        while pool.room and not interrupted() and (shard := schedule.next(DEPTH * workers)) is not None:
+        while pool.room and not interrupted() and (shard := schedule.next(workers)) is not None:
             call = _call(shard, places)
             shards[call] = shard
             pool.submit(call)
         for call, result in pool.results():
+            if isinstance(result, CertcalError):
+                raise result
             shard = shards.pop(call)
             if shard.chunks:
                 schedule.drawn(shard, *result)
             else:
                 schedule.selected(shard, result)
-        if len(places) > 2 * sum(len(shard.items) for shard in shards.values()) + DEPTH * workers:
+        if len(places) > 2 * sum(len(shard.items) for shard in shards.values()) + workers:
             busy = {item.index for shard in shards.values() for item in shard.items}
             places = {index: place for index, place in places.items() if index in busy}
     if interrupted():
@@ -114,7 +111,7 @@ def make_station(parcel: Parcel) -> Station:
     if kind == "cpu":
         torch.set_num_threads(1)  # local sampling uses more where they give the same bits
     place = check_device("device", kind)
-    model = on_device(check_model(parcel), place)  # a node may have joined after those of the start were checked
+    model = on_device(check_model(parcel), place)
     with torch.inference_mode():
         sampler = make_sampler(model, parcel.header, conditions, made_up_inputs(4, parcel.shape).to(place))
     return Station(sampler, parcel.header.classes)
@@ -154,10 +151,6 @@ def check_model(parcel: Parcel) -> nn.Module:
             "same: the file its class comes from may be another version."
         )
     return model
-
-
-def _check_model(parcel: Parcel) -> None:
-    check_model(parcel)  # which is not sent back
 
 
 def _unpacked(parcel: Parcel) -> nn.Module:

@@ -1,0 +1,23 @@
+"""Run folders that an earlier version wrote: they open, and the same numbers follow from their evidence."""
+
+import json
+
+from command import certcal
+from old_runs import ROW, write_old_run
+
+
+def test_a_folder_of_an_earlier_version_is_evaluated_to_its_numbers(tmp_path):
+    write_old_run(tmp_path / "runs" / "old")
+    certcal("evaluate", "old", "--no-figures", cwd=tmp_path)
+    rows = json.loads((tmp_path / "runs" / "old" / "metrics.json").read_text())["rows"]
+    assert {key: rows[0][key] for key in ROW} == ROW
+    assert rows[1]["certified"] == 0
+
+
+def test_settings_that_are_none_any_more_are_refused_in_a_line(tmp_path):
+    write_old_run(tmp_path / "runs" / "old")
+    config = tmp_path / "runs" / "old" / "config.toml"
+    config.write_text(config.read_text().replace("n_bins", "bins_of_old"))
+    _, error = certcal("evaluate", "old", "--no-figures", cwd=tmp_path, code=2)
+    assert "bins_of_old" in error
+    assert len(error.strip().splitlines()) == 1
