@@ -1,5 +1,6 @@
 """The Python of README and docs runs as pasted and gives what they say, and their links lead somewhere."""
 
+import pkgutil
 import re
 from dataclasses import replace
 from itertools import pairwise
@@ -93,3 +94,9 @@ def anchors(page):
 
 def test_the_readme_is_short():
     assert len((ROOT / "README.md").read_text(encoding="utf-8").split()) <= 800
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_names_exist(page):
+    for name in set(re.findall(r"\bcertcal(?:\.\w+)+", page.read_text(encoding="utf-8"))):
+        pkgutil.resolve_name(name)
