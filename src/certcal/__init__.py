@@ -1,51 +1,52 @@
 """certcal certifies how calibrated a classifier stays when an adversary perturbs its inputs."""
 
-from importlib.metadata import version
+from importlib import import_module
+from importlib.util import find_spec
+from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Any
 
-from certcal.certificates import (
-    ConfidenceIntervals,
-    average_certified_radius,
-    certified_accuracy,
-    certified_radius,
-    confidence_bounds,
-)
 from certcal.errors import CertcalError, InputError
-from certcal.evaluation import evaluate
-from certcal.metrics import (
-    adaptive_calibration_error,
-    brier_score,
-    differentiable_calibration_error,
-    equal_count_edges,
-    expected_calibration_error,
-    log_score,
-    reliability_curve,
-    top_label_brier_score,
-    top_label_log_score,
-)
-from certcal.proportions import clopper_pearson
-from certcal.recalibration import recalibrate
-from certcal.smoothing import Evidence
-from certcal.worstcase import (
-    Kind,
-    Solution,
-    Status,
-    allowed_failures,
-    approximate_certified_calibration_error,
-    certified_brier_score,
-    certified_calibration_error,
-    certified_log_score,
-    differentiable_certified_calibration_error,
-    jointly_certified_brier_score,
-    jointly_certified_calibration_error,
-    population_bound,
-)
 
 if TYPE_CHECKING:
     from certcal.attacks import ace_attack
-    from certcal.smoothing import collect_evidence, load_evidence, save_evidence
+    from certcal.certificates import (
+        ConfidenceIntervals,
+        average_certified_radius,
+        certified_accuracy,
+        certified_radius,
+        confidence_bounds,
+    )
+    from certcal.evaluation import evaluate
+    from certcal.metrics import (
+        adaptive_calibration_error,
+        brier_score,
+        differentiable_calibration_error,
+        equal_count_edges,
+        expected_calibration_error,
+        log_score,
+        reliability_curve,
+        top_label_brier_score,
+        top_label_log_score,
+    )
+    from certcal.proportions import clopper_pearson
+    from certcal.recalibration import recalibrate
+    from certcal.smoothing import Evidence, collect_evidence, load_evidence, save_evidence
+    from certcal.worstcase import (
+        Kind,
+        Solution,
+        Status,
+        allowed_failures,
+        approximate_certified_calibration_error,
+        certified_brier_score,
+        certified_calibration_error,
+        certified_log_score,
+        differentiable_certified_calibration_error,
+        jointly_certified_brier_score,
+        jointly_certified_calibration_error,
+        population_bound,
+    )
 
-__version__ = version("certcal")
+    __version__: str
 
 __all__ = [
     "CertcalError",
@@ -86,42 +87,41 @@ __all__ = [
     "top_label_log_score",
 ]
 
-
-# Names that need torch or PyArrow, and rooms, are loaded when first used, so that `import certcal` is light.
-_LATER = {
-    "ace_attack": "attacks",
-    "collect_evidence": "smoothing",
-    "load_evidence": "smoothing",
-    "save_evidence": "smoothing",
+# Everything is loaded when first used, so that `import certcal` and `certcal --help` are quick.
+_ROOMS = {
+    "attacks": "ace_attack",
+    "certificates": (
+        "ConfidenceIntervals average_certified_radius certified_accuracy certified_radius confidence_bounds"
+    ),
+    "evaluation": "evaluate",
+    "metrics": (
+        "adaptive_calibration_error brier_score differentiable_calibration_error equal_count_edges "
+        "expected_calibration_error log_score reliability_curve top_label_brier_score top_label_log_score"
+    ),
+    "proportions": "clopper_pearson",
+    "recalibration": "recalibrate",
+    "smoothing": "Evidence collect_evidence load_evidence save_evidence",
+    "worstcase": (
+        "Kind Solution Status allowed_failures approximate_certified_calibration_error certified_brier_score "
+        "certified_calibration_error certified_log_score differentiable_certified_calibration_error "
+        "jointly_certified_brier_score jointly_certified_calibration_error population_bound"
+    ),
 }
-_ROOMS = (
-    "attacks",
-    "certificates",
-    "cluster",
-    "data",
-    "evaluation",
-    "integrations",
-    "metrics",
-    "models",
-    "recalibration",
-    "report",
-    "runs",
-    "smoothing",
-    "studies",
-    "training",
-    "worstcase",
-)
+_ROOM_OF = {name: room for room, names in _ROOMS.items() for name in names.split()}
 
 
 def __getattr__(name: str) -> Any:
-    from importlib import import_module
-
-    if name in _LATER:
-        return getattr(import_module(f"{__name__}.{_LATER[name]}"), name)
-    if name in _ROOMS:
-        return import_module(f"{__name__}.{name}")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name in _ROOM_OF:
+        found = getattr(import_module(f"{__name__}.{_ROOM_OF[name]}"), name)
+    elif name == "__version__":
+        found = import_module("importlib.metadata").version(__name__)
+    elif not name.startswith("_") and find_spec(f"{__name__}.{name}") is not None:
+        return import_module(f"{__name__}.{name}")  # a room, such as `certcal.data`
+    else:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = found
+    return found
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__, *_ROOMS})
+    return sorted({*globals(), *__all__, *(one.name for one in iter_modules(__path__) if one.name[0] != "_")})

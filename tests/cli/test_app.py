@@ -153,7 +153,7 @@ def test_recalibrate_reports_on_held_out_inputs(desk):
     out, _ = certcal("recalibrate", "imperfect", "--repeats", 3, "--no-figures", cwd=desk)
     assert "runs/imperfect/recalibration/map.json" in out
     assert "constant" not in out
-    wide = ("--radii", "0,0.1", "--weights", "1,2", "--clean-weight", 0)
+    wide = ("--radii", "0,0.1", "--radius-weights", "1,2", "--clean-weight", 0)
     out, _ = certcal("recalibrate", "imperfect", "--repeats", 3, "--no-figures", *wide, cwd=desk)
     assert "map for R = 0 and 0.1, mean ± deviation over 3 splits" in out
     out, _ = certcal("recalibrate", "made", "--on-failure", "identity", "--no-figures", cwd=desk)
@@ -194,7 +194,7 @@ BAD = {
     "alpha no number": (evaluating("--alpha", "x"), "Invalid value for '--alpha'"),
     "delta of 0": (evaluating("--delta", "0"), f"Expected `delta` {OPEN} 0"),
     "no bins": (evaluating("--n-bins", "0"), "Expected `n_bins` to be an integer"),
-    "unknown method": (evaluating("--method", "cfd"), "Invalid value for '--method'"),
+    "unknown method": (evaluating("--method", "cfd"), "Expected `method` to be one of"),
     "unknown solver": (evaluating("--approximate", "adm"), "Expected `approximations` to be one of 'admm'"),
     "solver for all": (evaluating("--approximate", "admm", "--population", "all"), "be left out for population"),
     "method of the paper": (evaluating("--paper", "--method", "cdf"), "be left out with --paper"),
@@ -213,7 +213,7 @@ BAD = {
     "unknown class": (certifying("--classes", "2"), "Expected `data` to have labels from 0 to 1"),
     "alpha of 2 to certify": (certifying("--alpha", "2"), f"Expected `alpha` {OPEN} 2"),
     "nobody's home": (["evaluate", "~nobody-of-that-name/x"], "Expected `run` to be a path in a home folder"),
-    "no noise": (certifying(sigma="0"), "Expected `sigma` to be a number > 0"),
+    "no noise": (certifying(sigma="0"), "Expected `sigma` to be a finite number > 0"),
     "nowhere to write": (certifying(run="nets.py/new"), "to be a folder that can be written, but got nets.py/new"),
     "no such device": (certifying("--device", "gpu"), "`device`"),
     "half a normalisation": (certifying("--mean", "0.5"), "Expected `mean and std` to be given together"),

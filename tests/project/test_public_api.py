@@ -31,6 +31,7 @@ def test_names_are_listed_and_sorted():
         "recalibration",
         "report",
         "runs",
+        "settings",
         "smoothing",
         "training",
         "worstcase",

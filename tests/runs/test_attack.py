@@ -229,8 +229,8 @@ BAD = {
     "nobody certified": (["--radii", "9"], "Expected `radii` to hold one > 0 at which an input is certified (of 40"),
     "nothing to attack": (["--radii", "0"], "Expected `radii` to hold one > 0"),
     "negative radius": (["--radii=-1"], "Expected `radii` to be finite and ≥ 0, but got -1"),
-    "epsilon no number": (["--epsilon", "x"], "Expected `epsilon` to be numbers or fractions as 3/255 separated by"),
-    "epsilon over nothing": (["--epsilon", "1/0"], "Expected `epsilon` to be numbers or fractions as 3/255"),
+    "epsilon no number": (["--epsilon", "x"], "Expected `epsilon` to be numbers separated by commas"),
+    "epsilon over nothing": (["--epsilon", "1/0"], "Expected `epsilon` to be numbers separated by commas"),
     "epsilon of 0": (["--epsilon", "0"], "Expected `epsilon` to be a finite number > 0, but got 0.0"),
     "epsilon beyond the box": (
         ["--epsilon", "8"],

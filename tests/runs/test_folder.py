@@ -240,7 +240,7 @@ def test_where_nothing_can_be_learned_the_identity_may_be_asked_for(run):
 
 
 def test_several_radii_are_fitted_together(imperfect):
-    asked = RecalibrateSettings(repeats=2, radii=(0.1, 0.2), weights=(3.0, 1.0), clean_weight=0.2)
+    asked = RecalibrateSettings(repeats=2, radii=(0.1, 0.2), radius_weights=(3.0, 1.0), clean_weight=0.2)
     result = recalibrate_run(imperfect, asked, figures=False)
     assert result.radii == (0.1, 0.2)
     bounds = confidence_bounds_at(load_evidence(imperfect.evidence), radii=[0.1, 0.2], alpha=0.01)
@@ -252,15 +252,17 @@ def test_several_radii_are_fitted_together(imperfect):
     chosen = told["trade_off"]["clean_weight"].index(0.2)
     assert told["trade_off"]["certified_brier"][chosen] == told["scores"][1]["after"]["certified_brier"]
     assert load_map(imperfect.path / "recalibration" / "map.json").about["weights"] == [0.75, 0.25]
-    with pytest.raises(InputError, match="Expected `weights` to come with radii"):
-        RecalibrateSettings(weights=(1.0,))
+    with pytest.raises(InputError, match="Expected `radius_weights` to come with radii"):
+        RecalibrateSettings(radius_weights=(1.0,))
     with pytest.raises(InputError, match=r"Expected `radii` to be different from each other, but got 0.1, 0.1"):
         RecalibrateSettings(radii=(0.1, 0.1))
 
 
 def test_a_radius_without_weight_is_not_reported_on(imperfect):
     """Nobody is certified at 5: its scores, were they the trade-off's, would be empty."""
-    result = recalibrate_run(imperfect, RecalibrateSettings(repeats=1, radii=(0.1, 5.0), weights=(1, 0)), figures=False)
+    result = recalibrate_run(
+        imperfect, RecalibrateSettings(repeats=1, radii=(0.1, 5.0), radius_weights=(1, 0)), figures=False
+    )
     assert result.radii == (0.1,)
     assert result.map.about["radii"] == [0.1]
     assert np.isfinite(result.trade_off.of("certified_brier")).all()

@@ -16,7 +16,7 @@ from certcal.evaluation import Outcome, pareto_front, select
 from certcal.report import plot_changes, prepare_changes
 from certcal.report.comparison import comparison_cells, comparison_markdown, comparison_table
 from certcal.runs.recipes import load_recipe, parse_changes
-from certcal.runs.toml import build
+from certcal.settings import build
 from certcal.studies import (
     Study,
     SweepSettings,

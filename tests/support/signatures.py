@@ -46,7 +46,7 @@ SIGNATURES = {
         "(lower, upper=None, correct=None, *, alpha=None, delta, n_bins=15, edges=None, uncertified=0)"
     ),
     "recalibrate": (
-        "(lower, upper=None, correct=None, *, confidence=None, clean_weight=0.0, "
+        "(lower, upper=None, correct=None, *, confidence=None, clean_weight=None, "
         "method=<MapKind.ISOTONIC: 'isotonic'>, objective=<Objective.BRIER: 'brier'>, "
         "n_bins=15, edges=None, on_failure=<OnFailure.RAISE: 'raise'>)"
     ),

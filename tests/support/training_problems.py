@@ -3,6 +3,7 @@
 import torch
 
 from attack_models import random_inputs, random_model
+from certcal.settings import options_of
 from certcal.training import OBJECTIVES, ObjectiveSettings, Step
 from certcal.training.acce import Acce
 from certcal.training.aims import Brier, Cce, SmoothAdv
@@ -23,11 +24,16 @@ def make_aim(name, labels, step, options):
     return plain[name]() if name in plain else {"acce-act": Acce, "cce-act": Cce}[name](labels, step, options)
 
 
+def known(name, **options):
+    """The settings of an objective, with those of the options that it has."""
+    return ObjectiveSettings(name=name, **{key: value for key, value in options.items() if key in options_of(name)})
+
+
 def setting(seed=0, *, epsilon=0.5, n=N, dtype=torch.float64, scale=3.0, **options):
     """A model, a batch, its copies with their noise, a step and settings."""
     model = random_model(seed, dtype=dtype, scale=scale)
     inputs, labels = random_inputs(seed, n, dtype=dtype)
-    chosen = ObjectiveSettings(**{"name": "smoothadv", "draws": 3, "steps": 3} | options)
+    chosen = known(**{"name": "smoothadv", "draws": 3, "steps": 3} | options)
     step = step_of(seed, epsilon=epsilon)
     copies = Copies.drawn(model, inputs, step_of(seed, epsilon=epsilon), chosen.draws)
     return model, inputs, labels, copies, step, chosen

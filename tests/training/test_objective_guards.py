@@ -8,7 +8,7 @@ from attack_models import random_inputs, random_model
 from certcal import CertcalError, InputError
 from certcal.training import OBJECTIVES, ObjectiveSettings, Step, make_objective
 from certcal.training.copies import log_mean
-from training_problems import AIMS, N, gradients, step_of
+from training_problems import AIMS, N, gradients, known, step_of
 
 
 @pytest.mark.slow
@@ -29,7 +29,7 @@ def test_everything_random_comes_from_the_generator(name):
 @pytest.mark.parametrize("name", OBJECTIVES)
 def test_lower_precision(name):
     model, (inputs, labels) = random_model(15), random_inputs(15, 30)
-    objective = make_objective(ObjectiveSettings(name=name, reduction="mean", radius=0.3))
+    objective = make_objective(known(name, reduction="mean", radius=0.3))
     full = objective(model, inputs, labels, step_of(3, epsilon=0.3)).item()
     with torch.autocast("cpu", dtype=torch.bfloat16):
         half = objective(model, inputs, labels, step_of(3, epsilon=0.3))
@@ -91,19 +91,21 @@ def test_diverged_models_are_told_in_one_line(name):
     [
         ({"name": "act"}, r"`objective` to be one of 'ce', 'noise'.*but got 'act'"),
         ({"draws": 0}, r"`draws` to be an integer ≥ 1, but got 0"),
-        ({"steps": 2.0}, r"`steps` to be an integer ≥ 1, but got 2.0"),
-        ({"step_factor": 0}, r"`step_factor` to lie in \(0, 1e4\], but got 0"),
+        ({"name": "pgd", "steps": 2.0}, r"`steps` to be an integer ≥ 1, but got 2.0"),
+        ({"name": "pgd", "step_factor": 0}, r"`step_factor` to lie in \(0, 1e4\], but got 0"),
         ({"update": "both"}, r"`update` to be one of 'each', 'smoothed', but got 'both'"),
-        ({"gradient": "stein", "draws": 1}, r"`gradient` to be 'backprop'.*draws = 1"),
-        ({"gradient": "stein", "name": "pgd"}, r"`gradient` to be 'backprop'.*'pgd'"),
-        ({"eta": 1.5}, r"`eta` to lie in \[0, 1\], but got 1.5"),
-        ({"alpha": 1.0}, r"`alpha` to lie in the open interval"),
-        ({"radius": -1.0}, r"`radius` to be a finite number ≥ 0, but got -1.0"),
-        ({"weight": float("nan")}, r"`weight` to be a finite number ≥ 0, but got nan"),
-        ({"n_bins": 0}, r"`n_bins` to be an integer ≥ 1, but got 0"),
-        ({"rho_growth": -0.1}, r"`rho_growth` to lie in"),
-        ({"box": 1}, r"`box` to be True or False, but got 1"),
-        ({"population": "some"}, r"`population` to be one of"),
+        ({"name": "brier-act", "gradient": "stein", "draws": 1}, r"`gradient` to be 'backprop' with a single draw"),
+        ({"name": "pgd", "gradient": "stein"}, r"`gradient` to be left out for the objective 'pgd', as it belongs to"),
+        ({"eta": 0.5}, r"`eta` to be left out for the objective 'noise', as it belongs to acce-act\*, but got 0.5"),
+        ({"etta": 0.5}, r"`etta` to be left out for the objective 'noise', but got 0.5"),
+        ({"name": "acce-act*", "eta": 1.5}, r"`eta` to lie in \[0, 1\], but got 1.5"),
+        ({"name": "cce-act", "alpha": 1.0}, r"`alpha` to lie in the open interval"),
+        ({"name": "certified-log", "radius": -1.0}, r"`radius` to be a finite number ≥ 0, but got -1.0"),
+        ({"name": "certified-log", "weight": float("nan")}, r"`weight` to be a finite number ≥ 0, but got nan"),
+        ({"name": "certified-cce", "n_bins": 0}, r"`n_bins` to be an integer ≥ 1, but got 0"),
+        ({"name": "acce-act", "rho_growth": -0.1}, r"`rho_growth` to lie in"),
+        ({"name": "pgd", "box": 1}, r"`box` to be True or False, but got 1"),
+        ({"name": "certified-log", "population": "some"}, r"`population` to be one of"),
     ],
 )
 def test_wrong_settings_are_refused(options, words):
@@ -121,7 +123,7 @@ def test_wrong_steps_are_refused(values):
 @pytest.mark.parametrize("name", OBJECTIVES)
 def test_every_objective_runs_without_noise_and_on_the_device(name, gradient, device):
     model, (inputs, labels) = random_model(17).to(device), random_inputs(17, N)
-    chosen = ObjectiveSettings(name=name, gradient="backprop" if name == "pgd" else gradient, radius=0.2)
+    chosen = known(name, gradient=gradient, radius=0.2)
     for sigma in (0.0, 0.3):
         step = step_of(0, epsilon=0.3, sigma=sigma, device=device)
         loss = make_objective(chosen)(model, inputs.to(device), labels.to(device), step)

@@ -11,7 +11,7 @@ from certcal.training.aims import SmoothAdv
 from certcal.training.copies import weight_loss
 from certcal.training.search import search
 from training_oracles import mean_probs
-from training_problems import AIMS, SIGMA, SMOOTHED, N, gradients, make_aim, noise_of, setting, step_of
+from training_problems import AIMS, SIGMA, SMOOTHED, N, gradients, known, make_aim, noise_of, setting, step_of
 
 
 @pytest.mark.parametrize("update", ["each", "smoothed"])
@@ -61,7 +61,7 @@ def test_pgd_without_budget_is_cross_entropy(random_start):
 def test_whole_weight_on_cross_entropy_makes_acce_act_star_acce_act():
     model, inputs, labels, _, _, _ = setting(3)
     pair = [
-        make_objective(ObjectiveSettings(name=name, eta=1.0))(model, inputs, labels, step_of(3, epsilon=0.4))
+        make_objective(known(name, eta=1.0))(model, inputs, labels, step_of(3, epsilon=0.4))
         for name in ("acce-act*", "acce-act")
     ]
     assert torch.equal(*pair)

@@ -3,13 +3,14 @@
 from certcal.attacks.ace import CONFIGURATIONS, Configuration, Omega, ace_attack, galil_ace_attack, run_ace
 from certcal.attacks.attack import attack, cross_entropy
 from certcal.attacks.balls import Ball, Norm
-from certcal.attacks.calibration import Adversary, CalibrationAttack, attack_calibration
+from certcal.attacks.calibration import CalibrationAttack, attack_calibration
 from certcal.attacks.estimate import SmoothedEstimate, estimate_smoothed
 from certcal.attacks.judge import SandwichRow
 from certcal.attacks.launch import Attacked
 from certcal.attacks.sandwich import Sandwich, prepare_sandwich
 from certcal.attacks.settings import Direction, End, OnFlip, Plateau, Settings
 from certcal.attacks.table import AceRow, AceTable, prepare_ace_table
+from certcal.settings import Adversary
 
 __all__ = [
     "CONFIGURATIONS",

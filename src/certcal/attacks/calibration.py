@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from enum import StrEnum
 
 import numpy as np
 import torch
@@ -28,6 +27,7 @@ from certcal.certificates.cells import MeanLimits
 from certcal.errors import InputError
 from certcal.inputs import check_choice, check_integer, check_number
 from certcal.means import hoeffding
+from certcal.settings import Adversary
 from certcal.smoothing.sampler import PRECISIONS
 from certcal.types import ArrayLike, BoolArray, FloatArray
 from certcal.worstcase import AdmmSettings, WorstCaseProblem, solve_exact
@@ -36,16 +36,6 @@ from certcal.worstcase import AdmmSettings, WorstCaseProblem, solve_exact
 _ADMM = AdmmSettings(starts=("clean",), confidence_rates=(0.01,), assignment_rates=(0.1,), rho_factors=(1.1,))
 _FEW_DRAWS_ALPHA = 0.001
 _CHOICE_DRAWS = 250
-
-
-class Adversary(StrEnum):
-    """What an attack on the smoothed model wants."""
-
-    SMOOTHADV = "smoothadv"  # a large cross-entropy: Salman et al. (2019)
-    BRIER = "brier"  # a large Brier score: each confidence away from its correctness
-    ACCE = "acce"  # the paper's: a large calibration error, by ADMM over bins and gradient steps on inputs
-    CCE = "cce"  # each confidence in its direction at the exact worst case within given bounds
-    REACH = "reach"  # the exact worst case within the confidences that gradient ascent attains
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from certcal.attacks.calibration import Adversary, attack_calibration
+from certcal.attacks.calibration import attack_calibration
 from certcal.attacks.estimate import SmoothedEstimate, estimate_smoothed
 from certcal.attacks.refutation import Levels, confront
 from certcal.certificates import ConfidenceIntervals
@@ -16,6 +16,7 @@ from certcal.evaluation import row_at
 from certcal.metrics import ReliabilityCurve, expected_calibration_error, reliability_curve, top_label_brier_score
 from certcal.metrics.binning import Bins
 from certcal.models import model_fingerprint
+from certcal.settings import Adversary
 from certcal.smoothing import Evidence
 from certcal.smoothing.sources import Source
 from certcal.types import ArrayLike, FloatArray, IntArray

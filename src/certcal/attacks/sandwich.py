@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 from torch import nn
 
-from certcal.attacks.calibration import Adversary
 from certcal.attacks.judge import Judge, SandwichRow, inputs_of
 from certcal.attacks.launch import check_each_once
 from certcal.attacks.refutation import Levels
 from certcal.certificates import Method, confidence_bounds_at
 from certcal.inputs import check_choice, check_level, one_or_more
 from certcal.metrics import ReliabilityCurve
+from certcal.settings import Adversary
 from certcal.smoothing import Evidence
 from certcal.types import ArrayLike
 from certcal.worstcase import allowed_failures

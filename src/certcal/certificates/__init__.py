@@ -1,7 +1,7 @@
 """Certificates of one input at a time: its prediction stays (C1), its confidence stays within bounds (C2)."""
 
 from certcal.certificates.accuracy import average_certified_radius, certified_accuracy
-from certcal.certificates.confidence import PAPER, ConfidenceIntervals, Method, confidence_bounds, confidence_bounds_at
+from certcal.certificates.confidence import PAPER, ConfidenceIntervals, confidence_bounds, confidence_bounds_at
 from certcal.certificates.logs import read_certification_log, write_certification_log
 from certcal.certificates.prediction import Predictions, predict_classes
 from certcal.certificates.radius import (
@@ -14,6 +14,7 @@ from certcal.certificates.radius import (
     certify_radii,
 )
 from certcal.certificates.stopping import StopWhenDecided
+from certcal.settings import Method
 
 __all__ = [
     "NO_CLASS",

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from types import MappingProxyType
 from typing import Any
 
@@ -12,19 +11,9 @@ from certcal.certificates import limits
 from certcal.certificates.cells import CellLimits, MeanLimits
 from certcal.certificates.radius import Radii, RunnerUp, certify_radii
 from certcal.inputs import check_choice, check_flag, check_level, check_number, one_or_more
+from certcal.settings import Method
 from certcal.smoothing.evidence import Counts, Evidence
 from certcal.types import BoolArray, FloatArray
-
-
-class Method(StrEnum):
-    """From which statistic of the draws the confidence bounds are made."""
-
-    STANDARD = "standard"  # mean score, Hoeffding: the paper's Standard certificate
-    STANDARD_BERNSTEIN = "standard-bernstein"  # mean and variance, empirical Bernstein
-    CDF = "cdf"  # distribution, DKW band: the paper's CDF certificate
-    CDF_CP = "cdf-cp"  # distribution, Clopper–Pearson at each threshold: narrow where the CDF is nearly 0 or 1
-    CDF_CP_MEAN = "cdf-cp-mean"  # both: the distribution held to the Bernstein limits of its mean; best at small radii
-
 
 # The paper's choices, as options of `confidence_bounds` and `evaluate`: its CDF certificate, and alpha for each of C1
 # and C2.

@@ -5,11 +5,12 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special
 
-from certcal.certificates.confidence import Method, confidence_bounds_at
+from certcal.certificates.confidence import confidence_bounds_at
 from certcal.certificates.radius import RunnerUp
 from certcal.errors import InputError
 from certcal.inputs import check_level, check_number, one_or_more
 from certcal.proportions import clopper_pearson_upper
+from certcal.settings import Method
 from certcal.smoothing.evidence import Evidence
 from certcal.types import BoolArray
 

@@ -6,8 +6,17 @@ from typing import Annotated
 
 import typer
 
-from certcal.cli import attack, bench, certify, data, demo, evaluate, recalibrate, report, reproduce, train
+from certcal.cli.attack import attack
+from certcal.cli.bench import bench
+from certcal.cli.certify import certify
+from certcal.cli.data import data
+from certcal.cli.demo import demo
+from certcal.cli.evaluate import evaluate
+from certcal.cli.recalibrate import recalibrate
+from certcal.cli.report import report
+from certcal.cli.reproduce import reproduce
 from certcal.cli.screen import complain
+from certcal.cli.train import sweep, train
 from certcal.errors import CertcalError, InputError
 
 STOPPED = 130  # the exit code of Ctrl-C
@@ -50,10 +59,10 @@ def _common(
     """What every verb understands. `main` takes --debug out of the arguments, wherever it stands."""
 
 
-for _room in (demo, data, train, certify, evaluate, recalibrate, attack, report, reproduce, bench):
-    _room.add_to(app)
-for _command in app.registered_commands:  # typer keeps the line breaks of a text, and breaks it again
-    _command.help = "\n\n".join(" ".join(part.split()) for part in (_command.help or "").split("\n\n"))
+for _verb in (demo, data, train, sweep, certify, evaluate, recalibrate, attack, report, reproduce, bench):
+    # Typer keeps the line breaks of a text, and breaks it again.
+    _help = "\n\n".join(" ".join(part.split()) for part in (_verb.__doc__ or "").split("\n\n"))
+    app.command(_verb.__name__, help=_help)(_verb)
 
 
 def main(arguments: list[str] | None = None) -> None:

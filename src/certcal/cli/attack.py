@@ -1,103 +1,48 @@
 """`certcal attack`: how far adversaries get with a run's model, beside what is certified."""
 
-from fractions import Fraction
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from certcal.cli import options as o
+from certcal.cli.declare import takes
 from certcal.cli.screen import print_json, tell, wide_console
+from certcal.settings import AttackSettings, Sections
 
 if TYPE_CHECKING:
     from certcal.report.attacks import AceRecord, SandwichRecord
     from certcal.runs.attack_files import Kept
 
-HELP = """Attack the calibration of a run's model: how tight are its certificates?
-
-Two families. Attacks on the smoothed model within the radii of its certificates,
-judged by fresh draws: clean ≤ attacked ≤ certified. And (η, ω)-ACE on the network
-without noise, which wrecks confidences and leaves every label alone.
-
-Writes tables into the run's folder attack, figures, and a section of its report.
-What is there already, made with the same settings, is not made again.
-
-[dim]Example:[/dim] certcal attack mine --radii 0.1,0.25 --epsilon 2/255,8/255
-"""
 _SHOWN = (
     "radius", "adversary", "inputs", "clean_ece", "attacked_ece", "certified_ece", "attacked_brier", "certified_brier",
 )  # fmt: skip
 _NARROW = 100  # columns of a screen
-_how, _which = o.attacking, o.attacks
 
 
-def add_to(app: typer.Typer) -> None:
-    """Give the verb to the command."""
-    app.command("attack", help=HELP)(attack)
+@takes(attack=AttackSettings)
+def attack(run: o.RunName, *, given: Sections, no_figures: o.NoFigures = False, json: o.Json = False) -> None:
+    """Attack the calibration of a run's model: how tight are its certificates?
 
+    Two families. Attacks on the smoothed model within the radii of its certificates, judged by fresh draws: clean ≤
+    attacked ≤ certified. And (η, ω)-ACE on the network without noise, which wrecks confidences and leaves every label
+    alone.
 
-def attack(
-    run: o.RunName,
-    family: Annotated[str | None, _which("--family", "smoothed, ace or both (default: both).", "NAME")] = None,
-    radii: Annotated[
-        str | None, _which("--radii", "Radii of the smoothed attacks (default: the run's).", "A,…")
-    ] = None,
-    adversaries: Annotated[
-        str | None,
-        _which("--adversaries", "Some of reach, cce, acce, brier, smoothadv (default: brier,reach).", "A,…"),
-    ] = None,
-    epsilon: Annotated[
-        str | None, _which("--epsilon", "ℓ∞ budgets of ACE, as 2/255,0.03 (default: 3/255).", "A,…")
-    ] = None,
-    galil: Annotated[bool, _which("--galil", "Also the original ACE of Galil and El-Yaniv.")] = False,
-    stronger: Annotated[
-        bool, _which("--stronger", "ACE that turns back at a label's border where the paper's stops.")
-    ] = False,
-    limit: Annotated[
-        int | None, _how("--limit", "Attack at most so many inputs, evenly spread (default: all).")
-    ] = None,
-    draws: Annotated[int | None, _how("--draws", "Fresh draws that judge an input (default: 1000).")] = None,
-    attack_draws: Annotated[int | None, _how("--attack-draws", "Draws that attacks see (default: 32).")] = None,
-    steps: Annotated[int | None, _how("--steps", "Steps of the smoothed attacks (default: 20).")] = None,
-    ace_steps: Annotated[
-        int | None, _how("--ace-steps", "Steps of ACE (default: 100 as in the paper; 30 with --stronger).")
-    ] = None,
-    seed: Annotated[int | None, _how("--seed", "Seed of the attacks' and the judging noise (default: 0).")] = None,
-    device: Annotated[str | None, _how("--device", "cpu, cuda, … (default: that of the run).", "NAME")] = None,
-    batch_size: Annotated[
-        int | None, _how("--batch-size", "Noisy copies, or inputs without noise, per forward pass.")
-    ] = None,
-    no_figures: o.NoFigures = False,
-    json: o.Json = False,
-) -> None:
-    """Attack a run that has evidence."""
-    from certcal.runs import AttackSettings, RunFolder, attack_run
+    Writes tables into the run's folder attack, figures, and a section of its report. What is there already, made with
+    the same settings, is not made again.
+
+    [dim]Example:[/dim] certcal attack mine --radii 0.1,0.25 --epsilon 2/255,8/255
+    """
+    from certcal.runs import RunFolder, attack_run
     from certcal.runs.attack_files import kept_attacks
 
-    folder = RunFolder.existing(run)
-    asked = AttackSettings(
-        **o.given(
-            family=family, radii=o.numbers("radii", radii, float), adversaries=o.names(adversaries),
-            epsilons=o.numbers("epsilon", epsilon, budget, "numbers or fractions as 3/255"), galil=galil,
-            stronger=stronger, limit=limit, draws=draws, attack_draws=attack_draws, steps=steps, ace_steps=ace_steps,
-            seed=seed, device=device, batch_size=batch_size,
-        )
-    )  # fmt: skip
+    folder, asked = RunFolder.existing(run), AttackSettings(**given["attack"])
     found = attack_run(folder, asked, figures=not no_figures, progress=True, tell=tell)
     if json:
         print_json(found)
     else:
         _show(kept_attacks(folder), str(folder.path), asked.family)
-
-
-def budget(text: str) -> float:
-    """A number, or a fraction such as 3/255."""
-    try:
-        return float(Fraction(text.strip()))
-    except (ZeroDivisionError, OverflowError) as error:
-        raise ValueError(text) from error
 
 
 def _show(kept: "Kept", where: str, family: str) -> None:

@@ -8,43 +8,34 @@ from rich.table import Table
 from rich.text import Text
 
 from certcal.cli import options as o
+from certcal.cli.declare import Part, takes
 from certcal.cli.screen import print_json
+from certcal.settings import DataSettings, Sections
 
 if TYPE_CHECKING:
     from certcal.data import ImageData
 
-HELP = """List the known data sets, or describe one: a known name, a .npz file or a folder of class folders.
 
-[dim]Examples:[/dim] certcal data · certcal data fashion-mnist --split train · certcal data cifar10 --download
-"""
-
-
-def add_to(app: typer.Typer) -> None:
-    """Give the verb to the command."""
-    app.command("data", help=HELP)(data)
-
-
+@takes(data=Part(DataSettings, only=("split", "root", "download", "resize", "crop", "channels"), panel="Which data"))
 def data(
     name: Annotated[
         str | None, typer.Argument(metavar="NAME", help="A known name or a path.", show_default=False)
     ] = None,
-    split: o.Split = None,
-    root: o.Root = None,
-    download: Annotated[bool, typer.Option("--download", help="Fetch the data if it is missing.")] = False,
-    resize: o.Resize = None,
-    crop: o.Crop = None,
-    channels: o.Channels = None,
+    *,
+    given: Sections,
     json: o.Json = False,
 ) -> None:
-    """List or describe data."""
+    """List the known data sets, or describe one: a known name, a .npz file or a folder of class folders.
+
+    [dim]Examples:[/dim] certcal data · certcal data fashion-mnist --split train · certcal data cifar10 --download
+    """
     from certcal.data import load_dataset
 
     if name is None:
-        found = _list(root)
+        found = _list(given["data"].get("root"))
         print_json(found) if json else _show_list(found)
         return
-    options = o.given(split=split, root=root, resize=resize, crop=crop, channels=channels)
-    described = describe(load_dataset(name, download=download, **options))
+    described = describe(load_dataset(name, **given["data"]))
     print_json(described) if json else _show(described)
 
 

@@ -7,22 +7,15 @@ import typer
 from certcal.cli import options as o
 from certcal.cli.screen import print_metrics, show_report, tell
 
-HELP = """Train a small model on digits under noise, certify it and write the report, in under two minutes.
-
-[dim]Example:[/dim] certcal demo
-"""
-
-
-def add_to(app: typer.Typer) -> None:
-    """Give the verb to the command."""
-    app.command("demo", help=HELP)(demo)
-
 
 def demo(
     run: Annotated[str, typer.Argument(metavar="RUN", help="Run folder, or a name below runs/.")] = "demo",
     json: o.Json = False,
 ) -> None:
-    """Run the demonstration."""
+    """Train a small model on digits under noise, certify it and write the report, in under two minutes.
+
+    [dim]Example:[/dim] certcal demo
+    """
     from certcal.runs import RunFolder
     from certcal.runs.demo import demo_run
     from certcal.runs.facts import title

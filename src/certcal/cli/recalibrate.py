@@ -1,70 +1,32 @@
 """`certcal recalibrate`: a map of the confidences that makes the certified errors small, tested on held-out inputs."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
 from rich.table import Table
 from rich.text import Text
 
 from certcal.cli import options as o
+from certcal.cli.declare import takes
 from certcal.cli.screen import print_json, wide_console
+from certcal.settings import RecalibrateSettings, Sections
 
 if TYPE_CHECKING:
     from certcal.runs import Recalibration
 
-HELP = """Fit a map of the confidences to a run's certificates and report what it does to inputs it was not fitted on.
 
-Predictions stay as they are. Writes map.json, scores over random splits and the report of the held-out inputs into
-the run's folder recalibration.
+@takes(fit=RecalibrateSettings)
+def recalibrate(run: o.RunName, *, given: Sections, no_figures: o.NoFigures = False, json: o.Json = False) -> None:
+    """Fit a map of the confidences to a run's certificates and report what it does to inputs it was not fitted on.
 
-[dim]Example:[/dim] certcal recalibrate mine --radii 0.25,0.5 --clean-weight 0.2
-"""
+    Predictions stay as they are. Writes map.json, scores over random splits and the report of the held-out inputs into
+    the run's folder recalibration.
 
-
-def add_to(app: typer.Typer) -> None:
-    """Give the verb to the command."""
-    app.command("recalibrate", help=HELP)(recalibrate)
-
-
-def recalibrate(
-    run: o.RunName,
-    radii: Annotated[
-        str | None, o.fitting("--radii", "Radii to fit at, together (default: the largest learnable).", "R,…")
-    ] = None,
-    weights: Annotated[str | None, o.fitting("--weights", "Weights of these radii (default: equal).", "W,…")] = None,
-    method: Annotated[str | None, o.fitting("--method", "isotonic, temperature or beta (default: isotonic).")] = None,
-    objective: Annotated[
-        str | None,
-        o.fitting("--objective", "Certified score to make small: brier, log or calibration (default: brier)."),
-    ] = None,
-    clean_weight: Annotated[
-        float | None, o.fitting("--clean-weight", "Weight of the score without an attack, 0 to 1 (default: 0.5).")
-    ] = None,
-    holdout: Annotated[float | None, o.fitting("--holdout", "Share of inputs held out (default: 0.5).")] = None,
-    folds: Annotated[int | None, o.fitting("--folds", "Hold out each of so many parts in turn instead.")] = None,
-    repeats: Annotated[int | None, o.fitting("--repeats", "Random splits to average over (default: 20).")] = None,
-    seed: Annotated[int | None, o.fitting("--seed", "Seed of the splits (default: 0).")] = None,
-    on_failure: Annotated[
-        str | None,
-        o.fitting(
-            "--on-failure", "Where nothing can be learned: raise, or identity to change nothing (default: raise)."
-        ),
-    ] = None,
-    no_figures: o.NoFigures = False,
-    json: o.Json = False,
-) -> None:
-    """Recalibrate a run that has evidence."""
-    from certcal.runs import RecalibrateSettings, RunFolder, recalibrate_run
+    [dim]Example:[/dim] certcal recalibrate mine --radii 0.25,0.5 --clean-weight 0.2
+    """
+    from certcal.runs import RunFolder, recalibrate_run
     from certcal.runs.recalibrate import FOLDER, describe
 
-    folder = RunFolder.existing(run)
-    asked = RecalibrateSettings(
-        **o.given(
-            radii=o.numbers("radii", radii, float), weights=o.numbers("weights", weights, float),
-            method=method, objective=objective, clean_weight=clean_weight,
-            holdout=holdout, folds=folds, repeats=repeats, seed=seed, on_failure=on_failure,
-        )
-    )  # fmt: skip
+    folder, asked = RunFolder.existing(run), RecalibrateSettings(**given["fit"])
     result = recalibrate_run(folder, asked, figures=not no_figures)
     if json:
         print_json(describe(result, asked))

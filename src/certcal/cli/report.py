@@ -7,23 +7,16 @@ import typer
 from certcal.cli import options as o
 from certcal.cli.screen import tell_stale
 
-HELP = """Write report.html and the figures of a run again, as it was last evaluated.
-
-[dim]Example:[/dim] certcal report mine --open
-"""
-
-
-def add_to(app: typer.Typer) -> None:
-    """Give the verb to the command."""
-    app.command("report", help=HELP)(report)
-
 
 def report(
     run: o.RunName,
     no_figures: o.NoFigures = False,
     open: Annotated[bool, typer.Option("--open", help="Show the page in a browser.")] = False,
 ) -> None:
-    """Make the page of a run from its evidence and settings."""
+    """Write report.html and the figures of a run again, as it was last evaluated.
+
+    [dim]Example:[/dim] certcal report mine --open
+    """
     from certcal.runs import RunFolder
     from certcal.runs.evaluate import rewrite_report
 

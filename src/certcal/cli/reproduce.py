@@ -1,59 +1,46 @@
 """`certcal reproduce`: the paper's training results from a recipe, its numbers beside ours."""
 
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Table
 from rich.text import Text
 
 from certcal.cli import options as o
+from certcal.cli.declare import Part, takes
 from certcal.cli.screen import print_json, tell, wide_console
-from certcal.cli.train import (
-    Assignments,
-    Device,
-    Engine,
-    GpusPerWorker,
-    RayAddress,
-    Workers,
-    _show_dry_run,
-    name_failures,
-)
+from certcal.cli.train import name_failures, show_dry_run, study_changes
 from certcal.errors import InputError
+from certcal.settings import Cluster, EngineSettings, PlaceSettings, Sections
 
 if TYPE_CHECKING:
     from certcal.studies import Reproduction, Study
 
-HELP = """Train baselines, fine-tune them by every method, certify all of them and select the best, as the paper does.
 
-The same command goes on with an interrupted one. It leaves a table in the paper's layout, with the paper's numbers
-beside it, and figures.
-
-[dim]Examples:[/dim] certcal reproduce --list · certcal reproduce digits · certcal reproduce fashion-mnist --dry-run
-"""
-_which, _other = o.group("What to run"), o.group("Output")
+def _option(panel: str) -> Callable[..., Any]:
+    return lambda name, help, metavar=None: typer.Option(name, help=help, metavar=metavar, rich_help_panel=panel)
 
 
-def add_to(app: typer.Typer) -> None:
-    """Give the verb to the command."""
-    app.command("reproduce", help=HELP)(reproduce)
+_which, _other = _option("What to run"), _option("Output")
 
 
+@takes(engine=Part(EngineSettings, only=("device",)), place=PlaceSettings, cluster=Cluster)
 def reproduce(
     recipe: Annotated[
         str | None, typer.Argument(metavar="RECIPE", help="A study by name, or a TOML file.", show_default=False)
     ] = None,
-    into: Annotated[str | None, _other("--into", "Run folder, or a name below runs/ (default: RECIPE).", "RUN")] = None,
+    *,
     baseline: Annotated[list[str] | None, _which("--baseline", "Only this baseline; repeatable.", "NAME")] = None,
     only: Annotated[list[str] | None, _which("--only", "Only this method; repeatable.", "METHOD")] = None,
     weights: Annotated[
-        list[str] | None, _which("--weights", "A baseline trained already; repeatable.", "NAME=FILE")
+        list[str] | None, _which("--weights", "Checkpoint of a baseline; repeatable.", "NAME=FILE")
     ] = None,
-    device: Device = None,
-    engine: Engine = None,
-    workers: Workers = None,
-    ray_address: RayAddress = None,
-    gpus_per_worker: GpusPerWorker = None,
-    assignments: Assignments = None,
+    assignments: o.Assignments = None,
+    given: Sections,
+    into: Annotated[
+        str | None, _other("--into", "Run folder, or a name below runs/; else reproduce-RECIPE.", "RUN")
+    ] = None,
     list_: Annotated[bool, _other("--list", "List the studies and stop.")] = False,
     show: Annotated[bool, _other("--show", "Print the recipe and stop.")] = False,
     dry_run: Annotated[
@@ -61,9 +48,14 @@ def reproduce(
     ] = False,
     json: o.Json = False,
 ) -> None:
-    """Run a study."""
+    """Train baselines, fine-tune them by every method, certify all of them and select the best, as the paper does.
+
+    The same command goes on with an interrupted one. It leaves a table in the paper's layout, with the paper's numbers
+    beside it, and figures.
+
+    [dim]Examples:[/dim] certcal reproduce --list · certcal reproduce digits · certcal reproduce fashion-mnist --dry-run
+    """
     from certcal.runs import RunFolder
-    from certcal.runs.recipes import merged, parse_changes
     from certcal.studies import load_study, run_study, study_text
 
     if list_:
@@ -74,12 +66,14 @@ def reproduce(
     if show:
         print(study_text(recipe))
         return
-    where = o.engine_of(engine, workers=workers, address=ray_address, gpus=gpus_per_worker)
-    changes = merged(
-        {"engine": o.given(device=device), "certify": o.given(device=device)}, parse_changes(assignments or [])
+    where = o.engine_of(given)
+    study = load_study(
+        recipe,
+        study_changes(given, assignments),
+        baselines=tuple(baseline or ()),
+        methods=tuple(only or ()),
+        weights=dict(_pair(text) for text in weights or []),
     )
-    given = dict(_pair(text) for text in weights or [])
-    study = load_study(recipe, changes, baselines=tuple(baseline or ()), methods=tuple(only or ()), weights=given)
     name = recipe.rsplit("/", 1)[-1].removesuffix(".toml")
     folder = RunFolder.named(into or f"reproduce-{name}").path
     if dry_run:
@@ -133,7 +127,7 @@ def _show_plan(study: "Study", *, json: bool) -> None:
     total = sum(map(len, counts.values()))
     console.print(f"\n{total} models to train and certify. The first of them:\n")
     recipe = stages[0][0].recipe
-    _show_dry_run(recipe, dry_run(recipe), json=False)
+    show_dry_run(recipe, dry_run(recipe), json=False)
 
 
 def _show_result(study: "Study", result: "Reproduction", *, json: bool) -> None:

@@ -74,3 +74,27 @@ def wide_console() -> Console:
     """Standard output, at least 80 columns wide: a narrower terminal breaks lines, but no number."""
     console = Console(highlight=False)
     return Console(highlight=False, width=80) if console.width < 80 else console
+
+
+def percent_up(value: float) -> str:
+    """A certified error in percent, rounded up; a dash where there is none."""
+    return _percent(value, "up")
+
+
+def percent_down(value: float) -> str:
+    """A certified accuracy in percent, rounded down."""
+    return _percent(value, "down")
+
+
+def clock(seconds: float) -> str:
+    """A time span for people."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+def _percent(value: float, side: str) -> str:
+    from certcal.evaluation import Rounding
+    from certcal.report import percent
+
+    return "—" if value != value else percent(value, Rounding(side))

@@ -2,7 +2,8 @@
 
 from typing import TYPE_CHECKING, Any
 
-from certcal.cluster.settings import Cluster, as_cluster
+from certcal.cluster.engine import as_cluster
+from certcal.settings import Cluster
 
 if TYPE_CHECKING:
     from certcal.cluster.pool import Call, Pool, run_calls

@@ -11,8 +11,8 @@ from ray.exceptions import RayError, RayTaskError
 
 from certcal.cluster import worker
 from certcal.cluster.session import Session, connected
-from certcal.cluster.settings import Cluster
 from certcal.errors import CertcalError, InputError
+from certcal.settings import Cluster
 
 GATHER_SECONDS = 10.0  # how long those that are ready wait for the others, so that mistakes show before any call
 ray.cloudpickle.register_pickle_by_value(worker)

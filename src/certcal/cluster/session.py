@@ -12,8 +12,8 @@ from typing import Any
 import ray
 
 from certcal.cluster.folders import cluster_folder
-from certcal.cluster.settings import Cluster, check_address
 from certcal.errors import CertcalError, InputError
+from certcal.settings import Cluster, check_address
 
 CONNECT_SECONDS = 5.0
 OBJECT_STORE = 512 * 2**20  # of a cluster started for the run; inputs in flight are far smaller

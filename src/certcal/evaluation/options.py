@@ -6,10 +6,11 @@ from certcal.certificates import Method
 from certcal.errors import InputError
 from certcal.inputs import check_choice, check_flag, check_level, check_number, one_or_more
 from certcal.metrics import Bins
+from certcal.settings import Approximation, Population
 from certcal.types import ArrayLike
-from certcal.worstcase import Population, choose_few_bins
+from certcal.worstcase import choose_few_bins
 
-APPROXIMATIONS = ("admm", "dece", "brier")
+APPROXIMATIONS = tuple(Approximation)
 
 
 def check_evaluation(

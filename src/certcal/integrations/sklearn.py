@@ -23,7 +23,8 @@ COLUMNS = ("lower", "upper", "confidence")
 class CertifiedRecalibrator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Fits the map of `certcal.recalibrate` to certified bounds, and maps bounds with it.
 
-    X has the columns lower, upper and, if clean_weight > 0, the clean confidence; y is whether the prediction is right.
+    X has the columns lower, upper and, for a clean_weight > 0, the clean confidence; y is whether the prediction is
+    right. By default clean_weight is 0.5 with that column and 0 without.
     `transform` gives the mapped columns. `score` is one minus the certified Brier score, mixed with that of the clean
     confidences by `score_clean_weight`; so cross-validation and grid search choose by a certified score on data that
     was not fitted on. By the certified score alone, the best clean_weight is always about 0, and the map may be flat.
@@ -39,7 +40,7 @@ class CertifiedRecalibrator(TransformerMixin, BaseEstimator):  # type: ignore[mi
     def __init__(
         self,
         *,
-        clean_weight: float = 0.0,
+        clean_weight: float | None = None,
         method: str = "isotonic",
         objective: str = "brier",
         n_bins: int = 15,

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from enum import StrEnum
 from typing import Any
 
 import numpy as np
@@ -13,23 +12,9 @@ from certcal.inputs import check_choice
 from certcal.recalibration.data import FittingData, NothingToFitError, as_intervals, data_from_arrays, data_from_bounds
 from certcal.recalibration.isotonic import isotonic_fit
 from certcal.recalibration.maps import IdentityMap, IsotonicMap, RecalibrationMap
-from certcal.recalibration.parametric import Objective, fit_beta, fit_temperature, loss_of
+from certcal.recalibration.parametric import fit_beta, fit_temperature, loss_of
+from certcal.settings import CLEAN_WEIGHT, MapKind, Objective, OnFailure
 from certcal.types import ArrayLike
-
-
-class MapKind(StrEnum):
-    """Which maps to choose from."""
-
-    ISOTONIC = "isotonic"  # all non-decreasing maps
-    TEMPERATURE = "temperature"  # one number
-    BETA = "beta"  # three numbers
-
-
-class OnFailure(StrEnum):
-    """What to do with inputs that cannot teach a map."""
-
-    RAISE = "raise"
-    IDENTITY = "identity"  # the map that changes nothing, with the reason in `about`
 
 
 def recalibrate(
@@ -38,7 +23,7 @@ def recalibrate(
     correct: ArrayLike | None = None,
     *,
     confidence: ArrayLike | None = None,
-    clean_weight: float = 0.0,
+    clean_weight: float | None = None,
     method: str = MapKind.ISOTONIC,
     objective: str = Objective.BRIER,
     n_bins: int = 15,
@@ -58,7 +43,7 @@ def recalibrate(
         lower, upper, correct: certified bounds of each confidence and whether the prediction is right, shape (n,); or
             bounds, such as those of `confidence_bounds`, in place of all three and of `confidence`.
         confidence: clean confidences, shape (n,); needed if clean_weight > 0.
-        clean_weight: λ in [0, 1].
+        clean_weight: λ in [0, 1]; by default 0.5 with `confidence` or bounds, as everywhere, and 0 without.
         method: "isotonic", "temperature" or "beta".
         objective: "brier", "log" or "calibration" (the exact certified calibration error; not for isotonic maps). The
             isotonic map is the same for the Brier and the log score.
@@ -79,15 +64,17 @@ def recalibrate(
             raise InputError.expected("upper", "be left out, with all other arrays, where bounds are given", "more")
         return recalibrate_bounds(
             lower,
-            clean_weight=clean_weight,
+            clean_weight=CLEAN_WEIGHT if clean_weight is None else clean_weight,
             method=method,
             objective=objective,
             n_bins=n_bins,
             edges=edges,
             on_failure=on_failure,
         )
+    usual = 0.0 if confidence is None else CLEAN_WEIGHT
+    share = usual if clean_weight is None else clean_weight
     return _fit(
-        lambda: data_from_arrays(lower, upper, correct, confidence, clean_weight, n_bins=n_bins, edges=edges),
+        lambda: data_from_arrays(lower, upper, correct, confidence, share, n_bins=n_bins, edges=edges),
         method,
         objective,
         on_failure,
@@ -99,7 +86,7 @@ def recalibrate_bounds(
     bounds: ConfidenceIntervals | Sequence[ConfidenceIntervals],
     *,
     weights: ArrayLike | None = None,
-    clean_weight: float = 0.0,
+    clean_weight: float = CLEAN_WEIGHT,
     method: str = MapKind.ISOTONIC,
     objective: str = Objective.BRIER,
     n_bins: int = 15,

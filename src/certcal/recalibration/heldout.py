@@ -11,9 +11,10 @@ from certcal.certificates import ConfidenceIntervals
 from certcal.errors import InputError
 from certcal.inputs import check_integer, check_number
 from certcal.recalibration.data import as_intervals
-from certcal.recalibration.fitting import OnFailure, recalibrate_bounds
+from certcal.recalibration.fitting import recalibrate_bounds
 from certcal.recalibration.maps import RecalibrationMap
 from certcal.recalibration.scores import Scores, average, deviation, score_bounds
+from certcal.settings import OnFailure
 from certcal.types import ArrayLike
 
 Indices = NDArray[np.intp]
@@ -83,7 +84,7 @@ def held_out_scores(
     *,
     holdout: float = 0.5,
     folds: int | None = None,
-    repeats: int = 1,
+    repeats: int = 20,
     seed: int = 0,
     n_bins: int = 15,
     edges: ArrayLike | None = None,
@@ -123,7 +124,7 @@ def split_inputs(
     *,
     holdout: float = 0.5,
     folds: int | None = None,
-    repeats: int = 1,
+    repeats: int = 20,
     seed: int = 0,
 ) -> list[tuple[Indices, Indices]]:
     """Random (fit, test) positions: one split per repeat, or one per fold and repeat.

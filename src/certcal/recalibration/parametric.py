@@ -1,26 +1,18 @@
 """Temperature and beta maps fitted to a certified score or to the certified calibration error itself."""
 
 from collections.abc import Callable, Sequence
-from enum import StrEnum
 
 import numpy as np
 
 from certcal.metrics.scores import log_losses
 from certcal.recalibration.data import FittingData
 from certcal.recalibration.maps import BetaMap, RecalibrationMap, TemperatureMap
+from certcal.settings import Objective
 from certcal.types import FloatArray
 from certcal.worstcase import WorstCaseProblem, solve_exact
 
 _LOG_TEMPERATURE = 4.0  # temperatures from e⁻⁴ to e⁴
 _LIMITS = ((0.0, 50.0), (0.0, 50.0), (-50.0, 50.0))  # of a, b and c
-
-
-class Objective(StrEnum):
-    """What a map is fitted to minimise, each mixed with the same score (or the Brier score) of clean confidences."""
-
-    BRIER = "brier"  # certified Brier score
-    LOG = "log"  # certified log score
-    CALIBRATION = "calibration"  # certified calibration error, exactly; a constant map can make it 0: watch sharpness
 
 
 Loss = Callable[[RecalibrationMap], float]

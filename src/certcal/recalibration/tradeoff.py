@@ -11,6 +11,7 @@ from certcal.inputs import one_or_more
 from certcal.recalibration.data import as_intervals, check_share
 from certcal.recalibration.heldout import held_out_scores
 from certcal.recalibration.scores import Scores
+from certcal.settings import CLEAN_WEIGHTS
 from certcal.types import FloatArray
 
 
@@ -35,7 +36,7 @@ def trade_off(
     bounds: ConfidenceIntervals | Sequence[ConfidenceIntervals],
     *,
     radius: float | None = None,
-    clean_weights: Iterable[float] = (0.0, 0.1, 0.2, 0.4, 0.6, 0.8, 0.9, 1.0),
+    clean_weights: Iterable[float] = CLEAN_WEIGHTS,
     **options: Any,
 ) -> TradeOff:
     """How clean and certified scores at a radius trade against each other as clean points gain weight.

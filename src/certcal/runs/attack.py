@@ -3,12 +3,11 @@
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from functools import partial
 from typing import Any
 
 from certcal.errors import InputError
-from certcal.inputs import check_choice, check_flag, check_integer, check_number, one_or_more
 from certcal.runs.attack_files import ACE, FOLDER, SANDWICH, curve_as_dict, read_family, write_family
 from certcal.runs.attack_target import Target, Tell, certified_at, load_target
 from certcal.runs.certify import radii_of
@@ -16,59 +15,9 @@ from certcal.runs.evaluate import refresh_results
 from certcal.runs.folder import RunFolder
 from certcal.runs.passes import ace_passes, counted, in_words, sandwich_passes, seconds_per_pass
 from certcal.runs.provenance import provenance
+from certcal.settings import AttackSettings
 
-FAMILIES = ("smoothed", "ace", "both")
 _STRONGER: dict[str, Any] = {"direction": "steepest", "on_flip": "shrink", "step_size": None, "plateau": None}
-
-
-@dataclass(frozen=True, kw_only=True)
-class AttackSettings:
-    """Which attacks, on how many inputs, as for `prepare_sandwich` and `prepare_ace_table` of `certcal.attacks`."""
-
-    family: str = "both"  # "smoothed", "ace" or "both"
-    radii: tuple[float, ...] | None = None  # of the attacks on the smoothed model; by default those of the run
-    adversaries: tuple[str, ...] = ("brier", "reach")
-    epsilons: tuple[float, ...] = (3 / 255,)  # of the attacks on the network without noise, in ℓ∞
-    galil: bool = False  # also the original ACE of Galil and El-Yaniv
-    stronger: bool = False  # ACE with steps of equal length that turn back where they would change the label
-    limit: int | None = None  # attack at most so many inputs, evenly spread over those of the run
-    draws: int = 1000  # fresh ones, by which inputs are judged
-    attack_draws: int = 32  # those that attacks see
-    steps: int = 20  # of the attacks on the smoothed model
-    ace_steps: int | None = None  # 100 as in the paper, or 30 with `stronger`
-    seed: int = 0
-    device: str | None = None  # that of the run by default
-    batch_size: int | None = None  # inputs or noisy copies per forward pass
-
-    def __post_init__(self) -> None:
-        from certcal.attacks import Adversary
-        from certcal.attacks.launch import check_each_once, check_fits_box
-        from certcal.report.attacks import as_budget
-
-        check_choice("family", self.family, FAMILIES)
-        for name in one_or_more("adversaries", self.adversaries):
-            check_choice("adversaries", name, tuple(Adversary))
-        for radius in one_or_more("radii", (0.0,) if self.radii is None else self.radii):
-            check_number("radii", radius, "be finite and ≥ 0", lambda number: number >= 0)
-        for epsilon in one_or_more("epsilon", self.epsilons):
-            check_number("epsilon", epsilon, "be a finite number > 0", lambda number: number > 0)
-        check_fits_box(self.epsilons)
-        check_each_once("epsilon", [as_budget(epsilon) for epsilon in self.epsilons])
-        check_each_once("adversaries", self.adversaries)
-        for name in ("draws", "attack_draws", "steps", "limit", "ace_steps", "batch_size"):
-            if getattr(self, name) is not None:
-                check_integer(name, getattr(self, name), minimum=1)
-        check_integer("seed", self.seed, minimum=0, maximum=2**63 - 1)
-        for name in ("galil", "stronger"):
-            check_flag(name, getattr(self, name))
-
-    def of_family(self, name: str) -> dict[str, Any]:
-        """The settings that a family's results depend on."""
-        own = {SANDWICH: ("radii", "adversaries", "draws", "attack_draws", "steps"),
-               ACE: ("epsilons", "galil", "stronger", "ace_steps")}[name]  # fmt: skip
-        values = asdict(self)
-        return {key: list(value) if isinstance(value := values[key], tuple) else value
-                for key in (*own, "limit", "seed")}  # fmt: skip
 
 
 def attack_run(
@@ -90,8 +39,7 @@ def attack_run(
     evaluation = run.settings().evaluate
     target = load_target(run, device=asked.device, limit=asked.limit)
     if asked.family != "ace":
-        certificates = {key: getattr(evaluation, key) for key in ("alpha", "delta", "method", "n_bins")}
-        certificates["split_alpha"] = evaluation.joint
+        certificates = {key: getattr(evaluation, key) for key in ("alpha", "delta", "method", "split_alpha", "n_bins")}
         radii = radii_of(evaluation, target.evidence.header.sigma) if asked.radii is None else asked.radii
         certified = certified_at(target.evidence, radii, certificates, tell)
         own = replace(asked, radii=tuple(certified))
@@ -106,6 +54,15 @@ def attack_run(
     return refresh_results(run, figures=figures)
 
 
+def settings_of_family(asked: AttackSettings, name: str) -> dict[str, Any]:
+    """The settings that a family's results depend on."""
+    own = {SANDWICH: ("radii", "adversaries", "draws", "attack_draws", "steps"),
+           ACE: ("epsilons", "galil", "stronger", "ace_steps")}[name]  # fmt: skip
+    values = asdict(asked)
+    return {key: list(value) if isinstance(value := values[key], tuple) else value
+            for key in (*own, "limit", "seed")}  # fmt: skip
+
+
 def _keep(
     run: RunFolder,
     name: str,
@@ -118,7 +75,7 @@ def _keep(
     """Attack and write what comes of it, unless it is there already, made with the same."""
     from certcal import __version__
 
-    made_with = target.made_with | more | {"settings": asked.of_family(name), "certcal": __version__}
+    made_with = target.made_with | more | {"settings": settings_of_family(asked, name), "certcal": __version__}
     before = _before(run, name)
     if before is not None and before["made_with"] == made_with:
         tell(f"{name}: already in {run.path / FOLDER}, made with the same settings")

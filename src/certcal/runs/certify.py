@@ -10,7 +10,7 @@ from certcal.cluster import Cluster, as_cluster
 from certcal.errors import InputError
 from certcal.runs.folder import SOURCES, RunFolder
 from certcal.runs.provenance import provenance
-from certcal.runs.settings import DataSettings, EvaluateSettings, ModelSettings, RunSettings
+from certcal.settings import DataSettings, EvaluateSettings, ModelSettings, RunSettings
 from certcal.smoothing import Evidence
 
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ def _sampling(settings: RunSettings) -> dict[str, Any]:
     if settings.certify.stages is not None:
         asked = settings.evaluate
         radii = radii_of(asked, settings.certify.sigma)
-        rule = StopWhenDecided(radii=radii, alpha=asked.alpha, method=asked.method, split_alpha=asked.joint)
+        rule = StopWhenDecided(radii=radii, alpha=asked.alpha, method=asked.method, split_alpha=asked.split_alpha)
         options |= {"stages": settings.certify.stages, "stop": rule}
     return options
 

@@ -8,7 +8,7 @@ from certcal.evaluation import Report
 from certcal.runs.certify import certify_run, load_data, load_model
 from certcal.runs.evaluate import evaluate_run
 from certcal.runs.folder import RunFolder
-from certcal.runs.settings import CertifySettings, DataSettings, EvaluateSettings, ModelSettings, RunSettings
+from certcal.settings import CertifySettings, DataSettings, EvaluateSettings, ModelSettings, RunSettings
 
 SIGMA = 0.25
 

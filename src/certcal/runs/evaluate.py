@@ -15,7 +15,7 @@ from certcal.metrics import choose_bins
 from certcal.runs.certify import radii_of
 from certcal.runs.folder import SOURCES, RunFolder
 from certcal.runs.results import Results
-from certcal.runs.settings import CertifySettings, DataSettings, EvaluateSettings, ModelSettings, RunSettings
+from certcal.settings import CertifySettings, DataSettings, EvaluateSettings, ModelSettings, RunSettings
 from certcal.smoothing import Evidence
 
 IN_PYTHON = "given in Python"  # the model and data of a run that was not made by the command line
@@ -74,7 +74,7 @@ def settings_of(report: Report) -> RunSettings | None:
         alpha=report.alpha,
         delta=report.delta,
         method=str(report.method),
-        joint=report.split_alpha,
+        split_alpha=report.split_alpha,
         population=str(report.population),
         n_bins=size,
         approximations=tuple(dict.fromkeys(name for row in report for name in row.approximations)),
@@ -126,5 +126,5 @@ def _evaluated(run: RunFolder, asked: EvaluateSettings) -> Results:
     """The evaluation and what else the folder holds; writes nothing."""
     start, evidence = time.perf_counter(), load_run_evidence(run)
     options = vars(asked) | {"radii": radii_of(asked, evidence.header.sigma)}
-    report = evaluate(evidence, split_alpha=options.pop("joint"), **options)
+    report = evaluate(evidence, **options)
     return Results.of(run, report, start)

@@ -11,7 +11,7 @@ from typing import Any
 
 from certcal.errors import CertcalError, InputError
 from certcal.files import expanded, replacing
-from certcal.runs.settings import RunSettings, load_settings, save_settings
+from certcal.settings import RunSettings, load_settings, save_settings
 
 CONFIG, EVIDENCE, SHARDS, SOURCES = "config.toml", "evidence.parquet", "shards", "provenance.json"
 

@@ -7,7 +7,6 @@ from certcal.certificates import ConfidenceIntervals, confidence_bounds_at
 from certcal.errors import InputError
 from certcal.evaluation import Report, evaluate
 from certcal.files import plain
-from certcal.inputs import check_choice
 from certcal.recalibration import (
     MIN_INPUTS,
     HeldOut,
@@ -26,37 +25,9 @@ from certcal.runs.certify import radii_of
 from certcal.runs.drawing import save_figure
 from certcal.runs.evaluate import load_run_evidence, write_results
 from certcal.runs.folder import SOURCES, RunFolder
+from certcal.settings import CLEAN_WEIGHTS, RecalibrateSettings
 
 FOLDER = "recalibration"
-CLEAN_WEIGHTS = (0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0)  # of the trade-off
-
-
-@dataclass(frozen=True, kw_only=True)
-class RecalibrateSettings:
-    """How a map is fitted and tested, as for `certcal.recalibration.held_out_scores`."""
-
-    radii: tuple[float, ...] | None = None  # whose certified scores are made small; by default the largest learnable
-    weights: tuple[float, ...] | None = None  # of these radii; equal by default
-    method: str = "isotonic"
-    objective: str = "brier"
-    clean_weight: float = 0.5  # 0 makes the certified score least, and the map often constant
-    holdout: float = 0.5
-    folds: int | None = None  # instead of one part, hold out each of so many parts in turn
-    repeats: int = 20
-    seed: int = 0
-    on_failure: str = "raise"  # or "identity": keep the confidences as they are where nothing can be learned
-
-    def __post_init__(self) -> None:
-        check_choice("on_failure", self.on_failure, tuple(OnFailure))
-        if self.radii is None and self.weights is not None:
-            raise InputError.expected("weights", "come with radii, one weight for each", "no radii")
-        if self.radii is not None and len(set(self.radii)) < len(self.radii):
-            raise InputError.expected("radii", "be different from each other", ", ".join(map(str, self.radii)))
-
-    def held_out_options(self) -> dict[str, Any]:
-        """Those that `held_out_scores` takes whatever the clean weight is."""
-        own = ("weights", "method", "objective", "holdout", "folds", "repeats", "seed")
-        return {name: getattr(self, name) for name in own}
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,13 +67,17 @@ def recalibrate_run(run: RunFolder, asked: RecalibrateSettings, *, figures: bool
     certifying: dict[str, Any] = {
         "alpha": evaluation.alpha,
         "method": evaluation.method,
-        "split_alpha": evaluation.joint,
+        "split_alpha": evaluation.split_alpha,
     }
     wanted = radii if asked.radii is None else asked.radii
     bounds = confidence_bounds_at(evidence, radii=wanted, **certifying)
-    options = asked.held_out_options() | {"n_bins": evaluation.n_bins}
+    names = ("method", "objective", "holdout", "folds", "repeats", "seed")
+    options = {name: getattr(asked, name) for name in names} | {
+        "weights": asked.radius_weights,
+        "n_bins": evaluation.n_bins,
+    }
     own, held = _fit(bounds, asked, options)
-    weights = asked.weights or (1.0,) * len(own)
+    weights = asked.radius_weights or (1.0,) * len(own)
     fitted = tuple(one.radius for one, weight in zip(own, weights, strict=True) if weight > 0)
     report = evaluate(
         evidence.select(held.test[held.kept]),

@@ -6,17 +6,20 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from certcal.errors import InputError
-from certcal.runs.settings import DataSettings, ModelSettings
-from certcal.runs.toml import build, check, read_toml
-from certcal.training import (
-    OBJECTIVES,
+from certcal.settings import (
+    DataSettings,
     EngineSettings,
+    ModelSettings,
     ObjectiveSettings,
+    Sections,
     TrainSettings,
     ValidationSettings,
+    build,
+    check,
+    merged,
+    read_toml,
 )
 
-Sections = dict[str, dict[str, Any]]
 Kind = TypeVar("Kind", bound="TrainRecipe")
 OPTIONS = {"model": "--model", "data": "--data", "objective": "--objective", "train": "--sigma"}
 
@@ -51,10 +54,7 @@ def build_recipe(values: Sections, kind: type[Kind], source: str) -> Kind:
         named = ", ".join(f"{section}.{first[section]}" for section in missing)
         known = ", ".join(OPTIONS[section] for section in missing if section in OPTIONS)
         raise InputError(f"Missing {named}: give what is missing in a TOML file{known and f' or with {known}'}.")
-    recipe = build(kind, values, source)
-    if recipe.objective.name not in OBJECTIVES:
-        raise InputError.expected("objective", f"be one of {', '.join(OBJECTIVES)}", repr(recipe.objective.name))
-    return recipe
+    return build(kind, values, source)
 
 
 def _needed(one: Field[Any]) -> bool:
@@ -64,16 +64,6 @@ def _needed(one: Field[Any]) -> bool:
 def _first_needed(section: Any) -> str:
     """The setting without which a section is none, such as the name of a model."""
     return next(one.name for one in fields(section) if _needed(one))
-
-
-def merged(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
-    """Sections of settings, those of the second over those of the first."""
-    result = dict(first)
-    for section, values in second.items():
-        own = result.get(section, {})
-        both = isinstance(own, dict) and isinstance(values, dict)
-        result[section] = own | values if both else values
-    return result
 
 
 def parse_changes(assignments: list[str]) -> Sections:

@@ -14,8 +14,7 @@ from certcal.runs.certify import load_data, load_model
 from certcal.runs.folder import SOURCES, RunFolder
 from certcal.runs.provenance import provenance
 from certcal.runs.recipes import TrainRecipe
-from certcal.runs.settings import DataSettings
-from certcal.runs.toml import write_toml
+from certcal.settings import DataSettings, write_toml
 
 if TYPE_CHECKING:
     from torch import nn

@@ -3,9 +3,8 @@
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from certcal.runs.recipes import Sections, TrainRecipe, build_recipe, merged
-from certcal.runs.settings import CertifySettings, DataSettings, EvaluateSettings
-from certcal.runs.toml import read_toml
+from certcal.runs.recipes import TrainRecipe, build_recipe
+from certcal.settings import CertifySettings, DataSettings, EvaluateSettings, Sections, merged, read_toml
 from certcal.studies.grid import SweepSettings
 
 

@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from certcal.errors import InputError
-from certcal.runs.recipes import Sections, merged
-from certcal.runs.toml import build, read_toml
+from certcal.settings import Sections, build, merged, read_toml
 from certcal.studies.grid import SweepSettings
 from certcal.studies.recipes import SweepRecipe, build_sweep
 

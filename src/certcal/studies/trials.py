@@ -13,10 +13,8 @@ from certcal.evaluation import Outcome
 from certcal.runs.certify import certify_run
 from certcal.runs.evaluate import evaluate_run
 from certcal.runs.folder import RunFolder
-from certcal.runs.recipes import merged
-from certcal.runs.settings import RunSettings
-from certcal.runs.toml import build
 from certcal.runs.train import train_run, weights_digest
+from certcal.settings import RunSettings, build, merged
 from certcal.studies.grid import SweepSettings, describe, expand
 from certcal.studies.recipes import SweepRecipe
 

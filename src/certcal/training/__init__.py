@@ -1,8 +1,9 @@
 """Training for smoothing: objectives on a batch, and the loop, schedules and checkpoints around them."""
 
+from certcal.settings import EngineSettings, ObjectiveSettings, TrainSettings, ValidationSettings
 from certcal.training.loop import TrainResult, train
-from certcal.training.objectives import OBJECTIVES, Objective, ObjectiveSettings, Step, make_objective
-from certcal.training.plan import EngineSettings, TrainSettings, ValidationSettings
+from certcal.training.objectives import OBJECTIVES, make_objective
+from certcal.training.step import Objective, Step
 
 __all__ = [
     "OBJECTIVES",

@@ -6,10 +6,10 @@ import torch
 from torch import Tensor
 
 from certcal.attacks.acce import Assignments
+from certcal.settings import AcceActSettings
 from certcal.training.aims import few_draw_reach, worst_case
 from certcal.training.reach import check_finite
 from certcal.training.search import View
-from certcal.training.settings import ObjectiveSettings
 from certcal.training.step import Step
 from certcal.worstcase import AdmmSettings
 
@@ -24,7 +24,7 @@ class Acce:
 
     labels: Tensor
     step: Step
-    settings: ObjectiveSettings
+    settings: AcceActSettings
     classes: Tensor | None = None  # the predictions
     predicted: Tensor | None = field(default=None, init=False)  # (n,) what they were found to be
     assignments: Assignments | None = field(default=None, init=False)
@@ -49,7 +49,7 @@ class Acce:
         return (a * gap).sum(dim=2).abs().sum()
 
 
-def admm_settings(view: View, settings: ObjectiveSettings) -> AdmmSettings:
+def admm_settings(view: View, settings: AcceActSettings) -> AdmmSettings:
     """One run of ADMM, in the precision and on the device of the batch."""
     return AdmmSettings(
         starts=("clean",),

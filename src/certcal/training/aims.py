@@ -6,9 +6,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from certcal.settings import CceActSettings
 from certcal.training.reach import Reach, check_finite, quantile, shift_of, slack_of, standard_reach
 from certcal.training.search import View, step_length
-from certcal.training.settings import ObjectiveSettings
 from certcal.training.step import Step
 from certcal.worstcase import WorstCaseProblem, solve_exact
 from certcal.worstcase.gradient import slopes
@@ -44,7 +44,7 @@ class Cce:
 
     labels: Tensor
     step: Step
-    settings: ObjectiveSettings
+    settings: CceActSettings
     classes: Tensor | None = None  # the predictions
     ball: Reach | None = field(default=None, init=False)  # from the inputs themselves, within ε
 
@@ -78,13 +78,13 @@ def towards(problem: WorstCaseProblem, confidence: np.ndarray) -> np.ndarray:
     return directions
 
 
-def few_draw_reach(view: View, step: Step, settings: ObjectiveSettings) -> Reach:
+def few_draw_reach(view: View, step: Step, settings: CceActSettings) -> Reach:
     """Within which values the Standard certificate puts confidences within ε, from few draws, without abstaining."""
     slack = slack_of(settings.draws, settings.alpha)
     return standard_reach(view.confidence, view.rest, shift=shift_of(step.epsilon, step), slack=slack)
 
 
-def worst_case(reach: Reach, correct: Tensor, settings: ObjectiveSettings) -> WorstCaseProblem:
+def worst_case(reach: Reach, correct: Tensor, settings: CceActSettings) -> WorstCaseProblem:
     """The problem that the exact solution and ADMM take, on the CPU: three vectors of the batch's length."""
     lower = reach.lower
     upper = torch.maximum(lower, reach.upper)

@@ -10,8 +10,8 @@ from torch.utils.data import DataLoader
 from certcal.data import ImageData
 from certcal.data.images import as_unit_interval
 from certcal.errors import InputError
+from certcal.settings import TrainSettings
 from certcal.training.augment import AUGMENTATIONS
-from certcal.training.plan import TrainSettings
 from certcal.training.seeds import AUGMENT, generator, shuffled
 
 RESIDENT_BYTES = 4 << 30  # images up to this size move to the device once

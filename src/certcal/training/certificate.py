@@ -1,21 +1,22 @@
 """Training on the certificate itself: few-draw estimates of certified scores, as functions of the weights."""
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from certcal.settings import CertifiedCceSettings, CertifiedSettings
 from certcal.training.copies import log_mean, log_odds
 from certcal.training.reach import Reach, check_finite, shift_of, slack_of, standard_reach
-from certcal.training.settings import ObjectiveSettings
 from certcal.training.step import Step
 from certcal.worstcase import differentiable_certified_calibration_error
 
-Score = Callable[[Reach, Tensor, ObjectiveSettings], Tensor]
+Score = Callable[[Reach, Tensor, Any], Tensor]
 
 
 def estimate(
-    logits: Tensor, labels: Tensor, step: Step, radius: float, settings: ObjectiveSettings, score: Score
+    logits: Tensor, labels: Tensor, step: Step, radius: float, settings: CertifiedSettings, score: Score
 ) -> Tensor:
     """A certified score of the batch at R if its few-draw confidences were the smoothed model's: a scalar.
 
@@ -35,19 +36,19 @@ def estimate(
     return score(reach, correct, settings) if len(correct) else odds.sum() * 0.0
 
 
-def brier(reach: Reach, correct: Tensor, settings: ObjectiveSettings) -> Tensor:
+def brier(reach: Reach, correct: Tensor, settings: CertifiedSettings) -> Tensor:
     """The mean of (1 − l)² where the prediction is right and u² where it is wrong. Paper: Thm. 3.3, Eq. (3)."""
     return torch.where(correct, 1 - reach.lower, reach.upper).square().mean()
 
 
-def log(reach: Reach, correct: Tensor, settings: ObjectiveSettings) -> Tensor:
+def log(reach: Reach, correct: Tensor, settings: CertifiedSettings) -> Tensor:
     """The mean of −log l where the prediction is right and −log(1 − u) where it is wrong."""
     best = torch.where(correct, reach.low_quantile, -reach.high_quantile)
     score: Tensor = -torch.special.log_ndtr(best).mean()
     return score
 
 
-def cce(reach: Reach, correct: Tensor, settings: ObjectiveSettings) -> Tensor:
+def cce(reach: Reach, correct: Tensor, settings: CertifiedCceSettings) -> Tensor:
     """The exact worst case of the calibration error. Paper: Def. 3.4, Eq. (4); docs/exact.md."""
     lower = reach.lower
     upper = torch.maximum(lower, reach.upper)

@@ -11,8 +11,9 @@ from torch import nn
 
 from certcal.errors import InputError
 from certcal.inputs import check_device
-from certcal.training.plan import PRECISIONS, EngineSettings
+from certcal.settings import EngineSettings
 
+PRECISIONS = {"float32": "32-true", "bfloat16": "bf16-mixed"}  # ours, and what Fabric calls them
 Facts = TypeVar("Facts")
 
 

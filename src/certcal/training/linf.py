@@ -8,14 +8,12 @@ from certcal.attacks.balls import DTYPES, Ball, Norm
 from certcal.attacks.pgd import evaluate, walk
 from certcal.attacks.victims import as_logits
 from certcal.errors import InputError
+from certcal.settings import PgdSettings
 from certcal.training.search import searching, step_length
-from certcal.training.settings import ObjectiveSettings
 from certcal.training.step import Step
 
 
-def climb_cross_entropy(
-    model: nn.Module, inputs: Tensor, labels: Tensor, step: Step, settings: ObjectiveSettings
-) -> Tensor:
+def climb_cross_entropy(model: nn.Module, inputs: Tensor, labels: Tensor, step: Step, settings: PgdSettings) -> Tensor:
     """The last of T steps of 2 v ε / T along the sign of the gradient, in the ℓ∞ ball and, unless told not to, [0, 1].
 
     From a random point of the ball, if asked for. Madry et al. (2018), Sec. 2.1.

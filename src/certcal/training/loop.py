@@ -15,6 +15,7 @@ from certcal.data import ImageData, data_fingerprint
 from certcal.errors import InputError, TrainingError
 from certcal.files import lock_folder
 from certcal.models import save_checkpoint
+from certcal.settings import EngineSettings, ObjectiveSettings, TrainSettings, ValidationSettings
 from certcal.smoothing.interrupts import deferred_interrupts
 from certcal.threads import threads_worth
 from certcal.training import schedules
@@ -23,10 +24,8 @@ from certcal.training.checks import check_data, check_fit
 from certcal.training.fabric import averaged, launch_fabric, same_everywhere
 from certcal.training.journal import TensorBoard, write_log
 from certcal.training.objectives import check_budget, make_objective
-from certcal.training.plan import EngineSettings, TrainSettings, ValidationSettings
 from certcal.training.progress import TrainProgress
 from certcal.training.seeds import MODEL, NOISE, generator, stream_seed
-from certcal.training.settings import ObjectiveSettings
 from certcal.training.state import TrainState, flat_settings, load_state, save_state
 from certcal.training.step import Step
 from certcal.training.validation import hold_out, mean_accuracy, validate

@@ -1,13 +1,22 @@
 """What training minimises: one small function on a batch per method. docs/training.md."""
 
 from collections.abc import Callable
+from typing import Any
 
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from certcal.attacks.victims import as_logits
 from certcal.errors import InputError
-from certcal.inputs import check_choice
+from certcal.settings import (
+    AcceActStarSettings,
+    CertifiedSettings,
+    NoiseSettings,
+    ObjectiveSettings,
+    PgdSettings,
+    PlainSettings,
+    SmoothAdvSettings,
+)
 from certcal.training import certificate
 from certcal.training.acce import Acce
 from certcal.training.aims import Brier, Cce, SmoothAdv
@@ -15,16 +24,13 @@ from certcal.training.copies import Copies, log_mean, log_odds, weight_loss
 from certcal.training.linf import climb_cross_entropy
 from certcal.training.reach import check_finite
 from certcal.training.search import Aim, search
-from certcal.training.settings import ObjectiveSettings
 from certcal.training.step import Objective, Step
 
-__all__ = ["OBJECTIVES", "Objective", "ObjectiveSettings", "Step", "make_objective"]
-
-MakeObjective = Callable[[ObjectiveSettings], Objective]
-MakeAim = Callable[[Tensor, Step, ObjectiveSettings], Aim]
+MakeObjective = Callable[[Any], Objective]  # of the settings that `ObjectiveSettings` has for it
+MakeAim = Callable[[Tensor, Step, Any], Aim]
 
 
-def plain(settings: ObjectiveSettings) -> Objective:
+def plain(settings: PlainSettings) -> Objective:
     """Cross-entropy on the inputs as they are."""
 
     def loss(model: nn.Module, inputs: Tensor, labels: Tensor, step: Step) -> Tensor:
@@ -33,7 +39,7 @@ def plain(settings: ObjectiveSettings) -> Objective:
     return loss
 
 
-def noise(settings: ObjectiveSettings) -> Objective:
+def noise(settings: NoiseSettings) -> Objective:
     """Cross-entropy on noisy copies. Cohen et al. (2019)."""
 
     def loss(model: nn.Module, inputs: Tensor, labels: Tensor, step: Step) -> Tensor:
@@ -49,7 +55,7 @@ def against(make_aim: MakeAim) -> MakeObjective:
     Paper: Sec. 4, Eq. (7), Alg. 2; Salman et al. (2019). Without adversary (ε = 0) it is noise training.
     """
 
-    def make(settings: ObjectiveSettings) -> Objective:
+    def make(settings: SmoothAdvSettings) -> Objective:
         def loss(model: nn.Module, inputs: Tensor, labels: Tensor, step: Step) -> Tensor:
             copies = Copies.drawn(model, inputs, step, settings.draws)
             point = inputs
@@ -62,7 +68,7 @@ def against(make_aim: MakeAim) -> MakeObjective:
     return make
 
 
-def acce_act_star(settings: ObjectiveSettings) -> Objective:
+def acce_act_star(settings: AcceActStarSettings) -> Objective:
     """η · cross-entropy + (1 − η) · ACCE, both on attacked inputs, the latter at the adversary's last assignment a*.
 
     Paper: App. J.4 ("ACCE-ACT*"). Without adversary there is no a*, and it is noise training.
@@ -83,7 +89,7 @@ def acce_act_star(settings: ObjectiveSettings) -> Objective:
     return loss
 
 
-def linf(settings: ObjectiveSettings) -> Objective:
+def linf(settings: PgdSettings) -> Objective:
     """Cross-entropy of the base model on inputs attacked in ℓ∞, without noise. Madry et al. (2018); Paper: App. B.2."""
 
     def loss(model: nn.Module, inputs: Tensor, labels: Tensor, step: Step) -> Tensor:
@@ -100,7 +106,7 @@ def certified(score: certificate.Score) -> MakeObjective:
     the certificate from a second pass on the unattacked copies. At R = 0, or without noise, nothing is added.
     """
 
-    def make(settings: ObjectiveSettings) -> Objective:
+    def make(settings: CertifiedSettings) -> Objective:
         def loss(model: nn.Module, inputs: Tensor, labels: Tensor, step: Step) -> Tensor:
             radius = step.epsilon if settings.radius is None else settings.radius
             copies = Copies.drawn(model, inputs, step, settings.draws)
@@ -136,9 +142,10 @@ OBJECTIVES: dict[str, MakeObjective] = {
 
 def check_budget(settings: ObjectiveSettings, epsilon: float) -> None:
     """Refuse to train an adversary without room: what is learned would be noise training under another name."""
-    needless = settings.name in ("ce", "noise") or (settings.name.startswith("certified") and settings.radius)
+    certifies = isinstance(settings, CertifiedSettings)
+    needless = settings.name in ("ce", "noise") or getattr(settings, "radius", None)
     if epsilon == 0 and not needless:
-        room = "or `radius` " if settings.name.startswith("certified") else ""
+        room = "or `radius` " if certifies else ""
         raise InputError.expected("epsilon", f"{room}be > 0 for the objective {settings.name!r}", epsilon)
 
 
@@ -156,7 +163,7 @@ def make_objective(settings: ObjectiveSettings) -> Objective:
     >>> loss.shape, loss.requires_grad, model.weight.grad
     (torch.Size([]), True, None)
     """
-    chosen = OBJECTIVES[check_choice("objective", settings.name, tuple(OBJECTIVES))](settings)
+    chosen = OBJECTIVES[settings.name](settings)
 
     def checked(model: nn.Module, inputs: Tensor, labels: Tensor, step: Step) -> Tensor:
         loss = chosen(model, inputs, labels, step)

@@ -1,6 +1,6 @@
 """Where learning rate, σ and ε stand in each epoch. Paper: App. I, and its baselines' schedules."""
 
-from certcal.training.plan import TrainSettings
+from certcal.settings import TrainSettings
 
 
 def learning_rate(settings: TrainSettings, epoch: int) -> float:

@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from certcal.attacks.balls import Ball, Norm
 from certcal.attacks.pgd import walk
 from certcal.attacks.victims import held_still
+from certcal.settings import PgdSettings, SmoothAdvSettings
 from certcal.training.copies import Copies, log_mean, log_odds
-from certcal.training.settings import ObjectiveSettings
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +35,7 @@ class Aim(Protocol):
         ...
 
 
-def search(copies: Copies, inputs: Tensor, aim: Aim, epsilon: float, settings: ObjectiveSettings) -> Tensor:
+def search(copies: Copies, inputs: Tensor, aim: Aim, epsilon: float, settings: SmoothAdvSettings) -> Tensor:
     """The last of T steps of length 2 v ε / T within the ℓ2 ball around each input, starting at the input.
 
     All gradients are normalised, so only which probability should go which way tells one adversary from another.
@@ -54,7 +54,7 @@ def search(copies: Copies, inputs: Tensor, aim: Aim, epsilon: float, settings: O
         return walk(ball, inputs, steps=settings.steps, length=step_length(epsilon, settings), look=aimed)
 
 
-def step_length(epsilon: float, settings: ObjectiveSettings) -> float:
+def step_length(epsilon: float, settings: SmoothAdvSettings | PgdSettings) -> float:
     """2 v ε / T. Paper: App. I.3."""
     return 2 * settings.step_factor * epsilon / settings.steps
 

@@ -103,6 +103,8 @@ def check_same_settings(path: Path, before: dict[str, Any], now: dict[str, Any])
     changed = sorted(key for key in before.keys() | now.keys() if before.get(key) != now.get(key))
     # Schedules count epochs from the first, so more of them is the same run, only longer.
     changed = [key for key in changed if key != "train.epochs" or now[key] < before[key]]
+    # Earlier versions wrote the options of all objectives.
+    changed = [key for key in changed if key in now or not key.startswith("objective.")]
     if changed:
         some = ", ".join(f"{key} = {now.get(key)!r} (was {before.get(key)!r})" for key in changed[:4])
         more = f" and {len(changed) - 4} more" if len(changed) > 4 else ""

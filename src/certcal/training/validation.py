@@ -8,8 +8,8 @@ from torch import nn
 from certcal.certificates import confidence_bounds_at
 from certcal.data import ImageData, split_data
 from certcal.evaluation import row_at
+from certcal.settings import TrainSettings, ValidationSettings
 from certcal.smoothing import collect_evidence
-from certcal.training.plan import TrainSettings, ValidationSettings
 
 METRICS = ("certified_accuracy", "certified_ece", "certified_brier")
 

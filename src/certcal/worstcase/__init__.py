@@ -1,5 +1,6 @@
 """Worst cases over a whole set of inputs whose confidences are bounded one by one."""
 
+from certcal.settings import Population
 from certcal.worstcase.approximate import approximate_certified_calibration_error
 from certcal.worstcase.brier import brier_confidences, certified_brier_score, certified_log_score
 from certcal.worstcase.exact import certified_calibration_error, solve_exact
@@ -10,7 +11,7 @@ from certcal.worstcase.guarantee import (
     jointly_certified_calibration_error,
 )
 from certcal.worstcase.population import PopulationBound, population_bound
-from certcal.worstcase.problem import Population, WorstCaseProblem, choose_few_bins
+from certcal.worstcase.problem import WorstCaseProblem, choose_few_bins
 from certcal.worstcase.settings import AdmmSettings, DeceSettings
 from certcal.worstcase.solution import FreeInput, Kind, Solution, Status
 

@@ -4,8 +4,9 @@ import numpy as np
 
 from certcal.certificates import ConfidenceIntervals
 from certcal.metrics.scores import log_losses
+from certcal.settings import Population
 from certcal.types import ArrayLike, FloatArray
-from certcal.worstcase.problem import Population, WorstCaseProblem
+from certcal.worstcase.problem import WorstCaseProblem
 from certcal.worstcase.solution import FreeInput, Kind, Solution
 
 

@@ -14,8 +14,9 @@ import numpy as np
 
 from certcal.certificates import ConfidenceIntervals
 from certcal.metrics.binning import Bins
+from certcal.settings import Population
 from certcal.types import ArrayLike, FloatArray, IntArray
-from certcal.worstcase.problem import Population, WorstCaseProblem
+from certcal.worstcase.problem import WorstCaseProblem
 from certcal.worstcase.reach import ReachTables, block_length, goals, send, tabulate
 from certcal.worstcase.solution import FreeInput, Kind, Solution
 

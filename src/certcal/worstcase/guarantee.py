@@ -9,11 +9,12 @@ from certcal.certificates import ConfidenceIntervals
 from certcal.errors import InputError
 from certcal.inputs import check_integer, check_level
 from certcal.proportions import TAIL_UNDERFLOW, tail_error
+from certcal.settings import Population
 from certcal.types import ArrayLike
 from certcal.worstcase.brier import brier_confidences
 from certcal.worstcase.exact import solve_exact
 from certcal.worstcase.failing import solve_with_failures
-from certcal.worstcase.problem import Population, WorstCaseProblem
+from certcal.worstcase.problem import WorstCaseProblem
 from certcal.worstcase.solution import FreeInput, Kind, Solution
 
 

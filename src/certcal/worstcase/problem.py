@@ -1,23 +1,13 @@
 """The worst-case problem: certified confidence bounds and correctness of a whole set of inputs. Paper: Sec. 3."""
 
 from dataclasses import dataclass
-from enum import StrEnum
 
 from certcal.certificates import ConfidenceIntervals
 from certcal.errors import InputError
 from certcal.inputs import as_bounds, as_correctness, check_choice, check_integer, check_same_length
 from certcal.metrics.binning import Bins, choose_bins
+from certcal.settings import MAX_BINS, Population
 from certcal.types import ArrayLike, BoolArray, FloatArray
-
-# The exact solution counts inputs by pairs of bins; beyond this its tables would outgrow the inputs.
-MAX_BINS = 1024
-
-
-class Population(StrEnum):
-    """Which inputs an error or a score is about."""
-
-    CERTIFIED = "certified"  # those whose prediction is certified at R, as in the paper
-    ALL = "all"  # every input; those not certified may be right or wrong, at any confidence
 
 
 @dataclass(frozen=True, eq=False)

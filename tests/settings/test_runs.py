@@ -8,8 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from certcal import InputError
-from certcal.runs import CertifySettings, DataSettings, EvaluateSettings, ModelSettings, RunSettings, load_settings
-from certcal.runs.settings import change_evaluation, save_settings
+from certcal.settings import (
+    CertifySettings,
+    DataSettings,
+    EvaluateSettings,
+    ModelSettings,
+    RunSettings,
+    change_evaluation,
+    load_settings,
+    save_settings,
+)
 
 SETTINGS = RunSettings(
     model=ModelSettings(name="lenet"), data=DataSettings(name="mnist"), certify=CertifySettings(sigma=0.5)
@@ -22,18 +30,18 @@ NUMBER = st.floats(allow_nan=False, allow_infinity=False)
     name=TEXT,
     weights=st.none() | TEXT,
     options=st.dictionaries(TEXT, st.booleans() | st.integers(-(2**60), 2**60) | NUMBER | TEXT, max_size=3),
-    mean=st.none() | st.lists(NUMBER, max_size=3).map(tuple),
-    sigma=NUMBER,
+    mean=st.none() | st.lists(NUMBER, min_size=1, max_size=3).map(tuple),
+    sigma=st.floats(1e-9, 1e9),
     radii=st.none() | st.sets(st.floats(0, 1e9), min_size=1, max_size=4).map(sorted).map(tuple),
-    joint=st.booleans(),
+    split_alpha=st.booleans(),
 )
-def test_settings_survive_a_file(tmp_path_factory, name, weights, options, mean, sigma, radii, joint):
+def test_settings_survive_a_file(tmp_path_factory, name, weights, options, mean, sigma, radii, split_alpha):
     path = tmp_path_factory.mktemp("toml") / "config.toml"
     settings = RunSettings(
         model=ModelSettings(name=name, weights=weights, options=options, mean=mean),
         data=DataSettings(name=name, limit=3),
         certify=CertifySettings(sigma=sigma, stages=(10, 20)),
-        evaluate=EvaluateSettings(radii=radii, joint=joint, approximations=("admm",)),
+        evaluate=EvaluateSettings(radii=radii, split_alpha=split_alpha, approximations=("admm",)),
     )
     save_settings(settings, path)
     assert load_settings(path, {}) == settings

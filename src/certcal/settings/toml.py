@@ -30,9 +30,10 @@ def read_toml(path: Path) -> dict[str, Any]:
 def build(kind: type[T], values: Mapping[str, Any], source: str, *, where: str = "") -> T:
     """A dataclass of the given values, each checked against its field's type; tables become dataclasses."""
     checked = check(kind, values, source, where=where)
+    kind = _chosen(kind, checked)
     hints, known = get_type_hints(kind), fields(kind)  # type: ignore[arg-type]
     needed = [one.name for one in known if one.default is MISSING and one.default_factory is MISSING]
-    missing = [_path(where, name) for name in needed if name not in values]
+    missing = [_path(where, name) for name in needed if name not in checked]
     if missing:
         raise InputError(f"Missing settings in {source}: {', '.join(missing)}.")
     for name, value in checked.items():
@@ -47,14 +48,23 @@ def build(kind: type[T], values: Mapping[str, Any], source: str, *, where: str =
 
 def check(kind: type, values: Mapping[str, Any], source: str, *, where: str = "") -> dict[str, Any]:
     """The values of a dataclass's fields, after unknown names and wrong types were refused; some may be missing."""
+    kind = _chosen(kind, values)
     hints = get_type_hints(kind)
     known = [one.name for one in fields(kind)]
-    for name in values:
+    renamed = {one.metadata["was"]: one.name for one in fields(kind) if one.metadata.get("was")}
+    checked = {}
+    for given, value in values.items():
+        name = renamed.get(given, given)
         if name not in known:
+            others = _elsewhere(kind, name)
+            if value in others.values():  # earlier versions wrote the defaults of all kinds
+                continue
             close = difflib.get_close_matches(name, known, n=1)
-            hint = f" (did you mean {close[0]}?)" if close else f" (known: {', '.join(known)})"
-            raise InputError(f"Unknown setting {_path(where, name)} in {source}{hint}.")
-    return {name: _value(hints[name], value, source, _path(where, name)) for name, value in values.items()}
+            hint = f"did you mean {close[0]}?" if close else f"known: {', '.join(known)}"
+            hint = f"it belongs to {', '.join(others)}" if others else hint
+            raise InputError(f"Unknown setting {_path(where, name)} in {source} ({hint}).")
+        checked[name] = _value(hints[name], value, source, _path(where, name))
+    return checked
 
 
 def write_toml(settings: object, path: Path, *, head: str = "") -> None:
@@ -64,6 +74,19 @@ def write_toml(settings: object, path: Path, *, head: str = "") -> None:
         lines += ["", f"[{one.name}]", *_lines(getattr(settings, one.name))]
     with replacing(path) as part:
         part.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def _chosen(kind: type[T], values: Mapping[str, Any]) -> type[T]:
+    """The record that the values' `name` chooses, where a record has several kinds."""
+    kinds: Mapping[str, type[T]] = getattr(kind, "kinds", {})
+    name = values.get("name")
+    return kinds.get(name, kind) if isinstance(name, str) else kind
+
+
+def _elsewhere(kind: type, name: str) -> dict[str, Any]:
+    """The kinds of a record that have a setting, with its default there."""
+    kinds: Mapping[str, Any] = getattr(kind, "kinds", {})
+    return {other: one.default for other, own in kinds.items() for one in fields(own) if one.name == name}
 
 
 def _lines(section: object) -> list[str]:

@@ -1,0 +1,99 @@
+"""The choices that settings have, by name. They are here so that `certcal --help` loads no room that computes."""
+
+from enum import StrEnum
+
+
+class Method(StrEnum):
+    """From which statistic of the draws the confidence bounds are made."""
+
+    STANDARD = "standard"  # mean score, Hoeffding: the paper's Standard certificate
+    STANDARD_BERNSTEIN = "standard-bernstein"  # mean and variance, empirical Bernstein
+    CDF = "cdf"  # distribution, DKW band: the paper's CDF certificate
+    CDF_CP = "cdf-cp"  # distribution, Clopper–Pearson at each threshold: narrow where the CDF is nearly 0 or 1
+    CDF_CP_MEAN = "cdf-cp-mean"  # both: the distribution held to the Bernstein limits of its mean; best at small radii
+
+
+class Population(StrEnum):
+    """Which inputs a row is about."""
+
+    CERTIFIED = "certified"  # those whose prediction is certified at R, as in the paper
+    ALL = "all"  # every input; those not certified may be right or wrong, at any confidence
+
+
+class Approximation(StrEnum):
+    """The paper's approximations of the worst case."""
+
+    ADMM = "admm"
+    DECE = "dece"
+    BRIER = "brier"
+
+
+class MapKind(StrEnum):
+    """Which maps to choose from."""
+
+    ISOTONIC = "isotonic"  # all non-decreasing maps
+    TEMPERATURE = "temperature"  # one number
+    BETA = "beta"  # three numbers
+
+
+class Objective(StrEnum):
+    """What a map is fitted to minimise, each mixed with the same score (or the Brier score) of clean confidences."""
+
+    BRIER = "brier"  # certified Brier score
+    LOG = "log"  # certified log score
+    CALIBRATION = "calibration"  # certified calibration error, exactly; a constant map can make it 0: watch sharpness
+
+
+class OnFailure(StrEnum):
+    """What to do with inputs that cannot teach a map."""
+
+    RAISE = "raise"
+    IDENTITY = "identity"  # the map that changes nothing, with the reason in `about`
+
+
+class Adversary(StrEnum):
+    """What an attack on the smoothed model wants."""
+
+    SMOOTHADV = "smoothadv"  # a large cross-entropy: Salman et al. (2019)
+    BRIER = "brier"  # a large Brier score: each confidence away from its correctness
+    ACCE = "acce"  # the paper's: a large calibration error, by ADMM over bins and gradient steps on inputs
+    CCE = "cce"  # each confidence in its direction at the exact worst case within given bounds
+    REACH = "reach"  # the exact worst case within the confidences that gradient ascent attains
+
+
+class Family(StrEnum):
+    """Which attacks `certcal attack` makes."""
+
+    SMOOTHED = "smoothed"  # on the smoothed model, within the radii of its certificates
+    ACE = "ace"  # on the network without noise
+    BOTH = "both"
+
+
+class Outputs(StrEnum):
+    """What a model gives."""
+
+    LOGITS = "logits"
+    PROBABILITIES = "probabilities"
+
+
+class Precision(StrEnum):
+    """In which numbers a model runs."""
+
+    FLOAT32 = "float32"
+    BFLOAT16 = "bfloat16"
+    FLOAT16 = "float16"
+
+
+class Augment(StrEnum):
+    """Random changes of training images."""
+
+    NONE = "none"
+    FLIP = "flip"
+    CROP_FLIP = "crop-flip"
+
+
+class Engine(StrEnum):
+    """Where work is done."""
+
+    LOCAL = "local"  # in this process
+    RAY = "ray"  # on the workers of a Ray cluster

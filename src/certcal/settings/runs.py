@@ -1,0 +1,143 @@
+"""What a run is made of, as it stands in its config.toml."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from certcal.errors import InputError
+from certcal.settings.checks import at_least_0, at_least_1, bins, level, positive, radius, whole
+from certcal.settings.choices import Approximation, Method, Outputs, Population, Precision
+from certcal.settings.declare import Record, declared, setting
+from certcal.settings.toml import build, check, read_toml, write_toml
+
+Sections = dict[str, dict[str, Any]]  # {section: {key: value}}
+NUMBERS = "A,B,…"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelSettings(Record, panel="What to certify"):
+    """Which network, with which weights."""
+
+    name: str = setting(..., "A known network, or package.module:factory.", option="--model")
+    weights: str | None = setting(None, "Checkpoint (.pt, .pth, .safetensors).", metavar="FILE")
+    mean: tuple[float, ...] | None = setting(None, "Channel means that the model normalises with.", metavar=NUMBERS)
+    std: tuple[float, ...] | None = setting(None, "Channel standard deviations, likewise.", metavar=NUMBERS)
+    classes: int | None = setting(None, "Classes of the model", check=at_least_1, shown="those of the data")
+    temperature: float | None = setting(None, "Divide the logits by this before smoothing.")
+    options: dict[str, Any] = setting({}, "What else the network takes.", option=None)  # noqa: RUF009
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataSettings(Record, panel="What to certify"):
+    """Which inputs, as for `certcal.data.load_dataset`."""
+
+    name: str = setting(..., "A known data set, a .npz file or a folder of class folders.", option="--data")
+    split: str | None = setting(None, "Split of the data", shown="test")
+    root: str | None = setting(None, "Folder to look for data in.", metavar="FOLDER")
+    download: bool = setting(False, "Fetch the data if it is missing.")
+    limit: int | None = setting(None, "Use at most this many inputs", check=at_least_0, shown="all")
+    every: int = setting(1, "Use only every k-th input")
+    resize: int | None = setting(None, "Image folders: scale the shorter side to this.")
+    crop: int | None = setting(None, "Image folders: keep the central square of this side.")
+    channels: int = setting(3, "Image folders: 3 for RGB, 1 for grey")
+
+
+@dataclass(frozen=True, kw_only=True)
+class CertifySettings(Record, panel="How to draw"):
+    """How evidence is drawn, as for `certcal.collect_evidence`."""
+
+    sigma: float = setting(..., "Standard deviation of the noise, for inputs in [0, 1].", check=positive)
+    n: int = setting(100_000, "Draws per input", check=at_least_1)
+    n0: int = setting(100, "Draws that select the class", check=at_least_1)
+    seed: int = setting(0, "Seed of the noise", check=whole(0))
+    chunk: int = setting(250, "Draws that are generated and stored together", check=at_least_1, option=None)
+    stages: tuple[int, ...] | None = setting(
+        None, "Draws after which decided inputs stop, as 1000,10000,100000.", check=at_least_1, metavar=NUMBERS
+    )
+    outputs: str = setting("logits", "What the model gives", choices=Outputs)
+    device: str | None = setting(None, "cpu, cuda, …", shown="a GPU if there is one")
+    precision: str = setting("float32", "Numbers that the model runs in", choices=Precision)
+    batch_size: int | None = setting(None, "Draws per forward pass on a GPU", check=at_least_1, shown="4000")
+    fuse: bool = setting(False, "Fold batch-norm into convolutions: fastest on a GPU.")
+    compile: bool = setting(False, "Run the model through torch.compile.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluateSettings(Record, panel="What to ask"):
+    """What is asked of the evidence, as for `certcal.evaluate`. Wrong settings are refused before anything is drawn."""
+
+    radii: tuple[float, ...] | None = setting(
+        None, "Radii, as 0,0.1,0.25", check=radius, metavar=NUMBERS, shown="0 to 2 σ in steps of σ/4"
+    )
+    alpha: float = setting(0.001, "Error probability per input", check=level)
+    delta: float = setting(0.001, "Error probability for the whole set", check=level)
+    method: str = setting("cdf-cp", "Confidence certificate", choices=Method)
+    split_alpha: bool = setting(True, "α is shared by the two parts of a certificate.", option=None, was="joint")
+    population: str = setting("certified", "Inputs that errors are about", choices=Population)
+    n_bins: int = setting(15, "Bins of the calibration error", check=bins)
+    approximations: tuple[str, ...] = setting(
+        (), "Also the paper's approximations (slow)", choices=Approximation, option="--approximate", metavar=NUMBERS
+    )
+
+    def check_together(self) -> None:
+        """Approximations need certified inputs. Radii are put in order."""
+        if self.approximations and self.population == Population.ALL:
+            wanted = "be left out for population 'all', which they know nothing of"
+            raise InputError.expected("approximations", wanted, ", ".join(self.approximations))
+        if self.radii is not None:
+            object.__setattr__(self, "radii", tuple(sorted(set(self.radii))))
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunSettings:
+    """All settings of a run. Only `evaluate` can be changed once evidence has been drawn."""
+
+    model: ModelSettings
+    data: DataSettings
+    certify: CertifySettings
+    evaluate: EvaluateSettings = field(default_factory=EvaluateSettings)
+
+
+def load_settings(path: Path | None, changes: Sections) -> RunSettings:
+    """The settings of a TOML file (or none), changed by what is given beside it: {section: {key: value}}.
+
+    Unknown keys, missing ones and values of the wrong type are refused by name.
+    """
+    needed: Sections = {"model": {}, "data": {}, "certify": {}}  # so that what is missing is named within them
+    values, source = merged(needed | ({} if path is None else read_toml(path)), changes), str(path or "options")
+    check(RunSettings, values, source)
+    records = {"model": ModelSettings, "data": DataSettings, "certify": CertifySettings}
+    missing = [
+        str(one.option)
+        for section, record in records.items()
+        for one in declared(record)
+        if one.is_needed and one.name not in values[section]
+    ]
+    if missing:
+        raise InputError(f"Missing {', '.join(missing)}: give what is missing as an option or in a TOML file.")
+    return build(RunSettings, values, source)
+
+
+def change_evaluation(settings: RunSettings, path: Path | None, changes: dict[str, Any]) -> EvaluateSettings:
+    """The run's evaluation, changed by the [evaluate] section of a TOML file and then by what is given."""
+    read = {} if path is None else read_toml(path)
+    # The other sections are not used, but a misspelt key is an error there too.
+    asked = check(RunSettings, read, str(path)).get("evaluate", {})
+    return build(EvaluateSettings, vars(settings.evaluate) | asked | changes, str(path or "options"), where="evaluate")
+
+
+def save_settings(settings: RunSettings, path: Path) -> None:
+    """Write the settings as TOML."""
+    write_toml(settings, path, head="What this run was made with; `certcal certify --config` takes it back.")
+
+
+def merged(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
+    """Sections of settings, those of the second over those of the first."""
+    result = dict(first)
+    for section, values in second.items():
+        if values == {}:
+            continue
+        own = result.get(section, {})
+        both = isinstance(own, dict) and isinstance(values, dict)
+        result[section] = own | values if both else values
+    return result
