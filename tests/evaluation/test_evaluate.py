@@ -53,6 +53,7 @@ def test_errors_grow_and_accuracy_falls_with_the_radius_on_all_inputs(evidence):
     assert np.diff([row.certified_ece for row in rows]).min() >= -1e-12
     assert np.diff([row.certified_brier for row in rows]).min() >= -1e-12
     assert np.diff([row.certified_accuracy for row in rows]).max() <= 0
+    assert all(row.certified_accuracy <= row.accuracy == evidence.correct.mean() for row in rows)
 
 
 def test_nobody_certified_is_said_with_nan_or_counted_as_free(evidence):

@@ -132,7 +132,7 @@ def assert_tiles(page, data, cells, place):
 
 def tile_text(name, key, cells, place):
     joint, certified = cells[place(f"joint_{key}")], cells[place(f"certified_{key}")]
-    clean = "—" if key == "accuracy" else cells[place(key)]
+    clean = cells[place(key)]
     notes = [f"certified {certified} if no certificate fails"] * (certified != "—") + [f"clean {clean}"] * (
         clean != "—"
     )

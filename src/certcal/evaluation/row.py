@@ -56,6 +56,13 @@ class Row:
         **_ALL,
         **_SHOWN,
     )
+    accuracy: float = metric(
+        "accuracy",
+        "share of all inputs whose prediction is right, without an attack",
+        lambda at: float(at.bounds.correct.mean()),
+        **_ALL,
+        **_PERCENT,
+    )
     certified_accuracy: float = metric(
         "certified accuracy",
         "share of all inputs, right and certified at R",
