@@ -12,7 +12,7 @@ from certcal.certificates.cells import CellLimits, MeanLimits
 from certcal.certificates.radius import Radii, RunnerUp, certify_radii
 from certcal.inputs import check_choice, check_flag, check_level, check_number, one_or_more
 from certcal.settings import Method
-from certcal.smoothing.evidence import Counts, Evidence
+from certcal.smoothing import Counts, Evidence
 from certcal.types import BoolArray, FloatArray
 
 # The paper's choices, as options of `confidence_bounds` and `evaluate`: its CDF certificate, and alpha for each of C1

@@ -9,7 +9,7 @@ import numpy as np
 from certcal.certificates.cells import CellLimits, Index, MeanLimits
 from certcal.means import dkw_half_width, empirical_bernstein, hoeffding
 from certcal.proportions import clopper_pearson
-from certcal.smoothing.evidence import Counts, Evidence
+from certcal.smoothing import Counts, Evidence
 from certcal.types import FloatArray
 
 # Part of alpha that the limits of the mean get when they join those of the distribution. Anything from a tenth to a

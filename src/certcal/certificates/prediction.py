@@ -10,7 +10,7 @@ from certcal.certificates.checks import check_evidence
 from certcal.certificates.radius import Decision
 from certcal.inputs import check_level
 from certcal.proportions import tail_error
-from certcal.smoothing.evidence import Counts, Evidence
+from certcal.smoothing import Counts, Evidence
 from certcal.types import BoolArray, FloatArray
 
 

@@ -12,7 +12,7 @@ from certcal.certificates.shift import QUANTILE_ERROR
 from certcal.errors import InputError
 from certcal.inputs import as_counts, as_fractions, as_vector, check_choice, check_level, check_number
 from certcal.proportions import clopper_pearson_upper
-from certcal.smoothing.evidence import Counts, Evidence
+from certcal.smoothing import Counts, Evidence
 from certcal.types import ArrayLike, BoolArray, FloatArray
 
 # Stands where a certification log abstained and so did not say which class it was about. Equal to no label.

@@ -11,7 +11,7 @@ from certcal.errors import InputError
 from certcal.inputs import check_level, check_number, one_or_more
 from certcal.proportions import clopper_pearson_upper
 from certcal.settings import Method
-from certcal.smoothing.evidence import Evidence
+from certcal.smoothing import Evidence
 from certcal.types import BoolArray
 
 

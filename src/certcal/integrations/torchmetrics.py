@@ -13,15 +13,20 @@ from torch import Tensor
 from torchmetrics import Metric
 
 from certcal.errors import InputError
-from certcal.metrics.binning import Bins, choose_bins
-from certcal.metrics.calibration import as_predictions
-from certcal.metrics.reliability import bin_sums, curve_from_sums
-from certcal.report.figures import INCORRECT, plot_reliability
+from certcal.metrics import Bins, as_predictions, bin_sums, choose_bins, curve_from_sums
+from certcal.report import INCORRECT, plot_reliability
 from certcal.types import ArrayLike, FloatArray
-from certcal.worstcase.brier import brier_confidences
-from certcal.worstcase.exact import optimise, rounding_bound
-from certcal.worstcase.problem import WorstCaseProblem, choose_few_bins
-from certcal.worstcase.reach import ReachTables, bin_sums_at, goals, tabulate
+from certcal.worstcase import (
+    ReachTables,
+    WorstCaseProblem,
+    bin_sums_at,
+    brier_confidences,
+    choose_few_bins,
+    goals,
+    optimise,
+    rounding_bound,
+    tabulate,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

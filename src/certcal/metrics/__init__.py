@@ -1,30 +1,38 @@
 """Calibration metrics and proper scores: plain functions on arrays, nothing certified yet."""
 
-from certcal.metrics.binning import BinRule, Bins, choose_bins
+from certcal.metrics.binning import BLOCK, BinRule, Bins, choose_bins, sum_by_bin
 from certcal.metrics.calibration import (
     adaptive_calibration_error,
+    as_predictions,
     equal_count_edges,
     expected_calibration_error,
 )
-from certcal.metrics.dece import differentiable_calibration_error
-from certcal.metrics.reliability import ReliabilityCurve, reliability_curve
-from certcal.metrics.scores import brier_score, log_score, top_label_brier_score, top_label_log_score
+from certcal.metrics.dece import differentiable_calibration_error, soft_bin_lines
+from certcal.metrics.reliability import ReliabilityCurve, bin_sums, curve_from_sums, reliability_curve
+from certcal.metrics.scores import brier_score, log_losses, log_score, top_label_brier_score, top_label_log_score
 from certcal.metrics.sharpness import Sharpness, sharpness
 
 __all__ = [
+    "BLOCK",
     "BinRule",
     "Bins",
     "ReliabilityCurve",
     "Sharpness",
     "adaptive_calibration_error",
+    "as_predictions",
+    "bin_sums",
     "brier_score",
     "choose_bins",
+    "curve_from_sums",
     "differentiable_calibration_error",
     "equal_count_edges",
     "expected_calibration_error",
+    "log_losses",
     "log_score",
     "reliability_curve",
     "sharpness",
+    "soft_bin_lines",
+    "sum_by_bin",
     "top_label_brier_score",
     "top_label_log_score",
 ]

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from certcal.metrics.scores import log_losses
+from certcal.metrics import log_losses
 from certcal.recalibration.data import FittingData
 from certcal.recalibration.maps import BetaMap, RecalibrationMap, TemperatureMap
 from certcal.settings import Objective

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from certcal.evaluation import Rounding
-from certcal.metrics.reliability import ReliabilityCurve
+from certcal.metrics import ReliabilityCurve
 from certcal.report.attacks import (
     GALIL,
     SANDWICH_COLUMNS,

@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Any
 
 from certcal.evaluation import Rounding
-from certcal.metrics.reliability import ReliabilityCurve
+from certcal.metrics import ReliabilityCurve
 from certcal.report.tables import Column, csv_text, exactly, latex_text, markdown_text, percent
 
 _UP = Rounding.UP

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from certcal.smoothing.evidence import Evidence, EvidenceHeader
+from certcal.smoothing.evidence import Counts, Evidence, EvidenceHeader
 
 if TYPE_CHECKING:
     from certcal.smoothing.collect import collect_evidence
@@ -19,6 +19,7 @@ _LATER = {
 }
 
 __all__ = [
+    "Counts",
     "Evidence",
     "EvidenceHeader",
     "StoppingRule",

@@ -3,7 +3,7 @@
 from certcal.settings import Population
 from certcal.worstcase.approximate import approximate_certified_calibration_error
 from certcal.worstcase.brier import brier_confidences, certified_brier_score, certified_log_score
-from certcal.worstcase.exact import certified_calibration_error, solve_exact
+from certcal.worstcase.exact import certified_calibration_error, optimise, rounding_bound, solve_exact
 from certcal.worstcase.gradient import differentiable_certified_calibration_error
 from certcal.worstcase.guarantee import (
     allowed_failures,
@@ -12,6 +12,7 @@ from certcal.worstcase.guarantee import (
 )
 from certcal.worstcase.population import PopulationBound, population_bound
 from certcal.worstcase.problem import WorstCaseProblem, choose_few_bins
+from certcal.worstcase.reach import ReachTables, bin_sums_at, goals, tabulate
 from certcal.worstcase.settings import AdmmSettings, DeceSettings
 from certcal.worstcase.solution import FreeInput, Kind, Solution, Status
 
@@ -22,19 +23,25 @@ __all__ = [
     "Kind",
     "Population",
     "PopulationBound",
+    "ReachTables",
     "Solution",
     "Status",
     "WorstCaseProblem",
     "allowed_failures",
     "approximate_certified_calibration_error",
+    "bin_sums_at",
     "brier_confidences",
     "certified_brier_score",
     "certified_calibration_error",
     "certified_log_score",
     "choose_few_bins",
     "differentiable_certified_calibration_error",
+    "goals",
     "jointly_certified_brier_score",
     "jointly_certified_calibration_error",
+    "optimise",
     "population_bound",
+    "rounding_bound",
     "solve_exact",
+    "tabulate",
 ]

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from certcal.inputs import check_device, contiguous
-from certcal.metrics.dece import soft_bin_lines
+from certcal.metrics import soft_bin_lines
 from certcal.threads import threads_worth
 from certcal.types import FloatArray
 from certcal.worstcase.brier import brier_confidences

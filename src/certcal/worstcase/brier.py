@@ -3,7 +3,7 @@
 import numpy as np
 
 from certcal.certificates import ConfidenceIntervals
-from certcal.metrics.scores import log_losses
+from certcal.metrics import log_losses
 from certcal.settings import Population
 from certcal.types import ArrayLike, FloatArray
 from certcal.worstcase.problem import WorstCaseProblem

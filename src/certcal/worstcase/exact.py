@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from certcal.certificates import ConfidenceIntervals
-from certcal.metrics.binning import Bins
+from certcal.metrics import Bins
 from certcal.settings import Population
 from certcal.types import ArrayLike, FloatArray, IntArray
 from certcal.worstcase.problem import WorstCaseProblem

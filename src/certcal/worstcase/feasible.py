@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from certcal.metrics.binning import sum_by_bin
+from certcal.metrics import sum_by_bin
 from certcal.types import FloatArray, IntArray
 from certcal.worstcase.problem import WorstCaseProblem
 from certcal.worstcase.solution import Kind, Solution, Status

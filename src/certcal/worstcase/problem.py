@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from certcal.certificates import ConfidenceIntervals
 from certcal.errors import InputError
 from certcal.inputs import as_bounds, as_correctness, check_choice, check_integer, check_same_length
-from certcal.metrics.binning import Bins, choose_bins
+from certcal.metrics import Bins, choose_bins
 from certcal.settings import MAX_BINS, Population
 from certcal.types import ArrayLike, BoolArray, FloatArray
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from certcal.metrics.binning import BLOCK, Bins, sum_by_bin
+from certcal.metrics import BLOCK, Bins, sum_by_bin
 from certcal.types import FloatArray, IntArray
 from certcal.worstcase.problem import WorstCaseProblem
 
