@@ -22,10 +22,10 @@ PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest
 QUICK = not slow and not browser and not ray
 
 test: .venv/ready  ## run the quick tests: every feature, two minutes on two cores
-	$(PYTEST) -n $(WORKERS) -m "$(QUICK)" --hypothesis-profile=certcal-quick
+	$(PYTEST) -n $(WORKERS) --dist worksteal -m "$(QUICK)" --hypothesis-profile=certcal-quick
 
 slow: .venv/ready  ## run the rest: slow, in a browser, with Ray, and every example of Hypothesis
-	$(PYTEST) -n $(WORKERS) -m "(slow or browser or hypothesis) and not ray"
+	$(PYTEST) -n $(WORKERS) --dist worksteal -m "(slow or browser or hypothesis) and not ray"
 	$(PYTEST) -m ray
 
 check: .venv/ready  ## format, lint, types, layers, all tests
