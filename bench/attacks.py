@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from bench.harness import Figure, in_ms, medians
-from certcal.attacks import attack, run_ace
+from certcal.attacks import ace_attack, attack
 from certcal.models import build_model
 
 EPSILON, INPUTS, SAMPLE = 8 / 255, 1000, 10
@@ -52,10 +52,10 @@ def together_over_alone(network: nn.Module) -> tuple[float, float]:
     """Seconds for all inputs in batches, and for all of them one at a time."""
     model, x, y = problem(network)
     options = {"eta": -1, "omega": "y", "epsilon": [EPSILON]}
-    run_ace(model, x[:8], y[:8], **options)
-    alone = timed(lambda: [run_ace(model, x[i : i + 1], y[i : i + 1], **options) for i in range(SAMPLE)])
-    together = timed(lambda: run_ace(model, x, y, **options))
-    again = timed(lambda: [run_ace(model, x[i : i + 1], y[i : i + 1], **options) for i in range(SAMPLE)])
+    ace_attack(model, x[:8], y[:8], **options)
+    alone = timed(lambda: [ace_attack(model, x[i : i + 1], y[i : i + 1], **options) for i in range(SAMPLE)])
+    together = timed(lambda: ace_attack(model, x, y, **options))
+    again = timed(lambda: [ace_attack(model, x[i : i + 1], y[i : i + 1], **options) for i in range(SAMPLE)])
     return together, min(alone, again) * INPUTS / SAMPLE
 
 

@@ -25,7 +25,7 @@ from bench.harness import commit, describe_machine
 from torch import Tensor, nn
 
 from certcal import adaptive_calibration_error, expected_calibration_error
-from certcal.attacks import AceTable, galil_ace_attack, prepare_ace_table
+from certcal.attacks import AceTable, galil_ace_attack, run_ace_attacks
 from certcal.data import ImageData, channel_statistics, load_dataset
 from certcal.models import build_model
 from certcal.training import ObjectiveSettings, Step, make_objective
@@ -50,8 +50,8 @@ def main() -> None:
     trained = time.perf_counter()
     x, y = test.tensors()
     budgets = [float(Fraction(text)) for text in chosen.epsilons]
-    options = {"epsilons": budgets, "batch_size": chosen.attack_batch}
-    paper = prepare_ace_table(model, x, y, **options)
+    options = {"epsilon": budgets, "batch_size": chosen.attack_batch}
+    paper = run_ace_attacks(model, x, y, **options)
     show("as in the paper", paper)
     body: dict[str, Any] = {
         "machine": describe_machine(),
@@ -63,7 +63,7 @@ def main() -> None:
         "curves": [{key: np.asarray(value).tolist() for key, value in asdict(curve).items()} for curve in paper.curves],
     }
     record(chosen, body)  # in case there is no time for the rest
-    stronger = prepare_ace_table(model, x, y, **options, **STRONGER, step_size=None)
+    stronger = run_ace_attacks(model, x, y, **options, **STRONGER, step_size=None)
     show("turning back at the border instead of stopping before it", stronger)
     galil = [galil_row(model, x, y, epsilon, chosen.attack_batch) for epsilon in budgets]
     for row in galil:
@@ -129,7 +129,7 @@ def precise() -> None:
 
 
 def galil_row(model: nn.Module, x: Tensor, y: Tensor, epsilon: float, batch: int | None) -> dict[str, float]:
-    moved = galil_ace_attack(model, x, y, epsilon=epsilon, batch_size=batch)
+    moved = galil_ace_attack(model, x, y, epsilon=epsilon, batch_size=batch).inputs
     device = next(model.parameters()).device
     with torch.no_grad():
         probs = torch.cat([model(part.to(device)).softmax(dim=1).cpu() for part in moved.split(500)])

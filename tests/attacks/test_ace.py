@@ -18,8 +18,7 @@ from certcal.attacks import (
     Norm,
     attack,
     galil_ace_attack,
-    prepare_ace_table,
-    run_ace,
+    run_ace_attacks,
 )
 from certcal.data import load_dataset
 from fashion_small import fashion_small
@@ -38,7 +37,7 @@ def digits():
 @pytest.mark.parametrize(("eta", "omega"), PAIRS)
 def test_a_batch_does_what_the_paper_says_of_one_input(eta, omega, epsilon):
     model, (x, y) = random_model(1, scale=1.0, dtype=torch.float64), random_inputs(1, 12, dtype=torch.float64)
-    (found,) = run_ace(model, x, y, eta=eta, omega=omega, epsilon=[epsilon], margin=0.0)
+    (found,) = ace_attack(model, x, y, eta=eta, omega=omega, epsilon=[epsilon], margin=0.0)
     for i in range(len(x)):
         trail = ace_by_hand(model, x[i : i + 1], y[i : i + 1], eta=eta, omega=omega, epsilon=epsilon)
         best, gamma = max(trail, key=lambda pair: pair[0])
@@ -59,7 +58,7 @@ def test_a_batch_does_what_the_paper_says_of_one_input(eta, omega, epsilon):
 def test_labels_stay_and_the_loss_does_not_fall(seed, pair, epsilon, scale):
     model, (x, y) = random_model(seed, scale=scale), random_inputs(seed, 10)
     before, _ = predictions(model, x)
-    (found,) = run_ace(model, x, y, eta=pair[0], omega=pair[1], epsilon=[epsilon], steps=8)
+    (found,) = ace_attack(model, x, y, eta=pair[0], omega=pair[1], epsilon=[epsilon], steps=8)
     assert torch.equal(predictions(model, found.inputs)[0], before)
     assert torch.equal(predictions(model.double(), found.inputs.double(), batch=1)[0], before)
     assert bool(Ball.around(x, torch.full((10,), epsilon).double(), Norm.LINF, boxed=True).contains(found.inputs).all())
@@ -74,7 +73,7 @@ def test_on_digits_calibration_is_wrecked_and_accuracy_is_not(digits):
     clean = adaptive_calibration_error(confidence, before == y)
     error, mean = {}, {}
     for eta, omega in PAIRS:
-        moved = ace_attack(model, x, y, eta=eta, omega=omega, epsilon=0.1)
+        moved = ace_attack(model, x, y, eta=eta, omega=omega, epsilon=0.1).inputs
         after, confidence_after = predictions(model, moved)
         assert torch.equal(after, before)
         error[eta, omega] = adaptive_calibration_error(confidence_after, after == y)
@@ -94,7 +93,7 @@ def test_a_stronger_way_to_climb_still_keeps_labels(digits):
     x, y = x[:100], y[:100]
     before, _ = predictions(model, x)
     paper, strong = (
-        run_ace(model, x, y, eta=1, omega="y", epsilon=[0.1], **options)[0]
+        ace_attack(model, x, y, eta=1, omega="y", epsilon=[0.1], **options)[0]
         for options in ({}, {"direction": "steepest", "step_size": 0.02, "on_flip": "shrink", "steps": 25})
     )
     assert torch.equal(predictions(model, strong.inputs)[0], before)
@@ -103,7 +102,7 @@ def test_a_stronger_way_to_climb_still_keeps_labels(digits):
 
 def test_galils_attack_is_a_special_case():
     model, (x, y) = random_model(8, scale=4.0, dtype=torch.float64), random_inputs(8, 25, dtype=torch.float64)
-    moved = galil_ace_attack(model, x, y, epsilon=0.15, margin=0.0)
+    moved = galil_ace_attack(model, x, y, epsilon=0.15, margin=0.0).inputs
     before, _ = predictions(model, x)
     assert torch.equal(predictions(model, moved)[0], before)
     matched = 0
@@ -118,7 +117,7 @@ def test_galils_attack_is_a_special_case():
             assert own == pytest.approx(other, abs=1e-12)
             matched += 1
     assert matched >= 15
-    assert torch.equal(galil_ace_attack(model, x, y, epsilon=0.0), x)
+    assert torch.equal(galil_ace_attack(model, x, y, epsilon=0.0).inputs, x)
 
 
 def at_the_border(model, inputs):
@@ -146,11 +145,11 @@ def test_labels_stay_on_inputs_that_sit_on_the_border(batch_size):
     assert len({tuple(predictions(model, x, batch=size)[0].tolist()) for size in (1, 3, 512)}) > 1
     y = torch.arange(len(x)) % 2
     mixed, labels = torch.cat([x, torch.rand(20, 784)]), torch.cat([y, torch.arange(20) % 2])
-    table = prepare_ace_table(
-        model, mixed, labels, epsilons=[0.02], galil=True, steps=3, direction="steepest", step_size=None,
+    table = run_ace_attacks(
+        model, mixed, labels, epsilon=[0.02], galil=True, steps=3, direction="steepest", step_size=None,
         on_flip="shrink", plateau=None, batch_size=batch_size,
     )  # fmt: skip
-    paper = prepare_ace_table(model, mixed, labels, epsilons=[0.02], steps=3, batch_size=batch_size)
+    paper = run_ace_attacks(model, mixed, labels, epsilon=[0.02], steps=3, batch_size=batch_size)
     assert [row.label_changes for row in (*table, *paper)] == [0] * 11
     assert {row.accuracy for row in (*table, *paper)} == {table.rows[0].accuracy}
     assert all(row.moved >= 10 for row in table.rows[1:])
@@ -162,14 +161,14 @@ def test_several_budgets_and_spellings():
     assert isinstance(several, list)
     assert len(several) == 2
     for omega in ("yhat", "y_hat"):
-        assert torch.equal(several[1], ace_attack(model, x, y, eta=1, omega=omega, epsilon=0.2))
-    assert torch.equal(several[0], ace_attack(model, x, y, eta=1.0, omega="ŷ", epsilon=0.05))
+        assert torch.equal(several[1].inputs, ace_attack(model, x, y, eta=1, omega=omega, epsilon=0.2).inputs)
+    assert torch.equal(several[0].inputs, ace_attack(model, x, y, eta=1.0, omega="ŷ", epsilon=0.05).inputs)
 
 
 def test_table_has_the_papers_layout(digits):
     model, x, y = digits
     x, y = x[:120], y[:120]
-    table = prepare_ace_table(model, x, y, epsilons=[0.05, 0.1], steps=20)
+    table = run_ace_attacks(model, x, y, epsilon=[0.05, 0.1], steps=20)
     assert [(row.eta, row.omega) for row in table] == [(0, "")] + [
         (own.eta, own.omega) for own in CONFIGURATIONS for _ in range(2)
     ]
@@ -179,12 +178,12 @@ def test_table_has_the_papers_layout(digits):
     assert all(row.label_changes == 0 and row.inputs == 120 for row in table)
     for row, curve in zip(table, table.curves, strict=True):
         assert curve.error == pytest.approx(row.ece, abs=1e-12)
-    label, confidence = predictions(model, ace_attack(model, x, y, eta=1, omega="y", epsilon=0.1, steps=20))
+    label, confidence = predictions(model, ace_attack(model, x, y, eta=1, omega="y", epsilon=0.1, steps=20).inputs)
     row = next(row for row in table if (row.eta, row.omega, row.epsilon) == (1, "y", 0.1))
     assert row.adaptive_ece == pytest.approx(adaptive_calibration_error(confidence, label == y), abs=1e-5)
     assert row.moved > 0
     assert table.as_dicts()[0]["adaptive_ece"] == table.rows[0].adaptive_ece
-    one = prepare_ace_table(model, x, y, epsilons=0.1, configurations=[(1, "y")], steps=20)
+    one = run_ace_attacks(model, x, y, epsilon=0.1, configurations=[(1, "y")], steps=20)
     assert one.rows[1] == row
 
 
@@ -209,17 +208,17 @@ def test_bad_input(change, message):
 def test_a_budget_beyond_the_box_is_fine_without_one_and_in_another_norm():
     model, (x, y) = random_model(0), random_inputs(0, 2)
     for options in ({"box": False}, {"norm": "l2"}):
-        assert ace_attack(model, x, y, eta=1, omega="y", epsilon=2.0, steps=2, **options).shape == x.shape
+        assert ace_attack(model, x, y, eta=1, omega="y", epsilon=2.0, steps=2, **options).inputs.shape == x.shape
 
 
 def test_rows_are_asked_for_once():
     model, (x, y) = random_model(0), random_inputs(0, 2)
-    with pytest.raises(InputError, match=r"Expected `epsilons` to name each value once, but got 0\.1 twice"):
-        prepare_ace_table(model, x, y, epsilons=[0.1, 0.2, 0.1])
+    with pytest.raises(InputError, match=r"Expected `epsilon` to name each value once, but got 0\.1 twice"):
+        run_ace_attacks(model, x, y, epsilon=[0.1, 0.2, 0.1])
     with pytest.raises(
         InputError, match=r"Expected `configurations` to name each value once, but got \(\+1, y\) twice"
     ):
-        prepare_ace_table(model, x, y, epsilons=0.1, configurations=[(1, "y"), (1.0, "y")])
+        run_ace_attacks(model, x, y, epsilon=0.1, configurations=[(1, "y"), (1.0, "y")])
 
 
 def test_it_is_at_the_top():
@@ -229,9 +228,10 @@ def test_it_is_at_the_top():
 def test_the_original_ace_has_rows_of_its_own(digits):
     model, x, y = digits
     x, y = x[:100], y[:100]
-    table = prepare_ace_table(model, x, y, epsilons=[0.05, 0.1], configurations=[(1, "y")], galil=True, steps=3)
+    table = run_ace_attacks(model, x, y, epsilon=[0.05, 0.1], configurations=[(1, "y")], galil=True, steps=3)
     assert [(row.eta, row.omega, row.epsilon) for row in table][-2:] == [(0, "galil", 0.05), (0, "galil", 0.1)]
-    moved = galil_ace_attack(model, x, y, epsilon=0.1)
+    _, found = galil_ace_attack(model, x, y, epsilon=[0.05, 0.1])
+    moved = found.inputs
     label, confidence = predictions(model, moved)
     own = table.rows[-1]
     assert own.adaptive_ece == pytest.approx(adaptive_calibration_error(confidence, label == y), abs=1e-6)
@@ -245,7 +245,7 @@ def test_on_fashion_mnist_calibration_is_wrecked_in_the_papers_order():
     model, x, y = fashion_small()
     stronger = {"direction": "steepest", "on_flip": "shrink", "steps": 12, "step_size": None, "plateau": None}
     tables = [
-        prepare_ace_table(model, x[:count], y[:count], epsilons=8 / 255, **options)
+        run_ace_attacks(model, x[:count], y[:count], epsilon=8 / 255, **options)
         for count, options in ((400, stronger), (150, {}))
     ]
     for table in tables:

@@ -67,7 +67,7 @@ def test_same_loss_for_the_same_budget(digits, library, norm, epsilon):
     assert reached[0] == pytest.approx(reached[1], rel=0.01)
     flips = [int((predictions(model, points)[0] != before).sum()) for points in (ours, theirs)]
     assert min(flips) >= 24
-    kept = ace_attack(model, x, y, eta=1, omega="y", norm=norm, epsilon=epsilon)
+    kept = ace_attack(model, x, y, eta=1, omega="y", norm=norm, epsilon=epsilon).inputs
     assert torch.equal(predictions(model, kept)[0], before)
 
 

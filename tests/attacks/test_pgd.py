@@ -23,10 +23,10 @@ from certcal.attacks import (
     attack,
     attack_calibration,
     cross_entropy,
-    prepare_ace_table,
+    run_ace_attacks,
 )
 from certcal.attacks.balls import random_unit
-from certcal.attacks.launch import launch
+from certcal.attacks.batched import attack_batched
 from laws import examples
 
 
@@ -231,7 +231,9 @@ def test_the_label_to_keep_is_the_one_handed_in():
     own = predictions(model, x)[0]
     chosen = Settings(on_flip="stop", steps=3)
     for label, stays in ((own, False), ((own + 1) % 3, True)):
-        (found,) = launch(model, cross_entropy, x, y, (0.1,), chosen, torch.device("cpu"), label)
+        (found,) = attack_batched(
+            model, cross_entropy, x, y, epsilons=(0.1,), settings=chosen, device=torch.device("cpu"), label=label
+        )
         assert torch.equal(found.inputs, x) == stays
         assert (set(found.end) == {str(End.BORDER)}) == stays
 
@@ -257,7 +259,7 @@ def test_a_model_that_works_in_place_harms_nobody():
     assert (found.loss > found.clean_loss).all()
     for adversary in Adversary:
         attack_calibration(InPlace(), x, y, sigma=0.2, epsilon=0.1, adversary=adversary, draws=4, steps=2)
-    prepare_ace_table(InPlace(), x, y, epsilons=0.1, steps=2, galil=True)
+    run_ace_attacks(InPlace(), x, y, epsilon=0.1, steps=2, galil=True)
     assert torch.equal(x, before)
 
 
@@ -322,7 +324,7 @@ def test_inputs_come_back_on_their_own_device(device):
             model, there, labels, epsilon=0.2, on_flip="stop", random_start=True, plateau=Plateau(patience=1)
         )
         np.testing.assert_allclose(again.inputs.cpu(), expected.inputs, rtol=0, atol=1e-3)
-        assert prepare_ace_table(model, there, labels, epsilons=0.1, steps=3).rows[0].label_changes == 0
+        assert run_ace_attacks(model, there, labels, epsilon=0.1, steps=3).rows[0].label_changes == 0
         for adversary in Adversary:
             own = {"sigma": 0.3, "epsilon": 0.1, "adversary": adversary, "draws": 3, "steps": 2}
             moved = attack_calibration(model, there, labels, **own).inputs

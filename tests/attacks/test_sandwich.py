@@ -18,8 +18,7 @@ from certcal import (
     evaluate,
     expected_calibration_error,
 )
-from certcal.attacks import Adversary, SmoothedEstimate, estimate_smoothed, prepare_sandwich
-from certcal.attacks import judge as judge_room
+from certcal.attacks import Adversary, SmoothedEstimate, attack_certificates, estimate_smoothed
 from certcal.attacks import sandwich as sandwich_room
 from certcal.attacks.excess import directions, least_excess, most_brier_of_the_set
 from certcal.attacks.refutation import Finding, Levels, confront, contradictions, most_the_estimates_may_show
@@ -42,7 +41,7 @@ def probit():
 @pytest.mark.slow
 def test_attacked_errors_never_contradict_sound_certificates(probit):
     model, data, evidence = probit
-    found = prepare_sandwich(model, data, evidence, radii=RADII, alpha=1e-6, adversaries=tuple(Adversary), **QUICK)
+    found = attack_certificates(model, data, evidence, radii=RADII, alpha=1e-6, adversaries=tuple(Adversary), **QUICK)
     assert len(found) == len(RADII) * len(Adversary)
     assert found.holds
     for row in found:
@@ -56,7 +55,7 @@ def test_attacked_errors_never_contradict_sound_certificates(probit):
 
 def test_the_sandwich_is_in_order_and_tight(probit):
     model, data, evidence = probit
-    found = prepare_sandwich(model, data, evidence, radii=RADII, alpha=0.01, adversaries="reach", box=False, **QUICK)
+    found = attack_certificates(model, data, evidence, radii=RADII, alpha=0.01, adversaries="reach", box=False, **QUICK)
     for row in found:
         assert row.clean_ece <= row.attacked_ece <= row.certified_ece
         assert row.clean_brier <= row.attacked_brier + 0.01
@@ -93,7 +92,7 @@ def test_an_unsound_certificate_is_exposed(probit, monkeypatch, share):
     model, data, evidence = probit
     monkeypatch.setattr(sandwich_room, "confidence_bounds_at", shrunken(share))
     options = {"radii": RADII[1:], "alpha": 1e-6, "adversaries": "reach", "box": False, **QUICK}
-    found = prepare_sandwich(model, data, evidence, **options | {"draws": 1000})
+    found = attack_certificates(model, data, evidence, **options | {"draws": 1000})
     assert not found.holds
     far = found.rows[-1]
     assert far.excess > 0
@@ -113,13 +112,13 @@ def test_a_certificate_of_the_wrong_class_is_exposed(probit, monkeypatch):
 
     monkeypatch.setattr(sandwich_room, "confidence_bounds_at", wrong)
     swapped = replace(evidence, selected=1 - evidence.selected)
-    found = prepare_sandwich(model, data, swapped, radii=0.0, alpha=1e-6, adversaries="brier", **QUICK)
+    found = attack_certificates(model, data, swapped, radii=0.0, alpha=1e-6, adversaries="brier", **QUICK)
     assert found.rows[0].contradictions > 60
 
 
 def test_rows_are_what_the_functions_give(probit):
     model, data, evidence = probit
-    found = prepare_sandwich(model, data, evidence, radii=[0.1], alpha=0.01, adversaries=["brier", "reach"], **QUICK)
+    found = attack_certificates(model, data, evidence, radii=[0.1], alpha=0.01, adversaries=["brier", "reach"], **QUICK)
     (bounds,) = confidence_bounds_at(evidence, radii=[0.1], alpha=0.01)
     kept = bounds.certified
     worst = certified_calibration_error(bounds.lower[kept], bounds.upper[kept], bounds.correct[kept], n_bins=10)
@@ -131,26 +130,26 @@ def test_rows_are_what_the_functions_give(probit):
         assert before.error == pytest.approx(row.clean_ece, abs=1e-12)
         assert after.error == pytest.approx(row.attacked_ece, abs=1e-12)
     assert len(found.strongest()) == 1
-    assert found.strongest()[0].attacked_ece == max(row.attacked_ece for row in found)
+    assert found.rows[found.strongest()[0]].attacked_ece == max(row.attacked_ece for row in found)
     assert set(found.as_dicts()[0]) >= {"radius", "attacked_ece", "certified_ece", "holds"}
 
 
 def test_the_papers_reading_of_alpha_allows_for_twice_the_failures(probit):
     model, data, evidence = probit
     options = {"radii": [0.1], "alpha": 0.01, "adversaries": "brier", "method": "cdf", **QUICK}
-    (own,) = prepare_sandwich(model, data, evidence, split_alpha=False, batch_size=64, **options)
+    (own,) = attack_certificates(model, data, evidence, split_alpha=False, batch_size=64, **options)
     (row,) = evaluate(evidence, radii=[0.1], alpha=0.01, method="cdf", split_alpha=False, n_bins=10)
     assert own.certified_ece == row.certified_ece
     assert own.certified_brier == pytest.approx(row.certified_brier, abs=1e-12)
     assert own.allowed == allowed_failures(200, alpha=0.02, delta=0.0005)
-    (strict,) = prepare_sandwich(model, data, evidence, split_alpha=True, **options)
+    (strict,) = attack_certificates(model, data, evidence, split_alpha=True, **options)
     assert strict.allowed == allowed_failures(200, alpha=0.01, delta=0.0005) < own.allowed
     assert strict.attacked_ece == pytest.approx(own.attacked_ece, abs=0.05)
 
 
 def test_nobody_certified_gives_an_empty_row(probit):
     model, data, evidence = probit
-    found = prepare_sandwich(model, data, evidence, radii=[9.0], alpha=0.01, **QUICK)
+    found = attack_certificates(model, data, evidence, radii=[9.0], alpha=0.01, **QUICK)
     assert all(row.inputs == 0 and math.isnan(row.attacked_ece) and row.holds for row in found)
     assert found.before == (None, None)
     assert len(found.strongest()) == 1
@@ -161,7 +160,7 @@ def test_on_digits_with_a_network():
     model = trained_on_digits(sigma=0.25)
     data = load_dataset("digits", split="test", limit=30)
     evidence = collect_evidence(model, data, sigma=0.25, n=1000, n0=100, progress=False)
-    found = prepare_sandwich(
+    found = attack_certificates(
         model, data, evidence, radii=[0.0, 0.2], alpha=0.001, adversaries="reach", draws=250, steps=4
     )
     assert found.holds
@@ -296,8 +295,10 @@ def test_levels_add_up_to_half_of_delta():
 def test_every_row_and_input_has_its_own_share(probit, monkeypatch):
     model, data, evidence = probit
     given = []
-    monkeypatch.setattr(judge_room, "confront", lambda *a, **o: given.append(o["levels"]) or Finding(0, -1.0, 1.0, 1.0))
-    prepare_sandwich(model, data, evidence, radii=[0.1, 0.2], alpha=0.01, delta=0.01, adversaries="brier", **QUICK)
+    monkeypatch.setattr(
+        sandwich_room, "confront", lambda *a, **o: given.append(o["levels"]) or Finding(0, -1.0, 1.0, 1.0)
+    )
+    attack_certificates(model, data, evidence, radii=[0.1, 0.2], alpha=0.01, delta=0.01, adversaries="brier", **QUICK)
     assert given == [Levels.shared(0.01, rows=2, inputs=200)] * 2
 
 
@@ -354,18 +355,18 @@ def test_bad_input(probit):
     model, (x, y), evidence = probit
     options = {"radii": [0.1], "alpha": 0.01} | QUICK
     with pytest.raises(InputError, match="Expected `model` to be the one the evidence was drawn from"):
-        prepare_sandwich(random_model(0), (x, y), evidence, **options)
+        attack_certificates(random_model(0), (x, y), evidence, **options)
     with pytest.raises(InputError, match="Expected `data` to hold the inputs of the evidence, but got another input"):
-        prepare_sandwich(model, (x.flip(0), y), evidence, **options)
+        attack_certificates(model, (x.flip(0), y), evidence, **options)
     with pytest.raises(InputError, match="but got another input, or none, at 100"):
-        prepare_sandwich(model, (x[:100], y[:100]), evidence, **options)
+        attack_certificates(model, (x[:100], y[:100]), evidence, **options)
     with pytest.raises(InputError, match="Expected `adversaries` to be one of 'smoothadv'"):
-        prepare_sandwich(model, (x, y), evidence, adversaries="pgd", **options)
+        attack_certificates(model, (x, y), evidence, adversaries="pgd", **options)
     with pytest.raises(InputError, match="Expected `delta` to lie in the open interval"):
-        prepare_sandwich(model, (x, y), evidence, delta=0.0, **options)
+        attack_certificates(model, (x, y), evidence, delta=0.0, **options)
     other = replace(evidence, header=replace(evidence.header, outputs="probabilities"))
     with pytest.raises(InputError, match="Expected `evidence` to be of a model that gives logits"):
-        prepare_sandwich(model, (x, y), other, **options)
+        attack_certificates(model, (x, y), other, **options)
 
 
 def test_a_subset_of_the_evidence_is_judged_under_the_noise_of_its_positions(probit):
@@ -373,7 +374,7 @@ def test_a_subset_of_the_evidence_is_judged_under_the_noise_of_its_positions(pro
     part = evidence.select(np.arange(40, 80))
     own = (x[40:80], y[40:80], torch.arange(40, 80))
     rows = [
-        prepare_sandwich(model, data, part, radii=[0.0], alpha=0.01, adversaries="brier", **QUICK).rows[0]
+        attack_certificates(model, data, part, radii=[0.0], alpha=0.01, adversaries="brier", **QUICK).rows[0]
         for data in ((x, y), own)
     ]
     assert rows[0] == rows[1]

@@ -60,10 +60,10 @@ def test_words_say_from_below_and_from_above(sample):
     assert "Nothing that was seen under attack contradicts the certificates" in verdict(record)
     place = record.strongest()[0]
     row = record.rows[place]
-    assert row["adversary"] == "reach"
+    assert row.adversary == "reach"
     assert "70 % of the way to the certified" in tightness(record, place)
     flat = {"clean_ece": 0.3, "attacked_ece": 0.2, "certified_ece": 0.3}
-    assert "of the way" not in tightness(replace(record, rows=(row | flat,)), 0)
+    assert "of the way" not in tightness(replace(record, rows=(replace(row, **flat),)), 0)
 
 
 def test_a_refutation_is_loud():
@@ -96,7 +96,7 @@ def test_inputs_and_certificates_that_are_not_the_pages_own_are_named():
 
 def test_rounding_is_outward_for_what_is_certified_only(sample):
     record = sample[1]["sandwich"]
-    row = record.rows[0] | {"certified_ece": 0.12341, "limit_ece": 0.20001, "attacked_ece": 0.10004}
+    row = replace(record.rows[0], certified_ece=0.12341, limit_ece=0.20001, attacked_ece=0.10004)
     lines = sandwich_tables(replace(record, rows=(row,)))
     assert "| 10.00 % | 12.35 % | 20.01 % |" in lines["md"]
     assert "12.35\\,\\%" in lines["tex"]
@@ -108,10 +108,10 @@ def test_table_one_has_the_papers_layout(sample):
     cells = ace_cells(record)
     assert [line[:2] for line in cells] == [["unattacked", ""], ["−1", "y"], ["+1", "y"], ["−1", "ŷ"], ["+1", "ŷ"]]
     assert {len(line) for line in cells} == {7}
-    assert cells[1][2] == f"{100 * record.rows[1]['adaptive_ece']:.2f} %"
-    assert cells[1][4] == f"{100 * record.rows[2]['adaptive_ece']:.2f} %"
+    assert cells[1][2] == f"{100 * record.rows[1].adaptive_ece:.2f} %"
+    assert cells[1][4] == f"{100 * record.rows[2].adaptive_ece:.2f} %"
     assert cells[1][-1] == "90.00 %"
-    flipped = replace(record, rows=(*record.rows[:2], record.rows[2] | {"accuracy": 0.8}, *record.rows[3:]))
+    flipped = replace(record, rows=(*record.rows[:2], replace(record.rows[2], accuracy=0.8), *record.rows[3:]))
     assert ace_cells(flipped)[1][-1] == "90.00 % / 80.00 %"
     tables = ace_tables(record)
     assert tables["tex"].count(r"$\hat{y}$") == 2
@@ -128,7 +128,7 @@ def test_the_strongest_attack_at_each_radius_is_drawn(sample):
         assert (curves.clean <= curves.attacked).all()
         assert (curves.attacked <= curves.certified).all()
         assert (curves.certified <= curves.limit).all()
-        best = [max(row["attacked_ece"] for row in record.rows if row["radius"] == r) for r in curves.radius]
+        best = [max(row.attacked_ece for row in record.rows if row.radius == r) for r in curves.radius]
         assert score == "brier" or np.array_equal(curves.attacked, best)
         plotted = plot_sandwich(curves)
         assert plotted.get_ylabel() == {"ece": "ECE", "brier": "Brier score"}[score]
@@ -168,19 +168,19 @@ def test_what_is_left_out_is_named():
 
 def test_ties_go_to_the_attack_asked_for_first(sample):
     record = sample[1]["sandwich"]
-    rows = [row | {"attacked_ece": 0.2 + 1e-6 * n} for n, row in enumerate(record.rows[:2])]
+    rows = [replace(row, attacked_ece=0.2 + 1e-6 * n) for n, row in enumerate(record.rows[:2])]
     assert replace(record, rows=tuple(rows)).strongest() == [0]
-    rows[1]["attacked_ece"] += 1e-4
+    rows[1] = replace(rows[1], attacked_ece=rows[1].attacked_ece + 1e-4)
     assert replace(record, rows=tuple(rows)).strongest() == [1]
 
 
 def test_few_draws_and_all_right_are_said(sample):
     record = sample[1]["sandwich"]
-    row = record.rows[0] | {"attacked_ece": 0.5, "certified_ece": 0.4, "limit_ece": 0.9, "accuracy": 1.0}
+    row = replace(record.rows[0], attacked_ece=0.5, certified_ece=0.4, limit_ece=0.9, accuracy=1.0)
     own = replace(record, rows=(row,))
     assert verdict(own).startswith("Attacked values above certified ones are within what so few draws")
     assert "no single input could contradict" not in verdict(own)
-    few = replace(own, settings=own.settings | {"draws": 30})
+    few = replace(own, terms=replace(own.terms, draws=30))
     assert "With 30 fresh draws no single input could contradict its certificate." in verdict(few)
     assert tightness(own, 0).endswith("All of them are predicted rightly, so that every adversary lowers confidences.")
     assert "predicted rightly" not in tightness(record, 0)
@@ -201,7 +201,7 @@ def test_plots_show_the_data(browser, sample, path):
         read = probe(page, "readOff", "sandwich")
         for look, key in (("attacked", "attacked_ece"), ("incorrect", "certified_ece"), ("correct", "clean_ece")):
             seen = [value for kind, value, _ in read if kind == f"{look} point"]
-            assert seen == pytest.approx([row[key] for row in best], abs=2e-3)
+            assert seen == pytest.approx([getattr(row, key) for row in best], abs=2e-3)
         legend = page.locator("#legend-sandwich li").all_inner_texts()
         assert legend == ["refuted above this", "certified, from above", "attacked, from below", "clean"]
         head, *body = page.eval_on_selector_all(

@@ -17,8 +17,7 @@ import torch
 
 from attack_models import trained_on_digits
 from certcal import InputError, load_evidence
-from certcal.attacks import prepare_ace_table, prepare_sandwich
-from certcal.attacks.judge import inputs_of
+from certcal.attacks import attack_certificates, inputs_of, run_ace_attacks
 from certcal.cli.app import main
 from certcal.data import load_dataset
 from certcal.models import save_checkpoint
@@ -35,8 +34,8 @@ from certcal.runs import (
     evaluate_run,
 )
 from certcal.runs import attack as attack_room
+from certcal.runs.attack_cost import ace_passes, in_words, sandwich_passes
 from certcal.runs.attack_files import kept_attacks, read_family
-from certcal.runs.passes import ace_passes, in_words, sandwich_passes
 
 SCRIPT = Path(sys.executable).with_name("certcal")
 QUICK = ("--draws", 100, "--attack-draws", 8, "--steps", 3, "--ace-steps", 5, "--limit", 20)
@@ -131,9 +130,9 @@ def test_rows_are_what_the_library_gives(run):
     evidence = load_evidence(run.evidence).select(np.linspace(0, 39, 20).round().astype(int))
     model, data = trained_on_digits(sigma=0.25), load_dataset("digits", split="test", limit=40)
     shared = {"draws": 100, "attack_draws": 8, "steps": 3}
-    wanted = prepare_sandwich(model, data, evidence, radii=[0.1, 0.2], alpha=0.01, adversaries="brier", **shared)
+    wanted = attack_certificates(model, data, evidence, radii=[0.1, 0.2], alpha=0.01, adversaries="brier", **shared)
     assert found["sandwich"]["rows"] == wanted.as_dicts()
-    table = prepare_ace_table(model, inputs_of(model, data, evidence), evidence.label, epsilons=0.05, steps=5)
+    table = run_ace_attacks(model, inputs_of(model, data, evidence), evidence.label, epsilon=0.05, steps=5)
     assert found["ace"]["rows"] == table.as_dicts()
     kept = kept_attacks(run)
     assert [own.error for own in kept.sandwich.after] == pytest.approx([row.attacked_ece for row in wanted])
@@ -192,7 +191,7 @@ def test_what_stops_midway_leaves_what_was_there(run, monkeypatch):
     def stop(*args, **options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("certcal.attacks.prepare_ace_table", stop)
+    monkeypatch.setattr("certcal.attacks.run_ace_attacks", stop)
     with pytest.raises(KeyboardInterrupt):
         attack_run(run, AttackSettings(radii=(0.2,), epsilons=(0.1,), **SMALL), figures=False)
     after = {path.name: path.read_bytes() for path in (run.path / "attack").iterdir()}
@@ -366,7 +365,7 @@ def test_passes_are_foreseen(run, monkeypatch):
         __enter__ = lambda self: self  # noqa: E731
         __exit__ = lambda self, *_: None  # noqa: E731
 
-    monkeypatch.setattr("certcal.runs.passes.Progress", Counter)
+    monkeypatch.setattr("certcal.runs.attack_cost.Progress", Counter)
     every = ("reach", "cce", "acce", "brier", "smoothadv")
     for adversary in every:
         settings = AttackSettings(family="smoothed", radii=(0.1, 0.2), adversaries=(adversary,), **SMALL)

@@ -5,7 +5,7 @@ import inspect
 import pytest
 
 from certcal import collect_evidence, confidence_bounds, evaluate
-from certcal.attacks import prepare_ace_table, prepare_sandwich
+from certcal.attacks import attack_certificates, run_ace_attacks
 from certcal.certificates import StopWhenDecided, confidence_bounds_at
 from certcal.data import load_dataset
 from certcal.recalibration import held_out_scores, recalibrate, recalibrate_bounds, split_inputs
@@ -22,9 +22,9 @@ from certcal.settings import (
 
 DOORS = {
     CertifySettings: [collect_evidence],
-    EvaluateSettings: [evaluate, confidence_bounds, confidence_bounds_at, prepare_sandwich, prepare_ace_table],
+    EvaluateSettings: [evaluate, confidence_bounds, confidence_bounds_at, attack_certificates, run_ace_attacks],
     RecalibrateSettings: [held_out_scores, split_inputs, recalibrate_bounds],
-    AttackSettings: [prepare_sandwich, prepare_ace_table],
+    AttackSettings: [attack_certificates, run_ace_attacks],
     DataSettings: [load_dataset],
 }
 EMPTY = inspect.Parameter.empty

@@ -5,12 +5,12 @@ from dataclasses import replace
 import numpy as np
 
 from certcal import evaluate
+from certcal.attacks import AceRow, AceTable, Sandwich, SandwichRow, Terms
 from certcal.certificates import confidence_bounds_at
 from certcal.metrics import reliability_curve
 from certcal.recalibration import held_out_scores, trade_off
 from certcal.report import page_data, recalibration_section
 from certcal.report.attack_page import attack_data
-from certcal.report.attacks import AceRecord, SandwichRecord
 from smoothing_oracles import random_evidence
 
 RADII = (0.0, 0.02, 0.05, 0.08, 0.1, 0.12, 0.15, 0.18, 0.2, 0.25, 0.3, 0.4, 0.5)
@@ -46,7 +46,7 @@ def recalibrated_sample(inputs=200):
     return page_data(report, title="recalibrated", created="2026-11-15", facts=FACTS, recalibration=section)
 
 
-SETTINGS = {"draws": 1000, "attack_draws": 32, "steps": 20, "seed": 0}
+CERTIFICATES = {"alpha": 1e-3, "method": "cdf-cp", "split_alpha": True, "n_bins": 15}
 
 
 def attacked_sample(
@@ -77,21 +77,19 @@ def attacked_sample(
                 made |= {f"certified_{score}": high, f"limit_{score}": min(1.0, high + 0.1)}
             broken = refuted and adversary == "reach" and row["radius"] == 0.2
             excess = 0.01 if broken else -0.02
-            rows.append(made | {"contradictions": 9 * broken, "allowed": 1, "excess": excess, "holds": not broken})
-    certificates = {"alpha": 1e-3, "delta": 1e-3, "method": "cdf-cp", "split_alpha": True, "n_bins": 15}
-    sandwich = SandwichRecord(tuple(rows), tuple(before), tuple(after), inputs, data["inputs"], certificates, SETTINGS)
+            rows.append(SandwichRow(**made, contradictions=9 * broken, allowed=1, excess=excess))
+    terms = Terms(**CERTIFICATES, delta=1e-3, draws=1000, attack_draws=32, steps=20, seed=0)
+    sandwich = Sandwich(tuple(rows), tuple(before), tuple(after), inputs, terms, data["inputs"])
     pairs = [(0, "", 0.0), *((eta, omega, e) for omega in ("y", "yhat") for eta in (-1, 1) for e in budgets)]
     counts = {"inputs": inputs, "accuracy": 0.9, "brier": 0.1, "mean_confidence": 0.8, "label_changes": 0}
     ace_rows, curves = [], []
     for place, (eta, omega, epsilon) in enumerate(pairs):
         error = {"ece": 0.02 + 0.01 * place, "adaptive_ece": 0.03 + 0.01 * (place * 7 % 9)}
-        ace_rows.append(
-            {"eta": eta, "omega": omega, "epsilon": epsilon, "moved": 5, "stopped_by_label": 1} | counts | error
-        )
+        ace_rows.append(AceRow(eta=eta, omega=omega, epsilon=epsilon, moved=5, stopped_by_label=1, **counts, **error))
         drawn = rng.uniform(0.3, 1.0, 60)
         curves.append(reliability_curve(drawn, rng.random(60) < drawn))
-    ace = AceRecord(tuple(ace_rows), tuple(curves), stronger, data["inputs"])
+    ace = AceTable(tuple(ace_rows), tuple(curves), stronger, data["inputs"])
     found = {"sandwich": sandwich, "ace": ace}
     kept = [found[name] if name in families else None for name in found]
     radius = data["rows"][data["default_view"]]["radius"]
-    return data | {"attack": attack_data(*kept, radius=radius, certificates=certificates, left_out=left_out)}, found
+    return data | {"attack": attack_data(*kept, radius=radius, certificates=CERTIFICATES, left_out=left_out)}, found

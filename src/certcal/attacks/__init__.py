@@ -1,22 +1,39 @@
 """Attacks on calibration: of a model, with its labels left as they are, and of a smoothed model within a radius."""
 
-from certcal.attacks.ace import CONFIGURATIONS, Configuration, Omega, ace_attack, galil_ace_attack, run_ace
-from certcal.attacks.attack import attack, cross_entropy
-from certcal.attacks.balls import Ball, Norm
-from certcal.attacks.calibration import CalibrationAttack, attack_calibration
-from certcal.attacks.estimate import SmoothedEstimate, estimate_smoothed
-from certcal.attacks.judge import SandwichRow
-from certcal.attacks.launch import Attacked
-from certcal.attacks.sandwich import Sandwich, prepare_sandwich
-from certcal.attacks.settings import Direction, End, OnFlip, Plateau, Settings
-from certcal.attacks.table import AceRow, AceTable, prepare_ace_table
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from certcal.attacks.records import AceRow, AceTable, Sandwich, SandwichRow, Terms
+from certcal.attacks.stored import ACE, CURVES, SANDWICH, from_plain, to_plain
 from certcal.settings import Adversary
 
+if TYPE_CHECKING:
+    from certcal.attacks.acce import Assignments
+    from certcal.attacks.ace import CONFIGURATIONS, Configuration, Omega, ace_attack, galil_ace_attack
+    from certcal.attacks.ace_table import run_ace_attacks
+    from certcal.attacks.adversaries import BACKWARD, attack_passes
+    from certcal.attacks.balls import DTYPES, Ball, Norm
+    from certcal.attacks.batched import Attacked
+    from certcal.attacks.calibration import CalibrationAttack, attack_calibration
+    from certcal.attacks.climb_settings import Direction, End, OnFlip, Plateau, Settings
+    from certcal.attacks.fresh_draws import SmoothedEstimate, estimate_smoothed
+    from certcal.attacks.input_attack import attack, cross_entropy
+    from certcal.attacks.pgd import ascend, loss_and_gradient, walk
+    from certcal.attacks.sandwich import attack_certificates, inputs_of
+    from certcal.attacks.smoothed import signed_log_odds
+    from certcal.attacks.victims import as_logits, held_still
+
 __all__ = [
+    "ACE",
+    "BACKWARD",
     "CONFIGURATIONS",
+    "CURVES",
+    "DTYPES",
+    "SANDWICH",
     "AceRow",
     "AceTable",
     "Adversary",
+    "Assignments",
     "Attacked",
     "Ball",
     "CalibrationAttack",
@@ -31,13 +48,37 @@ __all__ = [
     "SandwichRow",
     "Settings",
     "SmoothedEstimate",
+    "Terms",
     "ace_attack",
+    "as_logits",
+    "ascend",
     "attack",
     "attack_calibration",
+    "attack_certificates",
+    "attack_passes",
     "cross_entropy",
     "estimate_smoothed",
+    "from_plain",
     "galil_ace_attack",
-    "prepare_ace_table",
-    "prepare_sandwich",
-    "run_ace",
+    "held_still",
+    "inputs_of",
+    "loss_and_gradient",
+    "run_ace_attacks",
+    "signed_log_odds",
+    "to_plain",
+    "walk",
 ]
+
+
+# The records need no torch. What else there is comes from these modules when first used.
+_LATER = (
+    "acce", "ace", "ace_table", "adversaries", "balls", "batched", "calibration", "climb_settings", "fresh_draws",
+    "input_attack", "pgd", "sandwich", "smoothed", "victims",
+)  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    if name in __all__:
+        modules = (import_module(f"{__name__}.{module}") for module in _LATER)
+        return next(getattr(module, name) for module in modules if hasattr(module, name))
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from certcal.attacks.pgd import evaluate, walk
+from certcal.attacks.pgd import loss_and_gradient, walk
 from certcal.attacks.smoothed import Scene, signed_log_odds
 from certcal.metrics import expected_calibration_error
 from certcal.types import FloatArray
@@ -72,7 +72,7 @@ def uphill(scene: Scene, point: Tensor) -> Tensor:
     """The gradients of all inputs' confidences at their points, up to positive factors, shape (n, …)."""
     target = torch.stack([scene.predicted, torch.ones_like(scene.predicted)], dim=1)
     gradients = [
-        evaluate(scene.predict, signed_log_odds, point[own].to(scene.device), target[own].to(scene.device))[1]
+        loss_and_gradient(scene.predict, signed_log_odds, point[own].to(scene.device), target[own].to(scene.device))[1]
         for own in scene.batches()
     ]
     return torch.cat(gradients).to(point)

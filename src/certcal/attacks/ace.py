@@ -8,20 +8,10 @@ from typing import Any, overload
 import torch
 from torch import Tensor, nn
 
-from certcal.attacks.attack import cross_entropy
 from certcal.attacks.balls import Norm
-from certcal.attacks.launch import Attacked, as_budgets, check_fits_box, is_several, launch
-from certcal.attacks.settings import Direction, OnFlip, Plateau, Settings
-from certcal.attacks.victims import (
-    as_inputs,
-    as_labels,
-    check_classes,
-    classify,
-    count_classes,
-    device_of,
-    held_still,
-    logits_of,
-)
+from certcal.attacks.batched import Attacked, as_budgets, attack_model, check_fits_box, one_or_all
+from certcal.attacks.climb_settings import Direction, OnFlip, Plateau, Settings
+from certcal.attacks.input_attack import cross_entropy
 from certcal.errors import InputError
 from certcal.inputs import check_choice, make_settings
 from certcal.types import ArrayLike
@@ -73,11 +63,11 @@ CONFIGURATIONS = tuple(Configuration(eta, omega) for omega in Omega for eta in (
 @overload
 def ace_attack(
     model: nn.Module, x: ArrayLike, y: ArrayLike, *, eta: int, omega: str, epsilon: float, **settings: Any
-) -> Tensor: ...
+) -> Attacked: ...
 @overload
 def ace_attack(
     model: nn.Module, x: ArrayLike, y: ArrayLike, *, eta: int, omega: str, epsilon: Iterable[float], **settings: Any
-) -> list[Tensor]: ...
+) -> list[Attacked]: ...
 def ace_attack(
     model: nn.Module,
     x: ArrayLike,
@@ -87,7 +77,7 @@ def ace_attack(
     omega: str,
     epsilon: float | Iterable[float],
     **settings: Any,
-) -> Tensor | list[Tensor]:
+) -> Attacked | list[Attacked]:
     """Inputs moved by at most epsilon in ℓ∞ whose confidences are off and whose predicted labels are not.
 
     The (η, ω)-ACE attack: maximise η · cross-entropy(f(x + γ), ω) subject to F(x + γ) = F(x), by projected gradient
@@ -106,70 +96,60 @@ def ace_attack(
         settings: fields of `certcal.attacks.Settings` in place of the paper's, such as `steps`, or `on_flip="shrink"`
             with `direction="steepest"` for a stronger attack.
 
-    Returns: the attacked inputs, shape (n, …); `certcal.attacks.run_ace` says more about them.
+    Returns: an `Attacked`, whose `inputs` are those attacked, shape (n, …).
     Raises: InputError if an argument is wrong.
 
     >>> model = torch.nn.Linear(2, 2)
     >>> with torch.no_grad():
     ...     _ = model.weight.copy_(4 * torch.eye(2)), model.bias.zero_()
-    >>> ace_attack(model, [[0.75, 0.25]], [0], eta=-1, omega="y", epsilon=0.125).tolist()
+    >>> ace_attack(model, [[0.75, 0.25]], [0], eta=-1, omega="y", epsilon=0.125).inputs.tolist()
     [[0.875, 0.125]]
     """
-    found = run_ace(model, x, y, eta=eta, omega=omega, epsilon=as_budgets(epsilon), **settings)
-    return [own.inputs for own in found] if is_several(epsilon) else found[0].inputs
-
-
-def run_ace(
-    model: nn.Module, x: ArrayLike, y: ArrayLike, *, eta: int, omega: str, epsilon: Iterable[float], **settings: Any
-) -> list[Attacked]:
-    """`ace_attack` within several budgets, with the loss, updates and end of each input.
-
-    Paper: Sec. 2.2, Eq. (2), App. B.2.
-    """
-    configuration = Configuration.checked(eta, omega)
-    budgets = as_budgets(epsilon)
+    configuration, budgets = Configuration.checked(eta, omega), as_budgets(epsilon)
     chosen = _label_preserving(PAPER_SETTINGS | settings, budgets)
 
     def loss(logits: Tensor, target: Tensor) -> Tensor:
         return configuration.eta * cross_entropy(logits, target)
 
-    with held_still(model):
-        inputs, labels, predicted = _clean(model, x, y, chosen)
-        target = labels if configuration.omega is Omega.LABEL else predicted
-        return launch(logits_of(model), loss, inputs, target, budgets, chosen, device_of(model), predicted)
+    def omega_of(labels: Tensor, predicted: Tensor) -> Tensor:
+        return labels if configuration.omega is Omega.LABEL else predicted
+
+    found = attack_model(model, x, y, loss=loss, epsilons=budgets, settings=chosen, keeping=omega_of)
+    return one_or_all(epsilon, found)
 
 
-def galil_ace_attack(model: nn.Module, x: ArrayLike, y: ArrayLike, *, epsilon: float, **settings: Any) -> Tensor:
+@overload
+def galil_ace_attack(model: nn.Module, x: ArrayLike, y: ArrayLike, *, epsilon: float, **settings: Any) -> Attacked: ...
+@overload
+def galil_ace_attack(
+    model: nn.Module, x: ArrayLike, y: ArrayLike, *, epsilon: Iterable[float], **settings: Any
+) -> list[Attacked]: ...
+def galil_ace_attack(
+    model: nn.Module, x: ArrayLike, y: ArrayLike, *, epsilon: float | Iterable[float], **settings: Any
+) -> Attacked | list[Attacked]:
     """Inputs moved as by the original ACE: less confidence where the model is right, more where it is wrong.
 
     One step of length epsilon along the sign of the gradient of the softmax score, halved until the label survives it.
     A special case of our loop: the score itself as loss, one update, and a step that shrinks instead of stopping. Where
-    the step would work against its own aim, the input stays.
+    the step would work against its own aim, the input stays. Arguments and result are those of `ace_attack`.
 
     Paper: App. B.2; Galil and El-Yaniv, "Disrupting deep uncertainty estimation without harming accuracy" (2021).
     """
-    (budget,) = as_budgets(epsilon)
-    defaults = GALIL_SETTINGS | ({"step_size": budget} if budget > 0 else {})
-    chosen = _label_preserving(defaults | settings, (budget,))
-    with held_still(model):
-        inputs, labels, predicted = _clean(model, x, y, chosen)
-        target = torch.stack([predicted, torch.where(predicted == labels, -1, 1)], dim=1)
-        predict, device = logits_of(model), device_of(model)
-        (found,) = launch(predict, signed_confidence, inputs, target, (budget,), chosen, device, predicted)
-    return found.inputs
+
+    def away(labels: Tensor, predicted: Tensor) -> Tensor:
+        return torch.stack([predicted, torch.where(predicted == labels, -1, 1)], dim=1)
+
+    found = []
+    for budget in as_budgets(epsilon):
+        defaults = GALIL_SETTINGS | ({"step_size": budget} if budget > 0 else {})
+        chosen = _label_preserving(defaults | settings, (budget,))
+        found += attack_model(model, x, y, loss=signed_confidence, epsilons=(budget,), settings=chosen, keeping=away)
+    return one_or_all(epsilon, found)
 
 
 def signed_confidence(logits: Tensor, target: Tensor) -> Tensor:
     """The probability of a class times a sign, given as the two columns of `target`, shape (n,)."""
     return logits.softmax(dim=1).gather(1, target[:, :1]).squeeze(1) * target[:, 1]
-
-
-def _clean(model: nn.Module, x: ArrayLike, y: ArrayLike, settings: Settings) -> tuple[Tensor, Tensor, Tensor]:
-    inputs = as_inputs(x, model, boxed=settings.box)
-    labels = as_labels(y, len(inputs))
-    check_classes("y", labels, count_classes(model, inputs))
-    predicted, _ = classify(model, inputs)
-    return inputs, labels, predicted
 
 
 def _label_preserving(values: dict[str, Any], budgets: tuple[float, ...]) -> Settings:

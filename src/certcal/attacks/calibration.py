@@ -1,19 +1,16 @@
 """Adversaries against the calibration of a smoothed model, within an ℓ2 ball of radius epsilon."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
-from certcal.attacks.acce import acce_adversary
-from certcal.attacks.attack import cross_entropy
+from certcal.attacks.adversaries import ADVERSARIES
+from certcal.attacks.attainable import CHOICE_DRAWS
 from certcal.attacks.balls import Norm
-from certcal.attacks.estimate import Look
-from certcal.attacks.reach import reach_adversary
-from certcal.attacks.settings import Settings
-from certcal.attacks.smoothed import CHOICE_STREAM, Scene, signed_log_odds, smoothed
+from certcal.attacks.climb_settings import Settings
+from certcal.attacks.fresh_draws import Look
+from certcal.attacks.smoothed import CHOICE_STREAM, Scene, smoothed
 from certcal.attacks.victims import (
     as_inputs,
     as_labels,
@@ -30,12 +27,9 @@ from certcal.means import hoeffding
 from certcal.settings import Adversary
 from certcal.smoothing.sampler import PRECISIONS
 from certcal.types import ArrayLike, BoolArray, FloatArray
-from certcal.worstcase import AdmmSettings, WorstCaseProblem, solve_exact
+from certcal.worstcase import WorstCaseProblem
 
-# One run with the larger assignment rate of App. I.1, and the schedule ρ ← 1.1 ρ of App. I.3.
-_ADMM = AdmmSettings(starts=("clean",), confidence_rates=(0.01,), assignment_rates=(0.1,), rho_factors=(1.1,))
 _FEW_DRAWS_ALPHA = 0.001
-_CHOICE_DRAWS = 250
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -127,16 +121,13 @@ def attack_calibration(
         scene = Scene(predict, inputs, labels, labels, noise, radius, draws, device_of(model), settings)
         classes = scene.predictions() if predicted is None else as_labels(predicted, len(inputs), name="predicted")
         check_classes("predicted", classes, number)
-        scene = replace(scene, predicted=classes)
+        numbers = torch.arange(len(inputs))
+        other = Look(model, noise, CHOICE_DRAWS, seed, precision, CHOICE_STREAM, batch_size)
+        scene = replace(scene, predicted=classes, judge=lambda points: other(points, classes, numbers).confidence)
         seen = scene.seen_confidence(inputs)
-        check_numbers(torch.from_numpy(seen), torch.arange(len(inputs)))
+        check_numbers(torch.from_numpy(seen), numbers)
         problem = _problem(scene, seen, lower, upper, n_bins, edges)
-        if want is Adversary.REACH:
-            choice = Look(model, noise, _CHOICE_DRAWS, seed, precision, CHOICE_STREAM, batch_size)
-            numbers = torch.arange(len(inputs))
-            moved = reach_adversary(scene, problem.bins, lambda points: choice(points, classes, numbers).confidence)
-        else:
-            moved = _ADVERSARIES[want](scene, problem)
+        moved = ADVERSARIES[want].move(scene, problem)
         after = scene.seen_confidence(moved)
     return CalibrationAttack(moved, radius, want, classes, scene.correct, seen, after)
 
@@ -156,28 +147,3 @@ def _problem(
         limits = MeanLimits(*hoeffding(seen * scene.draws, scene.draws, alpha=_FEW_DRAWS_ALPHA))
         lower, upper = limits.at(scene.epsilon / scene.sigma)
     return WorstCaseProblem.checked(lower, upper, scene.correct, n_bins=n_bins, edges=edges)
-
-
-def _smoothadv(scene: Scene, problem: WorstCaseProblem) -> Tensor:
-    return scene.climb(cross_entropy, scene.labels)
-
-
-def _brier(scene: Scene, problem: WorstCaseProblem) -> Tensor:
-    """Ascent on (c − z)²: down where the prediction is right, up where it is wrong."""
-    return scene.climb(signed_log_odds, scene.target(np.where(problem.correct, -1, 1)))
-
-
-def _cce(scene: Scene, problem: WorstCaseProblem) -> Tensor:
-    """Ascent on Σ d_n z_n, where d_n = −s_m for the bin m that the exact worst case puts input n into."""
-    worst = solve_exact(problem)
-    assert worst.signs is not None
-    assert worst.bins is not None
-    return scene.climb(signed_log_odds, scene.target(-worst.signs[worst.bins]))
-
-
-_ADVERSARIES: dict[Adversary, Callable[[Scene, WorstCaseProblem], Tensor]] = {
-    Adversary.SMOOTHADV: _smoothadv,
-    Adversary.BRIER: _brier,
-    Adversary.ACCE: lambda scene, problem: acce_adversary(scene, problem, _ADMM),
-    Adversary.CCE: _cce,
-}

@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 
 from certcal.attacks.balls import Ball
-from certcal.attacks.pgd import ascend, evaluate
-from certcal.attacks.settings import ENDS, Direction, End, Loss, OnFlip, Plateau, Predict, Settings
+from certcal.attacks.climb_settings import ENDS, Direction, End, Loss, OnFlip, Plateau, Predict, Settings
+from certcal.attacks.pgd import ascend, loss_and_gradient
 from certcal.attacks.victims import as_flags
 
 # Seeing whether an update moves an input takes a pass over the batch, and so is not done at every step.
@@ -44,7 +44,7 @@ def climb(
     `label` is what is to be kept, by default the model's own answer. Where it does not lead by the margin at the
     centre, another batch may see another label there, and the input stays where it is.
     """
-    value, gradient, logits = evaluate(predict, loss, ball.center, target)
+    value, gradient, logits = loss_and_gradient(predict, loss, ball.center, target)
     kept = logits.argmax(dim=1) if label is None else label
     place = torch.arange(len(ball), device=value.device)
     none, centre = torch.zeros_like(place), ball.center
@@ -93,7 +93,7 @@ class _Climbers:
 
     def start_at(self, start: Tensor) -> None:
         """Begin elsewhere than at the centre, where that keeps the label."""
-        value, gradient, logits = evaluate(self.predict, self.loss, start, self.target)
+        value, gradient, logits = loss_and_gradient(self.predict, self.loss, start, self.target)
         taken = self.may_take(logits)
         self._move(taken, start, value, gradient)
         self.mark = torch.where(taken, value, self.mark)
@@ -112,7 +112,7 @@ class _Climbers:
             ahead = ahead if bool(moves.all()) else ahead[moves]
         if len(self.place):
             last = step == self.settings.steps - 1 or self.settings.updates == 1
-            answer = evaluate(self.predict, self.loss, ahead, self.target, with_gradient=not last)
+            answer = loss_and_gradient(self.predict, self.loss, ahead, self.target, with_gradient=not last)
             self._advance(ahead, *answer)
         return len(self.place) > 0
 

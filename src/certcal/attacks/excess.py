@@ -9,9 +9,9 @@ import math
 
 import numpy as np
 
-from certcal.attacks.estimate import SmoothedEstimate
+from certcal.attacks.fresh_draws import SmoothedEstimate
 from certcal.means import empirical_bernstein, sum_error
-from certcal.metrics.binning import Bins
+from certcal.metrics import Bins
 from certcal.types import BoolArray, FloatArray, IntArray
 
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from certcal.attacks.balls import Ball
-from certcal.attacks.settings import Loss, Predict
+from certcal.attacks.climb_settings import Loss, Predict
 from certcal.attacks.victims import as_gains
 from certcal.errors import InputError
 
@@ -65,7 +65,7 @@ class _Walker:
         return True
 
 
-def evaluate(
+def loss_and_gradient(
     predict: Predict, loss: Loss, point: Tensor, target: Tensor, *, with_gradient: bool = True
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Loss (n,), its gradient (n, …), zeros where none is wanted, and logits (n, k)."""

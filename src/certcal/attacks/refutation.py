@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from certcal.attacks.estimate import SmoothedEstimate
 from certcal.attacks.excess import directions, least_excess, most_brier_of_the_set
-from certcal.metrics.binning import Bins
+from certcal.attacks.fresh_draws import SmoothedEstimate
+from certcal.metrics import Bins
 from certcal.types import BoolArray, FloatArray
 from certcal.worstcase import certified_brier_score, certified_calibration_error
 

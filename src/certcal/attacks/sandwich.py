@@ -1,73 +1,33 @@
 """The sandwich: at each radius, calibration without attack ≤ under attack ≤ as certified."""
 
-from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from torch import nn
+import torch
+from torch import Tensor, nn
 
-from certcal.attacks.judge import Judge, SandwichRow, inputs_of
-from certcal.attacks.launch import check_each_once
-from certcal.attacks.refutation import Levels
-from certcal.certificates import Method, confidence_bounds_at
+from certcal.attacks.batched import check_each_once
+from certcal.attacks.calibration import attack_calibration
+from certcal.attacks.fresh_draws import SmoothedEstimate, estimate_smoothed
+from certcal.attacks.records import Sandwich, SandwichRow, Terms
+from certcal.attacks.refutation import Levels, confront
+from certcal.certificates import ConfidenceIntervals, Method, confidence_bounds_at
+from certcal.errors import InputError
+from certcal.evaluation import row_at
 from certcal.inputs import check_choice, check_level, one_or_more
-from certcal.metrics import ReliabilityCurve
+from certcal.metrics import ReliabilityCurve, expected_calibration_error, reliability_curve, top_label_brier_score
+from certcal.metrics.binning import choose_bins
+from certcal.models import model_fingerprint
 from certcal.settings import Adversary
 from certcal.smoothing import Evidence
-from certcal.types import ArrayLike
+from certcal.smoothing.sources import Source
+from certcal.types import ArrayLike, FloatArray, IntArray
 from certcal.worstcase import allowed_failures
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class Sandwich:
-    """Rows for each radius and adversary, with the reliability curves before and after.
-
-    If the certificates are sound, then with probability at least 1 - delta over all draws every row holds: at most
-    `allowed` certificates fail (each with probability alpha), every other attacked confidence is estimated within its
-    limits, and so are their sums. A row that does not hold is evidence against the certificates, or of a model that is
-    not the one that the evidence was drawn from.
-    """
-
-    rows: tuple[SandwichRow, ...]
-    before: tuple[ReliabilityCurve | None, ...]  # beside the rows; None where no input is certified
-    after: tuple[ReliabilityCurve | None, ...]
-    inputs: int  # in the evidence
-    alpha: float
-    delta: float
-    draws: int  # fresh ones per estimate
-
-    def __iter__(self) -> Iterator[SandwichRow]:
-        return iter(self.rows)
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def __repr__(self) -> str:
-        radii = ", ".join(dict.fromkeys(f"{row.radius:g}" for row in self.rows))
-        names = ", ".join(dict.fromkeys(row.adversary for row in self.rows))
-        verdict = "holds" if self.holds else "DOES NOT HOLD"
-        return f"Sandwich({self.inputs} inputs, R = {radii}, {names}, {self.draws} draws: {verdict})"
-
-    @property
-    def holds(self) -> bool:
-        """Whether every row does."""
-        return all(row.holds for row in self.rows)
-
-    def strongest(self) -> tuple[SandwichRow, ...]:
-        """For each radius the row with the largest attacked calibration error; the first of those within 0.01 %."""
-        best: dict[float, SandwichRow] = {}
-        for row in self.rows:
-            if row.radius not in best or round(row.attacked_ece, 4) > round(best[row.radius].attacked_ece, 4):
-                best[row.radius] = row
-        return tuple(best.values())
-
-    def as_dicts(self) -> list[dict[str, Any]]:
-        """The rows as plain dictionaries, for JSON or a data frame."""
-        return [asdict(row) | {"holds": row.holds} for row in self.rows]
-
-
-def prepare_sandwich(
+def attack_certificates(
     model: nn.Module,
     data: Any,
     evidence: Evidence,
@@ -81,6 +41,7 @@ def prepare_sandwich(
     edges: ArrayLike | None = None,
     draws: int = 1000,
     attack_draws: int = 32,
+    steps: int = 20,
     delta: float = 0.001,
     seed: int = 0,
     batch_size: int | None = None,
@@ -100,10 +61,11 @@ def prepare_sandwich(
         n_bins, edges: bins of the calibration errors.
         draws: fresh ones per input, by which clean and attacked inputs are judged.
         attack_draws: shared ones that the attacks see.
+        steps: of the attacks.
         delta: probability with which chance alone may contradict sound certificates somewhere in the table.
         seed: of the attacks' and the judging noise.
         batch_size: noisy copies per forward pass.
-        attack: further options of `attack_calibration`, such as `steps` or `box`.
+        attack: further options of `attack_calibration`, such as `box`.
 
     Raises: InputError if an argument is wrong, or the evidence is of another model or of other inputs.
     """
@@ -115,9 +77,116 @@ def prepare_sandwich(
     # Half of delta is for certificates that fail, half for estimates that miss.
     allowed = allowed_failures(bounds[0], delta=delta / 2)
     levels = Levels.shared(delta, rows=len(bounds) * len(wanted), inputs=len(evidence))
-    options = {"draws": attack_draws, "batch_size": batch_size, **attack}
-    judge = Judge(model, evidence, inputs, n_bins, edges, draws, seed, allowed, levels, batch_size)
+    terms = Terms(
+        alpha=alpha, delta=delta, method=str(method), split_alpha=split_alpha, n_bins=len(choose_bins(n_bins, edges)),
+        draws=draws, attack_draws=attack_draws, steps=steps, seed=seed,
+    )  # fmt: skip
+    judge = _Judge(model, evidence, inputs, terms, edges, allowed, levels, attack | {"batch_size": batch_size})
     clean = judge.look(inputs, np.arange(len(evidence))).confidence
-    tried = [judge.row(own, clean[own.certified], Adversary(name), options) for own in bounds for name in wanted]
+    tried = [judge.row(own, clean[own.certified], Adversary(name)) for own in bounds for name in wanted]
     rows, before, after = zip(*tried, strict=True)
-    return Sandwich(rows, before, after, len(evidence), alpha, delta, draws)
+    return Sandwich(rows, before, after, len(evidence), terms)
+
+
+@dataclass(frozen=True, eq=False)
+class _Judge:
+    """Attacks the inputs certified at a radius and judges what became of them by fresh draws."""
+
+    model: nn.Module
+    evidence: Evidence
+    inputs: Tensor
+    terms: Terms
+    edges: ArrayLike | None  # of bins; equal widths if None
+    allowed: int
+    levels: Levels
+    attack: dict[str, Any]  # further options of the attacks
+
+    def row(
+        self, bounds: ConfidenceIntervals, clean: FloatArray, adversary: Adversary
+    ) -> tuple[SandwichRow, ReliabilityCurve | None, ReliabilityCurve | None]:
+        """One row, from the confidences of the certified inputs without attack, with reliability curves."""
+        kept = np.flatnonzero(bounds.certified)
+        if len(kept) == 0:
+            return _empty_row(bounds.radius, adversary, self.allowed), None, None
+        lower, upper, correct = bounds.lower[kept], bounds.upper[kept], bounds.correct[kept]
+        bins: dict[str, Any] = {"n_bins": self.terms.n_bins, "edges": self.edges}
+        found = attack_calibration(
+            self.model,
+            self.inputs[kept],
+            self.evidence.label[kept],
+            sigma=self.evidence.header.sigma,
+            epsilon=bounds.radius,
+            adversary=adversary,
+            predicted=bounds.predicted[kept],
+            lower=lower,
+            upper=upper,
+            draws=self.terms.attack_draws,
+            steps=self.terms.steps,
+            seed=self.terms.seed,
+            precision=self.precision,
+            **bins,
+            **self.attack,
+        )
+        attacked = self.look(found.inputs, kept)
+        finding = confront(
+            attacked, lower, upper, correct, seen=found.seen_after, levels=self.levels, allowed=self.allowed,
+            bins=choose_bins(**bins),
+        )  # fmt: skip
+        certified = row_at(bounds, **bins, metrics=("certified_ece", "certified_brier"))
+        row = SandwichRow(
+            radius=bounds.radius,
+            adversary=adversary.value,
+            inputs=len(kept),
+            accuracy=float(correct.mean()),
+            clean_ece=expected_calibration_error(clean, correct, **bins),
+            attacked_ece=expected_calibration_error(attacked.confidence, correct, **bins),
+            certified_ece=certified.certified_ece,
+            limit_ece=finding.limit_ece,
+            clean_brier=top_label_brier_score(clean, correct),
+            attacked_brier=top_label_brier_score(attacked.confidence, correct),
+            certified_brier=certified.certified_brier,
+            limit_brier=finding.limit_brier,
+            contradictions=finding.contradictions,
+            allowed=self.allowed,
+            excess=finding.excess,
+        )
+        before, after = (reliability_curve(seen, correct, **bins) for seen in (clean, attacked.confidence))
+        return row, before, after
+
+    def look(self, inputs: Tensor, positions: IntArray) -> SmoothedEstimate:
+        """Estimates at inputs that stand for those at the given positions, under the noise of these."""
+        return estimate_smoothed(
+            self.model,
+            inputs,
+            self.evidence.selected[positions],
+            sigma=self.evidence.header.sigma,
+            draws=self.terms.draws,
+            seed=self.terms.seed,
+            indices=self.evidence.index[positions],
+            precision=self.precision,
+            batch_size=self.attack["batch_size"],
+        )
+
+    @property
+    def precision(self) -> str:
+        """What the evidence was drawn in, such as "bfloat16" of "bfloat16 fused on cuda"."""
+        return self.evidence.header.precision.split()[0]
+
+
+def inputs_of(model: nn.Module, data: Any, evidence: Evidence) -> Tensor:
+    """The inputs that the evidence is about, in its order."""
+    if evidence.header.outputs != "logits":
+        raise InputError.expected("evidence", "be of a model that gives logits", evidence.header.outputs)
+    if evidence.header.model != model_fingerprint(model):
+        raise InputError.expected("model", "be the one the evidence was drawn from", "another one")
+    source = Source(data)
+    found = {item.index: item for item in source.items(set(source.indices) - set(evidence.index.tolist()))}
+    for index, content in zip(evidence.index.tolist(), evidence.content.tolist(), strict=True):
+        if index not in found or found[index].content != content:
+            raise InputError.expected("data", "hold the inputs of the evidence", f"another input, or none, at {index}")
+    return torch.stack([found[index].input for index in evidence.index.tolist()])
+
+
+def _empty_row(radius: float, adversary: Adversary, allowed: int) -> SandwichRow:
+    nan = float("nan")
+    return SandwichRow(radius, adversary.value, 0, nan, nan, nan, nan, nan, nan, nan, nan, nan, 0, allowed, nan)

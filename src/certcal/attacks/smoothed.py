@@ -1,7 +1,7 @@
 """A smoothed model as adversaries see it: the mean of its probabilities over a few shared draws of noise."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 
@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from certcal.attacks.balls import Ball, Norm
-from certcal.attacks.launch import launch
-from certcal.attacks.settings import Loss, Predict, Settings
+from certcal.attacks.batched import attack_batched
+from certcal.attacks.climb_settings import Loss, Predict, Settings
 from certcal.attacks.victims import as_logits, device_of
 from certcal.models.noise import NoiseSource
 from certcal.smoothing.sampler import PRECISIONS
@@ -42,6 +42,7 @@ class Scene:
     draws: int
     device: torch.device
     settings: Settings
+    judge: Callable[[Tensor], FloatArray] | None = None  # confidences from other draws, to choose between points by
 
     @property
     def correct(self) -> BoolArray:
@@ -60,8 +61,10 @@ class Scene:
     def climb(self, loss: Loss, target: Tensor) -> Tensor:
         """Inputs within epsilon at which the loss is large."""
         settings = replace(self.settings, batch_size=self.per_batch)
-        found = launch(self.predict, loss, self.inputs, target, (self.epsilon,), settings, self.device)
-        return found[0].inputs
+        (found,) = attack_batched(
+            self.predict, loss, self.inputs, target, epsilons=(self.epsilon,), settings=settings, device=self.device
+        )
+        return found.inputs
 
     @property
     def per_batch(self) -> int:

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from certcal.attacks.balls import DTYPES
-from certcal.attacks.settings import Predict
+from certcal.attacks.climb_settings import Predict
 from certcal.errors import CertcalError, InputError
 from certcal.inputs import as_vector, contiguous, to_numpy
 from certcal.types import ArrayLike

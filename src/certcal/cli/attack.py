@@ -12,7 +12,7 @@ from certcal.cli.screen import print_json, tell, wide_console
 from certcal.settings import AttackSettings, Sections
 
 if TYPE_CHECKING:
-    from certcal.report.attacks import AceRecord, SandwichRecord
+    from certcal.attacks import AceTable, Sandwich
     from certcal.runs.attack_files import Kept
 
 _SHOWN = (
@@ -56,10 +56,10 @@ def _show(kept: "Kept", where: str, family: str) -> None:
     console.print(Text.assemble("Report: ", (f"{where}/report.html", "bold")), soft_wrap=True)
 
 
-def _show_sandwich(console: Console, own: "SandwichRecord") -> None:
-    from certcal.report.attacks import SANDWICH_COLUMNS, sandwich_cells, tightness, verdict
+def _show_sandwich(console: Console, own: "Sandwich") -> None:
+    from certcal.report import SANDWICH_COLUMNS, sandwich_cells, tightness, verdict
 
-    close = any(row["attacked_ece"] > row["certified_ece"] for row in own.rows)
+    close = any(row.attacked_ece > row.certified_ece for row in own.rows)
     shown = (*_SHOWN, *(("limit_ece", "excess") if close or not own.holds else ()), *(() if own.holds else ("holds",)))
     wanted = [place for place, column in enumerate(SANDWICH_COLUMNS) if column.key in shown]
     best = own.strongest()
@@ -67,18 +67,22 @@ def _show_sandwich(console: Console, own: "SandwichRecord") -> None:
     for column in (SANDWICH_COLUMNS[place] for place in wanted):
         table.add_column(column.label, justify="left" if column.key == "adversary" else "right", vertical="bottom")
     for place, line in enumerate(sandwich_cells(own)):
-        style = "bold red" if not own.rows[place]["holds"] else "bold" if place in best else None
+        style = "bold red" if not own.rows[place].holds else "bold" if place in best else None
         table.add_row(*(line[n] for n in wanted), style=style)
     console.print()
     console.print(table)
-    attacked = f"{own.inputs:,} of the {own.of:,} inputs were attacked" if own.inputs < own.of else "All were attacked"
-    many = f"{attacked}, and judged by {own.settings['draws']:,} fresh draws each"
+    attacked = (
+        f"{own.inputs:,} of the {own.of:,} inputs were attacked"
+        if own.of is not None and own.inputs < own.of
+        else "All were attacked"
+    )
+    many = f"{attacked}, and judged by {own.terms.draws:,} fresh draws each"
     console.print(Text(f"\n{tightness(own, best[-1])} {many}."))
     console.print(Text(verdict(own), style="dim" if own.holds else "bold red"))
 
 
-def _show_ace(console: Console, own: "AceRecord") -> None:
-    from certcal.report.attacks import GALIL, ace_cells, ace_heads
+def _show_ace(console: Console, own: "AceTable") -> None:
+    from certcal.report import GALIL, ace_cells, ace_heads, ace_sentence
 
     table = _table("The network without noise: (η, ω)-ACE, which keeps labels")
     lines = ace_cells(own)
@@ -91,7 +95,7 @@ def _show_ace(console: Console, own: "AceRecord") -> None:
         table.add_row(*line)
     console.print()
     console.print(table)
-    console.print(Text(f"\nThis is {own.how}.{f' {GALIL}' if own.galil else ''}", style="dim"))
+    console.print(Text(f"\nThis is {ace_sentence(own)}.{f' {GALIL}' if own.galil else ''}", style="dim"))
 
 
 def _table(title: str) -> Table:

@@ -131,7 +131,7 @@ def _show_plan(study: "Study", *, json: bool) -> None:
 
 
 def _show_result(study: "Study", result: "Reproduction", *, json: bool) -> None:
-    from certcal.report.comparison import comparison_cells, reading
+    from certcal.report import comparison_cells, reading
 
     if json:
         from dataclasses import asdict

@@ -1,7 +1,22 @@
 """Results for people: tables, figures, words, and a page that holds it all."""
 
-from certcal.report.attack_figures import SandwichCurves, plot_sandwich, prepare_sandwich_curves
+from certcal.report.attack_figures import SandwichCurves, attack_diagrams, plot_sandwich, prepare_sandwich_curves
+from certcal.report.attack_page import attack_data
+from certcal.report.attacks import (
+    GALIL,
+    SANDWICH_COLUMNS,
+    ace_cells,
+    ace_heads,
+    ace_sentence,
+    ace_tables,
+    as_budget,
+    sandwich_cells,
+    sandwich_tables,
+    tightness,
+    verdict,
+)
 from certcal.report.changes import Changes, plot_changes, prepare_changes
+from certcal.report.comparison import Comparison, comparison_cells, comparison_markdown, comparison_table, reading
 from certcal.report.content import default_view, page_data
 from certcal.report.figures import (
     INCORRECT,
@@ -31,16 +46,29 @@ from certcal.report.views import (
 from certcal.report.words import caveats, explanation, guarantee
 
 __all__ = [
+    "GALIL",
     "INCORRECT",
+    "SANDWICH_COLUMNS",
     "CertifiedBoxes",
     "Changes",
+    "Comparison",
     "Contribution",
     "Moves",
     "SandwichCurves",
     "Widths",
+    "ace_cells",
+    "ace_heads",
+    "ace_sentence",
+    "ace_tables",
+    "as_budget",
+    "attack_data",
+    "attack_diagrams",
     "caveats",
     "cells",
     "columns",
+    "comparison_cells",
+    "comparison_markdown",
+    "comparison_table",
     "default_view",
     "exactly",
     "explanation",
@@ -67,11 +95,16 @@ __all__ = [
     "prepare_reliability",
     "prepare_sandwich_curves",
     "prepare_widths",
+    "reading",
     "recalibration_section",
     "render_page",
+    "sandwich_cells",
+    "sandwich_tables",
     "score_rows",
+    "tightness",
     "to_csv",
     "to_latex",
     "to_markdown",
+    "verdict",
     "warnings",
 ]

@@ -1,13 +1,12 @@
 """What attacks did, for people: the sandwich and the paper's Table 1 as tables and words. Knows nothing of torch."""
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
+from certcal.attacks import AceRow, AceTable, Sandwich
 from certcal.evaluation import Rounding
-from certcal.metrics import ReliabilityCurve
 from certcal.report.tables import Column, csv_text, exactly, latex_text, markdown_text, percent
 
 _UP = Rounding.UP
@@ -32,11 +31,6 @@ SANDWICH_COLUMNS = (
            "above 0 it refutes them", Rounding.DOWN, 4),
     Column("holds", "holds", "whether nothing seen contradicts the certificates"),
 )  # fmt: skip
-_ACE_KEYS = (
-    "eta", "omega", "epsilon", "inputs", "accuracy", "ece", "adaptive_ece", "brier", "mean_confidence",
-    "label_changes", "moved", "stopped_by_label",
-)  # fmt: skip
-Plain = Mapping[str, Any]
 PAPERS = "the paper's attack, which stops at the first step that would change a label"
 STRONGER = "an attack stronger than the paper's, which turns back where a step would change a label"
 GALIL = (
@@ -52,74 +46,9 @@ WANTS = {
 }
 
 
-@dataclass(frozen=True, eq=False)
-class SandwichRecord:
-    """A sandwich as it was kept: rows as plain dictionaries, curves beside them, and what it was made with."""
-
-    rows: tuple[Plain, ...]  # as `certcal.attacks.Sandwich.as_dicts`
-    before: tuple[ReliabilityCurve | None, ...]
-    after: tuple[ReliabilityCurve | None, ...]
-    inputs: int  # attacked at most
-    of: int  # inputs of the evidence
-    certificates: Plain  # alpha, delta, method, split_alpha, n_bins
-    settings: Plain  # draws, attack_draws, steps, seed, …
-
-    @property
-    def holds(self) -> bool:
-        """Whether nothing seen contradicts the certificates."""
-        return all(row["holds"] for row in self.rows)
-
-    def strongest(self) -> list[int]:
-        """For each radius, in rising order, the position of the row with the largest attacked calibration error.
-
-        What cannot be told apart at the digits that are shown goes to the attack that was asked for first.
-        """
-        best: dict[float, int] = {}
-        for place, row in enumerate(self.rows):
-            own = best.setdefault(row["radius"], place)
-            if round(row["attacked_ece"], 4) > round(self.rows[own]["attacked_ece"], 4):
-                best[row["radius"]] = place
-        return [best[radius] for radius in sorted(best)]
-
-    def nearest(self, radius: float) -> int:
-        """The strongest row at the attacked radius that is closest to this one."""
-        return min(self.strongest(), key=lambda place: abs(self.rows[place]["radius"] - radius))
-
-
-@dataclass(frozen=True, eq=False)
-class AceRecord:
-    """(η, ω)-ACE attacks as they were kept."""
-
-    rows: tuple[Plain, ...]  # as `certcal.attacks.AceTable.as_dicts`: the first is without attack
-    curves: tuple[ReliabilityCurve, ...]
-    stronger: bool = False  # not the paper's way to climb
-    of: int | None = None  # inputs of the evidence
-
-    @property
-    def epsilons(self) -> list[float]:
-        """The budgets, in their order."""
-        return list(dict.fromkeys(row["epsilon"] for row in self.rows[1:]))
-
-    @property
-    def how(self) -> str:
-        """Which attack it is, and on how many inputs."""
-        count = self.rows[0]["inputs"]
-        inputs = f"{count:,} inputs" if self.of in (None, count) else f"{count:,} of {self.of:,} inputs"
-        return f"{STRONGER if self.stronger else PAPERS}, on {inputs}"
-
-    @property
-    def galil(self) -> bool:
-        """Whether the original ACE is among them."""
-        return any(row["omega"] == "galil" for row in self.rows)
-
-    def strongest(self) -> int:
-        """The position of the attack with the largest AdaECE."""
-        return max(range(1, len(self.rows)), key=lambda place: self.rows[place]["adaptive_ece"])
-
-
-def sandwich_cells(record: SandwichRecord) -> list[list[str]]:
+def sandwich_cells(record: Sandwich) -> list[list[str]]:
     """The sandwich as text: certified values rounded up, estimates to the nearest."""
-    return [[_shown(column, row[column.key]) for column in SANDWICH_COLUMNS] for row in record.rows]
+    return [[_shown(column, getattr(row, column.key)) for column in SANDWICH_COLUMNS] for row in record.rows]
 
 
 def _shown(column: Column, value: Any) -> str:
@@ -128,15 +57,20 @@ def _shown(column: Column, value: Any) -> str:
     return value if isinstance(value, str) else column.show(value)
 
 
-def sandwich_tables(record: SandwichRecord) -> dict[str, str]:
+def sandwich_tables(record: Sandwich) -> dict[str, str]:
     """The sandwich as CSV with every digit, as Markdown and as LaTeX, by the ending of the file's name."""
     heads, lines = [column.label for column in SANDWICH_COLUMNS], sandwich_cells(record)
-    keys, sides = list(record.rows[0]), "".join("l" if own.key == "adversary" else "r" for own in SANDWICH_COLUMNS)
+    sides = "".join("l" if own.key == "adversary" else "r" for own in SANDWICH_COLUMNS)
     return {
-        "csv": csv_text(keys, [[row[key] for key in keys] for row in record.rows]),
+        "csv": _every_digit(record),
         "md": markdown_text(heads, lines, sides=sides),
         "tex": latex_text(["$R$", *heads[1:]], lines, sides=sides),
     }
+
+
+def _every_digit(record: Sandwich | AceTable) -> str:
+    rows = record.as_dicts()
+    return csv_text(list(rows[0]), [list(row.values()) for row in rows])
 
 
 def as_budget(epsilon: float) -> str:
@@ -145,47 +79,54 @@ def as_budget(epsilon: float) -> str:
     return f"{steps}/255" if steps and float(Fraction(steps, 255)) == epsilon else exactly(epsilon)
 
 
-def ace_heads(record: AceRecord) -> list[str]:
+def ace_sentence(record: AceTable) -> str:
+    """Which attack it is, and on how many inputs."""
+    count = record.inputs
+    inputs = f"{count:,} inputs" if record.of in (None, count) else f"{count:,} of {record.of:,} inputs"
+    return f"{STRONGER if record.stronger else PAPERS}, on {inputs}"
+
+
+def ace_heads(record: AceTable) -> list[str]:
     """The heads of Table 1: for each budget AdaECE and ECE, then accuracy."""
     pairs = [f"{name}, ε = {as_budget(budget)}" for budget in record.epsilons for name in ("AdaECE", "ECE")]
     return ["η", "ω", *pairs, "accuracy"]
 
 
-def ace_cells(record: AceRecord) -> list[list[str]]:
+def ace_cells(record: AceTable) -> list[list[str]]:
     """The layout of the paper's Table 1: without attack, then one line per configuration."""
     clean, *attacked = record.rows
     count = len(record.epsilons)
     lines = [_ace_line(["unattacked", ""], [clean] * count)]
-    for key in dict.fromkeys((row["eta"], row["omega"]) for row in attacked):
-        own = [row for row in attacked if (row["eta"], row["omega"]) == key]
+    for key in dict.fromkeys((row.eta, row.omega) for row in attacked):
+        own = [row for row in attacked if (row.eta, row.omega) == key]
         lines.append(_ace_line(ace_name(own[0]), own))
     return lines
 
 
-def ace_name(row: Plain) -> list[str]:
+def ace_name(row: AceRow) -> list[str]:
     """η and ω as the paper writes them."""
-    if row["eta"] == 0:
-        return ["Galil ACE", ""] if row["omega"] else ["unattacked", ""]
-    return [f"{row['eta']:+d}".replace("-", "−"), "y" if row["omega"] == "y" else "ŷ"]
+    if row.eta == 0:
+        return ["Galil ACE", ""] if row.omega else ["unattacked", ""]
+    return [f"{row.eta:+d}".replace("-", "−"), "y" if row.omega == "y" else "ŷ"]
 
 
-def ace_title(row: Plain, *, stronger: bool = False) -> str:
+def ace_title(row: AceRow, *, stronger: bool = False) -> str:
     """One attack in a few words."""
     eta, omega = ace_name(row)
-    if not row["epsilon"] and not omega and not row["omega"]:
+    if not row.epsilon and not omega and not row.omega:
         return "no attack"
     name = f"{'stronger ' * stronger}({eta}, {omega})-ACE" if omega else eta
-    return f"{name}, ε = {as_budget(row['epsilon'])}"
+    return f"{name}, ε = {as_budget(row.epsilon)}"
 
 
-def _ace_line(name: list[str], own: Sequence[Plain]) -> list[str]:
+def _ace_line(name: list[str], own: Sequence[AceRow]) -> list[str]:
     near = Rounding.NEAREST
-    errors = [percent(row[key], near) for row in own for key in ("adaptive_ece", "ece")]
+    errors = [percent(value, near) for row in own for value in (row.adaptive_ece, row.ece)]
     # Labels are kept, so that all budgets have one accuracy; where they do not, all of them are shown.
-    return [*name, *errors, " / ".join(dict.fromkeys(percent(row["accuracy"], near) for row in own))]
+    return [*name, *errors, " / ".join(dict.fromkeys(percent(row.accuracy, near) for row in own))]
 
 
-def ace_tables(record: AceRecord) -> dict[str, str]:
+def ace_tables(record: AceTable) -> dict[str, str]:
     """Table 1 as Markdown and LaTeX, and every number of every attack as CSV, by the ending of the file's name."""
     heads, lines = ace_heads(record), ace_cells(record)
     latex = {"η": r"$\eta$", "ω": r"$\omega$"}
@@ -193,22 +134,22 @@ def ace_tables(record: AceRecord) -> dict[str, str]:
     symbols = [[cell.replace("−", "$-$").replace("ŷ", r"$\hat{y}$") for cell in line] for line in lines]
     sort = "ll" + "r" * (len(heads) - 2)
     return {
-        "csv": csv_text(_ACE_KEYS, [[row[key] for key in _ACE_KEYS] for row in record.rows]),
+        "csv": _every_digit(record),
         "md": markdown_text(heads, lines, sides=sort) + (f"\nThis is {STRONGER}.\n" if record.stronger else ""),
         "tex": (f"% {STRONGER}\n" if record.stronger else "") + latex_text(named, symbols, sides=sort),
     }
 
 
-def verdict(record: SandwichRecord) -> str:
+def verdict(record: Sandwich) -> str:
     """Whether the attacks speak against the certificates, in words."""
-    chance = f"{100 * record.certificates['delta']:g} %"
-    failing = [row for row in record.rows if not row["holds"]]
+    chance = f"{100 * record.terms.delta:g} %"
+    failing = [row for row in record.rows if not row.holds]
     if not failing:
         return _by_chance(record) + (
             "Nothing that was seen under attack contradicts the certificates. Had they been unsound, an attack might "
             f"have shown it; sound ones would have been contradicted by chance with probability at most {chance}."
         )
-    where = ", ".join(dict.fromkeys(f"R = {exactly(row['radius'])} ({row['adversary']})" for row in failing))
+    where = ", ".join(dict.fromkeys(f"R = {exactly(row.radius)} ({row.adversary})" for row in failing))
     return (
         f"The attacks contradict the certificates at {where}. Do not rely on the guarantee: either the certificates "
         "are unsound, or model, data or precision are not those that the evidence was drawn with. Chance alone does "
@@ -216,32 +157,26 @@ def verdict(record: SandwichRecord) -> str:
     )
 
 
-def _by_chance(record: SandwichRecord) -> str:
+def _by_chance(record: Sandwich) -> str:
     """What stands in the way of a contradiction, if something does."""
-    said, draws = "", record.settings["draws"]
-    if any(row["attacked_ece"] > row["certified_ece"] for row in record.rows):
+    said, draws = "", record.terms.draws
+    if any(row.attacked_ece > row.certified_ece for row in record.rows):
         said = "Attacked values above certified ones are within what so few draws and inputs do by chance. "
     # The half-width 7 L / (3 (m − 1)) of an input's limits, whatever is seen, at its share of delta; docs/attacks.md.
-    log_term = math.log(32 * len(record.rows) * max(record.inputs, 1) / record.certificates["delta"])
+    log_term = math.log(32 * len(record.rows) * max(record.inputs, 1) / record.terms.delta)
     if 7 * log_term >= 3 * (draws - 1):
         said += f"With {draws:,} fresh draw{'s' * (draws > 1)} no single input could contradict its certificate. "
     return said
 
 
-def holds(row: Plain) -> bool:
-    """Whether nothing in a row contradicts the certificates; as `certcal.attacks.SandwichRow.holds`."""
-    below = row["attacked_ece"] <= row["limit_ece"] and row["attacked_brier"] <= row["limit_brier"]
-    return bool(row["inputs"] == 0 or (below and row["contradictions"] <= row["allowed"] and row["excess"] <= 0))
-
-
-def tightness(record: SandwichRecord, place: int) -> str:
+def tightness(record: Sandwich, place: int) -> str:
     """What the strongest attack at a radius made of the room that the certificate leaves."""
     row, near = record.rows[place], Rounding.NEAREST
-    room, gained = row["certified_ece"] - row["clean_ece"], row["attacked_ece"] - row["clean_ece"]
+    room, gained = row.certified_ece - row.clean_ece, row.attacked_ece - row.clean_ece
     share = f", {max(0.0, 100 * gained / room):.0f} % of the way" if room > 0 else ""
-    right = " All of them are predicted rightly, so that every adversary lowers confidences." * (row["accuracy"] == 1)
+    right = " All of them are predicted rightly, so that every adversary lowers confidences." * (row.accuracy == 1)
     return (
-        f"At R = {exactly(row['radius'])} the strongest attack ({row['adversary']}) raises the ECE of the "
-        f"{row['inputs']:,} certified inputs from {percent(row['clean_ece'], near)} to an estimated "
-        f"{percent(row['attacked_ece'], near)}{share} to the certified {percent(row['certified_ece'], _UP)}.{right}"
+        f"At R = {exactly(row.radius)} the strongest attack ({row.adversary}) raises the ECE of the "
+        f"{row.inputs:,} certified inputs from {percent(row.clean_ece, near)} to an estimated "
+        f"{percent(row.attacked_ece, near)}{share} to the certified {percent(row.certified_ece, _UP)}.{right}"
     )

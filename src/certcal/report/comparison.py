@@ -1,13 +1,35 @@
 """The table of selected models in the paper's layout, the paper's numbers beside ours."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from certcal.evaluation import Rounding, Selection
-from certcal.report.tables import percent
+from certcal.evaluation import Outcome, Rounding, Selection
+from certcal.report.tables import markdown_text, percent
 
-SCORES = (("CCE", "ece", "certified_ece", "ACCE"), ("CBS", "brier", "certified_brier", "CBS"))
+
+@dataclass(frozen=True)
+class Score:
+    """A certified error that models are selected by."""
+
+    name: str
+    selected: Callable[[Selection], Mapping[str, Outcome]]  # the best of each method at a radius
+    value: Callable[[Outcome], float]
+    printed: str  # its name in the paper's table
+
+    def cell(self, chosen: Selection, method: str) -> tuple[str | None, bool]:
+        """A method's error in percent, rounded up, and whether it is the least of all methods."""
+        found = self.selected(chosen)
+        if method not in found:
+            return None, False
+        own, least = self.value(found[method]), min(map(self.value, found.values()))
+        return percent(own, Rounding.UP, 2).removesuffix(" %"), own == least
+
+
+SCORES = (
+    Score("CCE", lambda chosen: chosen.ece, lambda model: model.certified_ece, "ACCE"),
+    Score("CBS", lambda chosen: chosen.brier, lambda model: model.certified_brier, "CBS"),
+)
 
 
 @dataclass(frozen=True)
@@ -43,34 +65,21 @@ def comparison_table(
 
     Paper: Sec. 5.   Errs: certified errors are rounded up.
     """
-    radii = tuple(one.radius for one in selections)
-    printed = {float(radius): place for place, radius in enumerate((paper or {}).get("radii", []))}
-    lines = []
-    for metric, field, score, theirs in SCORES:
-        own = dict.fromkeys(name for one in selections for name in getattr(one, field))
-        for method in dict.fromkeys([*methods, *own, *(paper or {}).get(theirs, {})]):
-            found = [getattr(one, field).get(method) for one in selections]
-            least = [min((getattr(o, score) for o in getattr(one, field).values()), default=None) for one in selections]
-            row = (paper or {}).get(theirs, {}).get(method)
-            lines.append(
-                Line(
-                    metric,
-                    method,
-                    tuple(None if one is None else _percent(getattr(one, score)) for one in found),
-                    tuple(row[printed[radius]] if row and radius in printed else None for radius in radii),
-                    tuple(
-                        one is not None and getattr(one, score) == low for one, low in zip(found, least, strict=True)
-                    ),
-                )
-            )
-    ranges = [(paper or {}).get("CA", [])[printed[r]] if r in printed else None for r in radii]
-    return Comparison(
-        radii,
-        tuple(_range(one.best_accuracy, margin) for one in selections),
-        tuple(None if one is None else f"{one[0]}–{one[1]}" for one in ranges),
-        tuple(lines),
-        bool(paper),
-    )
+    radii, theirs, lines = tuple(one.radius for one in selections), paper or {}, []
+    for score in SCORES:
+        own, printed = (name for one in selections for name in score.selected(one)), theirs.get(score.printed, {})
+        for method in dict.fromkeys([*methods, *own, *printed]):
+            values, best = zip(*(score.cell(chosen, method) for chosen in selections), strict=True)
+            lines.append(Line(score.name, method, values, _at(radii, theirs, printed.get(method)), best))
+    accuracies = tuple(_range(one.best_accuracy, margin) for one in selections)
+    ranges = tuple(None if ends is None else f"{ends[0]}–{ends[1]}" for ends in _at(radii, theirs, theirs.get("CA")))
+    return Comparison(radii, accuracies, ranges, tuple(lines), bool(paper))
+
+
+def _at(radii: Sequence[float], paper: Mapping[str, Any], line: Sequence[Any] | None) -> tuple[Any, ...]:
+    """A line of the paper's table at our radii; None where it has nothing."""
+    found = {} if line is None else dict(zip(map(float, paper["radii"]), line, strict=True))
+    return tuple(found.get(radius) for radius in radii)
 
 
 def comparison_cells(table: Comparison, *, bold: tuple[str, str] = ("**", "**")) -> list[list[str]]:
@@ -90,9 +99,8 @@ def comparison_cells(table: Comparison, *, bold: tuple[str, str] = ("**", "**"))
 def comparison_markdown(table: Comparison) -> str:
     """The table as Markdown, with a line on how to read it."""
     head, *rows = comparison_cells(table)
-    lines = [head, ["---"] * len(head), *rows]
-    text = "\n".join("| " + " | ".join(line) + " |" for line in lines)
-    return f"{text}\n\n{reading(table)}"
+    text = markdown_text(head, rows, sides="ll" + "r" * len(table.radii))
+    return f"{text}\n{reading(table)}"
 
 
 def reading(table: Comparison) -> str:
@@ -108,10 +116,6 @@ def reading(table: Comparison) -> str:
 def _range(best: float, margin: float) -> str:
     """From which certified accuracy to which models are compared; a dash where none has any."""
     return "—" if best == 0 else f"{max(100 * best - margin, 0):.1f}–{100 * best:.1f}"
-
-
-def _percent(value: float) -> str:
-    return percent(value, Rounding.UP, 2).removesuffix(" %")
 
 
 def _beside(own: str, theirs: str | None) -> str:

@@ -1,23 +1,37 @@
 """Attack a run: its smoothed model within the radii of its certificates, and its network without noise."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, replace
-from functools import partial
+from dataclasses import dataclass, replace
 from typing import Any
 
+from certcal.attacks import ACE, SANDWICH, AceTable, Sandwich
 from certcal.errors import InputError
-from certcal.runs.attack_files import ACE, FOLDER, SANDWICH, curve_as_dict, read_family, write_family
+from certcal.runs.attack_cost import ace_passes, counted, in_words, sandwich_passes, seconds_per_pass
+from certcal.runs.attack_files import FOLDER, Family, read_family, write_family
 from certcal.runs.attack_target import Target, Tell, certified_at, load_target
 from certcal.runs.certify import radii_of
 from certcal.runs.evaluate import refresh_results
 from certcal.runs.folder import RunFolder
-from certcal.runs.passes import ace_passes, counted, in_words, sandwich_passes, seconds_per_pass
 from certcal.runs.provenance import provenance
-from certcal.settings import AttackSettings
+from certcal.settings import AttackSettings, EvaluateSettings
 
+# The settings that a family's results depend on.
+OF_SANDWICH = ("radii", "adversaries", "draws", "attack_draws", "steps", "limit", "seed")
+OF_ACE = ("epsilons", "galil", "stronger", "ace_steps", "limit", "seed")
 _STRONGER: dict[str, Any] = {"direction": "steepest", "on_flip": "shrink", "step_size": None, "plateau": None}
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """One family of attacks to be made: of what, with what, and at which cost."""
+
+    name: str
+    what: str
+    passes: int  # forward passes at most
+    made_with: dict[str, Any]  # by which a later attack knows that nothing has changed
+    attack: Callable[[], Sandwich | AceTable]
 
 
 def attack_run(
@@ -39,59 +53,92 @@ def attack_run(
     evaluation = run.settings().evaluate
     target = load_target(run, device=asked.device, limit=asked.limit)
     if asked.family != "ace":
-        certificates = {key: getattr(evaluation, key) for key in ("alpha", "delta", "method", "split_alpha", "n_bins")}
-        radii = radii_of(evaluation, target.evidence.header.sigma) if asked.radii is None else asked.radii
-        certified = certified_at(target.evidence, radii, certificates, tell)
-        own = replace(asked, radii=tuple(certified))
-        more = {"certificates": certificates}
-        smoothed = partial(_sandwich, target, own, certificates, list(certified.values()), progress, tell)
-        _keep(run, SANDWICH, target, own, more, smoothed, tell)
+        _carry_out(run, target, plan_sandwich(target, asked, evaluation, tell), progress, tell)
     if asked.family != "smoothed":
-        own = replace(asked, ace_steps=asked.ace_steps or (30 if asked.stronger else 100))
-        ace = partial(_ace, target, own, evaluation.n_bins, progress, tell)
-        _keep(run, ACE, target, own, {"n_bins": evaluation.n_bins}, ace, tell)
+        _carry_out(run, target, plan_ace(target, asked, evaluation), progress, tell)
     run.log(f"attack: {asked.family}, {len(target.evidence)} inputs on {target.device}")
     return refresh_results(run, figures=figures)
 
 
-def settings_of_family(asked: AttackSettings, name: str) -> dict[str, Any]:
-    """The settings that a family's results depend on."""
-    own = {SANDWICH: ("radii", "adversaries", "draws", "attack_draws", "steps"),
-           ACE: ("epsilons", "galil", "stronger", "ace_steps")}[name]  # fmt: skip
-    values = asdict(asked)
-    return {key: list(value) if isinstance(value := values[key], tuple) else value
-            for key in (*own, "limit", "seed")}  # fmt: skip
+def plan_sandwich(target: Target, asked: AttackSettings, evaluation: EvaluateSettings, tell: Tell) -> Plan:
+    """Attacks on the smoothed model, within those radii at which somebody is certified."""
+    certificates = {key: getattr(evaluation, key) for key in ("alpha", "delta", "method", "split_alpha", "n_bins")}
+    radii = radii_of(evaluation, target.evidence.header.sigma) if asked.radii is None else asked.radii
+    certified = certified_at(target.evidence, radii, certificates, tell)
+    options: dict[str, Any] = {"draws": asked.draws, "attack_draws": asked.attack_draws, "steps": asked.steps}
+
+    def attack() -> Sandwich:
+        from certcal.attacks import attack_certificates
+
+        found = attack_certificates(
+            target.model, target.data, target.evidence, radii=tuple(certified), adversaries=asked.adversaries,
+            seed=asked.seed, batch_size=asked.batch_size, **certificates, **options,
+        )  # fmt: skip
+        return replace(found, of=target.of)
+
+    count = f"{len(certified)} radi{'i' if len(certified) > 1 else 'us'}"
+    return Plan(
+        SANDWICH,
+        f"smoothed model: {count}, {', '.join(asked.adversaries)}, {len(target.evidence):,} inputs",
+        sandwich_passes(list(certified.values()), asked.adversaries, inputs=len(target.evidence), **options),
+        {"certificates": certificates, "settings": _chosen(replace(asked, radii=tuple(certified)), OF_SANDWICH)},
+        attack,
+    )
 
 
-def _keep(
-    run: RunFolder,
-    name: str,
-    target: Target,
-    asked: AttackSettings,
-    more: dict[str, Any],
-    attack: Callable[[], dict[str, Any]],
-    tell: Tell,
-) -> None:
+def plan_ace(target: Target, asked: AttackSettings, evaluation: EvaluateSettings) -> Plan:
+    """Attacks on the network without noise."""
+    steps = asked.ace_steps or (30 if asked.stronger else 100)
+    inputs, budgets, n_bins = len(target.inputs), len(asked.epsilons), evaluation.n_bins
+
+    def attack() -> AceTable:
+        from certcal.attacks import run_ace_attacks
+
+        with _full_float32():
+            found = run_ace_attacks(
+                target.model, target.inputs, target.evidence.label, epsilon=asked.epsilons, n_bins=n_bins,
+                galil=asked.galil, batch_size=asked.batch_size, steps=steps, seed=asked.seed,
+                **(_STRONGER if asked.stronger else {}),
+            )  # fmt: skip
+        return replace(found, of=target.of)
+
+    ways = f"{4 + asked.galil} attacks, {budgets} budget{'s' * (budgets > 1)}"
+    return Plan(
+        ACE,
+        f"network without noise: {ways}, {inputs:,} inputs",
+        ace_passes(inputs, budgets=budgets, steps=steps, galil=asked.galil),
+        {"n_bins": n_bins, "settings": _chosen(replace(asked, ace_steps=steps), OF_ACE)},
+        attack,
+    )
+
+
+def _chosen(asked: AttackSettings, keys: tuple[str, ...]) -> dict[str, Any]:
+    values = {key: getattr(asked, key) for key in keys}
+    return {key: list(value) if isinstance(value, tuple) else value for key, value in values.items()}
+
+
+def _carry_out(run: RunFolder, target: Target, plan: Plan, progress: bool | None, tell: Tell) -> None:
     """Attack and write what comes of it, unless it is there already, made with the same."""
     from certcal import __version__
 
-    made_with = target.made_with | more | {"settings": settings_of_family(asked, name), "certcal": __version__}
-    before = _before(run, name)
-    if before is not None and before["made_with"] == made_with:
-        tell(f"{name}: already in {run.path / FOLDER}, made with the same settings")
+    made_with = target.made_with | plan.made_with | {"certcal": __version__}
+    before = _before(run, plan.name)
+    if before is not None and before.made_with == made_with:
+        tell(f"{plan.name}: already in {run.path / FOLDER}, made with the same settings")
         return
     if before is not None:
-        tell(
-            f"{name}: replaces that of {before['inputs']:,} inputs made with {_others(before['made_with'], made_with)}"
-        )
+        inputs, others = before.record.inputs, _others(before.made_with, made_with)
+        tell(f"{plan.name}: replaces that of {inputs:,} inputs made with {others}")
+    seconds = plan.passes * seconds_per_pass(target.model, target.inputs, target.device)
+    tell(f"{plan.what}: at most {plan.passes:,} forward passes, about {in_words(seconds)} on {target.device}")
     start = time.perf_counter()
-    found = attack()
+    with counted(target.model, plan.passes, doing="attacking", show=progress):
+        record = plan.attack()
     circumstances = provenance(seconds=time.perf_counter() - start, device=str(target.device))
-    sizes = {"inputs": len(target.evidence), "of": target.of}
-    write_family(run, name, sizes | found | {"made_with": made_with, "provenance": circumstances})
+    write_family(run, plan.name, Family(record, made_with, circumstances))
 
 
-def _before(run: RunFolder, name: str) -> dict[str, Any] | None:
+def _before(run: RunFolder, name: str) -> Family | None:
     """What is there of a family; nothing if it cannot be read."""
     try:
         return read_family(run, name)
@@ -99,7 +146,7 @@ def _before(run: RunFolder, name: str) -> dict[str, Any] | None:
         return None
 
 
-def _others(before: dict[str, Any], after: dict[str, Any]) -> str:
+def _others(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
     """In what earlier results differ from those to come."""
     parts = []
     for part in ("settings", "certificates"):
@@ -111,66 +158,6 @@ def _others(before: dict[str, Any], after: dict[str, Any]) -> str:
 
 def _brief(value: Any) -> str:
     return ",".join(f"{one}" for one in value) if isinstance(value, list) else f"{value}"
-
-
-def _sandwich(
-    target: Target,
-    asked: AttackSettings,
-    certificates: dict[str, Any],
-    certified: list[int],
-    progress: bool | None,
-    tell: Tell,
-) -> dict[str, Any]:
-    from certcal.attacks import prepare_sandwich
-
-    options: dict[str, Any] = {"draws": asked.draws, "attack_draws": asked.attack_draws, "steps": asked.steps}
-    passes = sandwich_passes(certified, asked.adversaries, inputs=len(target.evidence), **options)
-    count = f"{len(certified)} radi{'i' if len(certified) > 1 else 'us'}"
-    what = f"{count}, {', '.join(asked.adversaries)}, {len(target.evidence):,} inputs"
-    _announce(target, f"smoothed model: {what}", passes, tell)
-    with counted(target.model, passes, doing="attacking", show=progress):
-        found = prepare_sandwich(
-            target.model,
-            target.data,
-            target.evidence,
-            radii=asked.radii or (),
-            adversaries=asked.adversaries,
-            seed=asked.seed,
-            batch_size=asked.batch_size,
-            **certificates,
-            **options,
-        )
-    curves = {"before": found.before, "after": found.after}
-    named = {name: [curve_as_dict(own) for own in curve] for name, curve in curves.items()}
-    return {"holds": found.holds, "rows": found.as_dicts(), **named}
-
-
-def _ace(target: Target, asked: AttackSettings, n_bins: int, progress: bool | None, tell: Tell) -> dict[str, Any]:
-    from certcal.attacks import prepare_ace_table
-
-    steps = asked.ace_steps or 100
-    passes = ace_passes(len(target.inputs), budgets=len(asked.epsilons), steps=steps, galil=asked.galil)
-    what = f"{4 + asked.galil} attacks, {len(asked.epsilons)} budget{'s' * (len(asked.epsilons) > 1)}"
-    _announce(target, f"network without noise: {what}, {len(target.inputs):,} inputs", passes, tell)
-    with counted(target.model, passes, doing="attacking", show=progress), _full_float32():
-        found = prepare_ace_table(
-            target.model,
-            target.inputs,
-            target.evidence.label,
-            epsilons=asked.epsilons,
-            n_bins=n_bins,
-            galil=asked.galil,
-            batch_size=asked.batch_size,
-            steps=steps,
-            seed=asked.seed,
-            **(_STRONGER if asked.stronger else {}),
-        )
-    return {"rows": found.as_dicts(), "curves": [curve_as_dict(own) for own in found.curves]}
-
-
-def _announce(target: Target, what: str, passes: int, tell: Tell) -> None:
-    seconds = passes * seconds_per_pass(target.model, target.inputs, target.device)
-    tell(f"{what}: at most {passes:,} forward passes, about {in_words(seconds)} on {target.device}")
 
 
 @contextmanager

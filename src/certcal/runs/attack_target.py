@@ -36,7 +36,7 @@ class Target:
 
 def load_target(run: RunFolder, *, device: str | None, limit: int | None) -> Target:
     """The model and the inputs of a run, if they are those that its evidence was drawn from."""
-    from certcal.attacks.judge import inputs_of
+    from certcal.attacks import inputs_of
     from certcal.inputs import check_device
     from certcal.models import model_fingerprint
 

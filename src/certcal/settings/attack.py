@@ -13,7 +13,7 @@ WHICH = "Which attacks"
 
 @dataclass(frozen=True, kw_only=True)
 class AttackSettings(Record, panel="How to attack"):
-    """Which attacks, on how many inputs, as for `prepare_sandwich` and `prepare_ace_table` of `certcal.attacks`."""
+    """Which attacks, on how many inputs, as for `attack_certificates` and `run_ace_attacks` of `certcal.attacks`."""
 
     family: str = setting("both", "Attacks to make", choices=Family, panel=WHICH)
     radii: tuple[float, ...] | None = setting(

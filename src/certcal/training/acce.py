@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from certcal.attacks.acce import Assignments
+from certcal.attacks import Assignments
 from certcal.settings import AcceActSettings
-from certcal.training.aims import few_draw_reach, worst_case
-from certcal.training.reach import check_finite
+from certcal.training.aims import bounds_within_epsilon, worst_case
+from certcal.training.few_draw_bounds import check_finite
 from certcal.training.search import View
 from certcal.training.step import Step
 from certcal.worstcase import AdmmSettings
@@ -35,7 +35,7 @@ class Acce:
             check_finite(view.confidence, "A confidence")
             self.predicted = view.classes
             problem = worst_case(
-                few_draw_reach(view, self.step, self.settings), view.classes == self.labels, self.settings
+                bounds_within_epsilon(view, self.step, self.settings), view.classes == self.labels, self.settings
             )
             admm = admm_settings(view, self.settings)
             self.assignments = Assignments.even(problem, view.confidence.cpu().numpy(), admm)

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from certcal.settings import CceActSettings
-from certcal.training.reach import Reach, check_finite, quantile, shift_of, slack_of, standard_reach
+from certcal.training.few_draw_bounds import FewDrawBounds, check_finite, quantile, shift_of, slack_of, standard_bounds
 from certcal.training.search import View, step_length
 from certcal.training.step import Step
 from certcal.worstcase import WorstCaseProblem, solve_exact
@@ -46,7 +46,7 @@ class Cce:
     step: Step
     settings: CceActSettings
     classes: Tensor | None = None  # the predictions
-    ball: Reach | None = field(default=None, init=False)  # from the inputs themselves, within ε
+    ball: FewDrawBounds | None = field(default=None, init=False)  # from the inputs themselves, within ε
 
     def signs(self, view: View, step: int) -> Tensor:
         check_finite(view.confidence, "A confidence")
@@ -57,13 +57,13 @@ class Cce:
     def problem(self, view: View, step: int) -> WorstCaseProblem:
         """Where each confidence can still go: within ε of its input, and with the steps that are left."""
         if self.ball is None:
-            self.ball = few_draw_reach(view, self.step, self.settings)
+            self.ball = bounds_within_epsilon(view, self.step, self.settings)
         far = (self.settings.steps - step) * step_length(self.step.epsilon, self.settings)
         left = shift_of(far, self.step)
         low, high = self.ball.low_quantile, self.ball.high_quantile
         here = quantile(view.confidence, view.rest).clamp(low, high)  # few draws move further than the smoothed model
-        reach = Reach(torch.maximum(low, here - left), torch.minimum(high, here + left))
-        return worst_case(reach, view.classes == self.labels, self.settings)
+        bounds = FewDrawBounds(torch.maximum(low, here - left), torch.minimum(high, here + left))
+        return worst_case(bounds, view.classes == self.labels, self.settings)
 
 
 def towards(problem: WorstCaseProblem, confidence: np.ndarray) -> np.ndarray:
@@ -78,14 +78,14 @@ def towards(problem: WorstCaseProblem, confidence: np.ndarray) -> np.ndarray:
     return directions
 
 
-def few_draw_reach(view: View, step: Step, settings: CceActSettings) -> Reach:
+def bounds_within_epsilon(view: View, step: Step, settings: CceActSettings) -> FewDrawBounds:
     """Within which values the Standard certificate puts confidences within ε, from few draws, without abstaining."""
     slack = slack_of(settings.draws, settings.alpha)
-    return standard_reach(view.confidence, view.rest, shift=shift_of(step.epsilon, step), slack=slack)
+    return standard_bounds(view.confidence, view.rest, shift=shift_of(step.epsilon, step), slack=slack)
 
 
-def worst_case(reach: Reach, correct: Tensor, settings: CceActSettings) -> WorstCaseProblem:
+def worst_case(bounds: FewDrawBounds, correct: Tensor, settings: CceActSettings) -> WorstCaseProblem:
     """The problem that the exact solution and ADMM take, on the CPU: three vectors of the batch's length."""
-    lower = reach.lower
-    upper = torch.maximum(lower, reach.upper)
+    lower = bounds.lower
+    upper = torch.maximum(lower, bounds.upper)
     return WorstCaseProblem.checked(lower, upper, correct, n_bins=settings.n_bins)

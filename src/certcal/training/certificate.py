@@ -8,11 +8,11 @@ from torch import Tensor
 
 from certcal.settings import CertifiedCceSettings, CertifiedSettings
 from certcal.training.copies import log_mean, log_odds
-from certcal.training.reach import Reach, check_finite, shift_of, slack_of, standard_reach
+from certcal.training.few_draw_bounds import FewDrawBounds, check_finite, shift_of, slack_of, standard_bounds
 from certcal.training.step import Step
 from certcal.worstcase import differentiable_certified_calibration_error
 
-Score = Callable[[Reach, Tensor, Any], Tensor]
+Score = Callable[[FewDrawBounds, Tensor, Any], Tensor]
 
 
 def estimate(
@@ -28,28 +28,28 @@ def estimate(
     odds = log_odds(smoothed, predicted).double()
     check_finite(odds.detach(), "A confidence")
     slack = slack_of(settings.draws, settings.alpha)
-    reach = standard_reach(odds.sigmoid(), (-odds).sigmoid(), shift=shift_of(radius, step), slack=slack)
+    bounds = standard_bounds(odds.sigmoid(), (-odds).sigmoid(), shift=shift_of(radius, step), slack=slack)
     correct = predicted == labels
     if settings.population == "certified":
-        keep = reach.low_quantile.detach() >= 0  # at least one half: no other class can be more probable within R
-        reach, correct = Reach(reach.low_quantile[keep], reach.high_quantile[keep]), correct[keep]
-    return score(reach, correct, settings) if len(correct) else odds.sum() * 0.0
+        keep = bounds.low_quantile.detach() >= 0  # at least one half: no other class can be more probable within R
+        bounds, correct = FewDrawBounds(bounds.low_quantile[keep], bounds.high_quantile[keep]), correct[keep]
+    return score(bounds, correct, settings) if len(correct) else odds.sum() * 0.0
 
 
-def brier(reach: Reach, correct: Tensor, settings: CertifiedSettings) -> Tensor:
+def brier(bounds: FewDrawBounds, correct: Tensor, settings: CertifiedSettings) -> Tensor:
     """The mean of (1 − l)² where the prediction is right and u² where it is wrong. Paper: Thm. 3.3, Eq. (3)."""
-    return torch.where(correct, 1 - reach.lower, reach.upper).square().mean()
+    return torch.where(correct, 1 - bounds.lower, bounds.upper).square().mean()
 
 
-def log(reach: Reach, correct: Tensor, settings: CertifiedSettings) -> Tensor:
+def log(bounds: FewDrawBounds, correct: Tensor, settings: CertifiedSettings) -> Tensor:
     """The mean of −log l where the prediction is right and −log(1 − u) where it is wrong."""
-    best = torch.where(correct, reach.low_quantile, -reach.high_quantile)
+    best = torch.where(correct, bounds.low_quantile, -bounds.high_quantile)
     score: Tensor = -torch.special.log_ndtr(best).mean()
     return score
 
 
-def cce(reach: Reach, correct: Tensor, settings: CertifiedCceSettings) -> Tensor:
+def cce(bounds: FewDrawBounds, correct: Tensor, settings: CertifiedCceSettings) -> Tensor:
     """The exact worst case of the calibration error. Paper: Def. 3.4, Eq. (4); docs/exact.md."""
-    lower = reach.lower
-    upper = torch.maximum(lower, reach.upper)
+    lower = bounds.lower
+    upper = torch.maximum(lower, bounds.upper)
     return differentiable_certified_calibration_error(lower, upper, correct, n_bins=settings.n_bins)

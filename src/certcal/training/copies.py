@@ -7,9 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, nll_loss
 
-from certcal.attacks.balls import DTYPES
-from certcal.attacks.smoothed import signed_log_odds
-from certcal.attacks.victims import as_logits
+from certcal.attacks import DTYPES, as_logits, signed_log_odds
 from certcal.errors import InputError
 from certcal.training.step import Step
 

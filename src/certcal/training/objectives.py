@@ -6,7 +6,7 @@ from typing import Any
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from certcal.attacks.victims import as_logits
+from certcal.attacks import as_logits
 from certcal.errors import InputError
 from certcal.settings import (
     AcceActStarSettings,
@@ -21,8 +21,8 @@ from certcal.training import certificate
 from certcal.training.acce import Acce
 from certcal.training.aims import Brier, Cce, SmoothAdv
 from certcal.training.copies import Copies, log_mean, log_odds, weight_loss
+from certcal.training.few_draw_bounds import check_finite
 from certcal.training.linf import climb_cross_entropy
-from certcal.training.reach import check_finite
 from certcal.training.search import Aim, search
 from certcal.training.step import Objective, Step
 

@@ -8,9 +8,7 @@ from typing import Protocol
 import torch
 from torch import Tensor, nn
 
-from certcal.attacks.balls import Ball, Norm
-from certcal.attacks.pgd import walk
-from certcal.attacks.victims import held_still
+from certcal.attacks import Ball, Norm, held_still, walk
 from certcal.settings import PgdSettings, SmoothAdvSettings
 from certcal.training.copies import Copies, log_mean, log_odds
 

@@ -1,20 +1,30 @@
-"""Running attacks: inputs and budgets in, batch by batch through the loop, attacked inputs out."""
+"""Attacks on many inputs within several budgets, batch by batch, and what they give back: an `Attacked`."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
 from certcal.attacks.balls import Ball, Norm, random_unit
+from certcal.attacks.climb_settings import ENDS, Loss, Predict, Settings
 from certcal.attacks.climbers import Found, climb
-from certcal.attacks.settings import ENDS, Loss, Predict, Settings
-from certcal.attacks.victims import check_finite
+from certcal.attacks.victims import (
+    as_inputs,
+    as_labels,
+    check_classes,
+    check_finite,
+    classify,
+    count_classes,
+    device_of,
+    held_still,
+    logits_of,
+)
 from certcal.errors import InputError
 from certcal.inputs import check_number, one_or_more, to_numpy
-from certcal.types import FloatArray
+from certcal.types import ArrayLike, FloatArray
 
 BATCH = {"cpu": 128, "cuda": 1024}
 
@@ -49,9 +59,9 @@ def as_budgets(epsilon: object) -> tuple[float, ...]:
     return tuple(check_number("epsilon", e, "be a finite number ≥ 0", lambda number: number >= 0) for e in values)
 
 
-def is_several(epsilon: object) -> bool:
-    """Whether budgets came as a list, so that results go back as one."""
-    return isinstance(epsilon, Iterable) and getattr(epsilon, "ndim", 1) > 0
+def one_or_all(epsilon: object, found: list[Attacked]) -> Attacked | list[Attacked]:
+    """All that was found where budgets came as a list, the only one where it was a number."""
+    return found if isinstance(epsilon, Iterable) and getattr(epsilon, "ndim", 1) > 0 else found[0]
 
 
 def check_fits_box(epsilons: Sequence[float]) -> None:
@@ -69,11 +79,39 @@ def check_each_once(name: str, values: Sequence[object]) -> None:
             raise InputError.expected(name, "name each value once", f"{value} twice")
 
 
-def launch(
+def attack_model(
+    model: nn.Module,
+    x: ArrayLike,
+    y: ArrayLike,
+    *,
+    loss: Loss,
+    epsilons: Sequence[float],
+    settings: Settings,
+    keeping: Callable[[Tensor, Tensor], Tensor] | None = None,
+) -> list[Attacked]:
+    """Attack a model's inputs within each budget, after a look at them.
+
+    The loss is given the labels; or, where predicted labels are to be kept, what `keeping` makes of labels and these.
+    """
+    with held_still(model):
+        inputs = as_inputs(x, model, boxed=settings.box)
+        target, predicted = as_labels(y, len(inputs)), None
+        check_classes("y", target, count_classes(model, inputs))
+        if keeping is not None:
+            predicted, _ = classify(model, inputs)
+            target = keeping(target, predicted)
+        predict, device = logits_of(model), device_of(model)
+        return attack_batched(
+            predict, loss, inputs, target, epsilons=epsilons, settings=settings, device=device, label=predicted
+        )
+
+
+def attack_batched(
     predict: Predict,
     loss: Loss,
     inputs: Tensor,
     target: Tensor,
+    *,
     epsilons: Sequence[float],
     settings: Settings,
     device: torch.device,
@@ -115,15 +153,9 @@ def _per_budget(parts: list[Found], epsilons: Sequence[float], inputs: Tensor, n
         for name in ("clean", "value", "updates", "end")
     )
     ends = np.array([str(end) for end in ENDS])[end]
+    clean, value = (part.astype(np.float64) for part in (clean, value))
+    parts_of = (slice(i * n, (i + 1) * n) for i in range(len(epsilons)))
     return [
-        Attacked(
-            point[own],
-            epsilon,
-            norm,
-            clean[own].astype(np.float64),
-            value[own].astype(np.float64),
-            updates[own],
-            ends[own],
-        )
-        for epsilon, own in ((epsilon, slice(i * n, (i + 1) * n)) for i, epsilon in enumerate(epsilons))
+        Attacked(point[own], epsilon, norm, clean[own], value[own], updates[own], ends[own])
+        for epsilon, own in zip(epsilons, parts_of, strict=True)
     ]

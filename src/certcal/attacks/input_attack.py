@@ -6,17 +6,8 @@ from typing import Any, overload
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
-from certcal.attacks.launch import Attacked, as_budgets, is_several, launch
-from certcal.attacks.settings import Loss, Settings
-from certcal.attacks.victims import (
-    as_inputs,
-    as_labels,
-    check_classes,
-    count_classes,
-    device_of,
-    held_still,
-    logits_of,
-)
+from certcal.attacks.batched import Attacked, as_budgets, attack_model, one_or_all
+from certcal.attacks.climb_settings import Loss, Settings
 from certcal.errors import InputError
 from certcal.inputs import make_settings
 from certcal.types import ArrayLike
@@ -71,15 +62,4 @@ def attack(
     if not callable(loss):
         raise InputError.expected("loss", "be a function of logits and labels", repr(loss))
     chosen = make_settings(Settings, settings)
-    found = _attack(model, x, y, as_budgets(epsilon), loss, chosen)
-    return found if is_several(epsilon) else found[0]
-
-
-def _attack(
-    model: nn.Module, x: ArrayLike, y: ArrayLike, epsilons: tuple[float, ...], loss: Loss, settings: Settings
-) -> list[Attacked]:
-    with held_still(model):
-        inputs = as_inputs(x, model, boxed=settings.box)
-        labels = as_labels(y, len(inputs))
-        check_classes("y", labels, count_classes(model, inputs))
-        return launch(logits_of(model), loss, inputs, labels, epsilons, settings, device_of(model))
+    return one_or_all(epsilon, attack_model(model, x, y, loss=loss, epsilons=as_budgets(epsilon), settings=chosen))

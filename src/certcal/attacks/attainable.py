@@ -1,33 +1,34 @@
 """An adversary that knows how far each confidence goes: the exact worst case over the confidences it can attain."""
 
-from collections.abc import Callable
-
 import numpy as np
 import torch
 from torch import Tensor
 
 from certcal.attacks.smoothed import Scene, signed_log_odds
-from certcal.metrics import expected_calibration_error
-from certcal.metrics.binning import Bins
+from certcal.metrics import Bins, expected_calibration_error
 from certcal.types import FloatArray, IntArray
 from certcal.worstcase import WorstCaseProblem, solve_exact
 
 # How far inside its bin an input aims that is sent to a bin's edge: other draws will scatter it to both sides.
 CLEARANCES = (0.01, 0.03)
 HALVINGS = 12
+CHOICES = 4 + len(CLEARANCES)  # sets of inputs that are tried
+CHOICE_DRAWS = 250  # by which one of them is chosen
 
 
-def reach_adversary(scene: Scene, bins: Bins, judge: Callable[[Tensor], FloatArray]) -> Tensor:
+def reach_adversary(scene: Scene, problem: WorstCaseProblem) -> Tensor:
     """Inputs whose confidences, as a set, are as badly calibrated as any between those an attack can reach.
 
     Each confidence is driven as far down and as far up as gradient ascent takes it. Between the two inputs found lies a
     segment within the ball, on which the confidence takes every value in between. So the exact worst case over these
     intervals, docs/exact.md, is attained: by an end of the segment or by halving it. As other draws move confidences
     across the edges of bins, simpler choices may fare better: all down, all up, each away from its correctness, or
-    none; `judge`, which gives confidences from other draws, decides.
+    none; the scene's `judge`, which gives confidences from other draws, decides.
 
     Paper: —; ours, from the exact worst case of Def. 3.4.
     """
+    assert scene.judge is not None
+    bins = problem.bins
     down, up = (scene.climb(signed_log_odds, scene.target(np.full(len(scene.inputs), sign))) for sign in (-1, 1))
     low, high = scene.seen_confidence(down), scene.seen_confidence(up)
     worst = solve_exact(WorstCaseProblem(np.minimum(low, high), np.maximum(low, high), scene.correct, bins))
@@ -38,7 +39,7 @@ def reach_adversary(scene: Scene, bins: Bins, judge: Callable[[Tensor], FloatArr
     for clearance in CLEARANCES:
         aim = aims(worst.confidence, worst.bins, low, high, bins, clearance)
         choices.append(_between(scene, down, up, low, high, aim))
-    errors = [expected_calibration_error(judge(points), scene.correct, edges=bins.edges) for points in choices]
+    errors = [expected_calibration_error(scene.judge(points), scene.correct, edges=bins.edges) for points in choices]
     return choices[int(np.argmax(errors))]
 
 

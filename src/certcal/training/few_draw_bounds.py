@@ -17,7 +17,7 @@ _LEAST = 1e-250
 
 
 @dataclass(frozen=True, eq=False)
-class Reach:
+class FewDrawBounds:
     """Φ⁻¹ of the least and the greatest confidence within R, float64, shape (n,) each."""
 
     low_quantile: Tensor
@@ -36,19 +36,19 @@ class Reach:
         return upper
 
 
-def standard_reach(confidence: Tensor, rest: Tensor, *, shift: float, slack: float = 0.0) -> Reach:
+def standard_bounds(confidence: Tensor, rest: Tensor, *, shift: float, slack: float = 0.0) -> FewDrawBounds:
     """Φ(Φ⁻¹(p ∓ slack) ∓ R / σ), as quantiles, for confidences p and their complements, shape (n,).
 
     Paper: App. A.1, Eq. (standard bounds), Sec. 4 ("based on very few Monte Carlo samples").
 
     >>> half = torch.tensor([0.5], dtype=torch.float64)
-    >>> reach = standard_reach(half, half, shift=1.0)
-    >>> round(reach.lower.item(), 4), round(reach.upper.item(), 4)
+    >>> bounds = standard_bounds(half, half, shift=1.0)
+    >>> round(bounds.lower.item(), 4), round(bounds.upper.item(), 4)
     (0.1587, 0.8413)
     """
     low = quantile(confidence - slack, rest + slack) - shift
     high = quantile(confidence + slack, rest - slack) + shift
-    return Reach(low, high)
+    return FewDrawBounds(low, high)
 
 
 def quantile(probability: Tensor, rest: Tensor) -> Tensor:

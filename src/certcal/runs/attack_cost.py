@@ -10,25 +10,13 @@ from certcal.smoothing.progress import Progress
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-BACKWARD = 3  # a pass with its gradient, in units of a pass without
-_CHOICE = 6 * 250  # by which the adversary "reach" chooses among six sets of inputs
-_HALVINGS = 2 * 12  # with which it aims between its ends, for two clearances
-
-
-def attack_passes(adversary: str, *, draws: int, steps: int) -> int:
-    """The most forward passes that an attack on the smoothed model takes per input."""
-    climb, seen = draws * (BACKWARD * steps + 1), 2 * draws
-    if adversary == "reach":
-        return 2 * climb + draws * (2 + _HALVINGS) + _CHOICE + seen
-    if adversary == "acce":
-        return draws * (BACKWARD + 1) * steps + 2 * draws + seen
-    return climb + seen
-
 
 def sandwich_passes(
     certified: Sequence[int], adversaries: Sequence[str], *, inputs: int, draws: int, attack_draws: int, steps: int
 ) -> int:
     """The most forward passes of a sandwich; `certified` are the inputs certified at each radius."""
+    from certcal.attacks import attack_passes
+
     each = sum(attack_passes(name, draws=attack_draws, steps=steps) + draws for name in adversaries)
     asked = 1 + 2 * len(certified) * len(adversaries)  # one input each, to count the classes
     return inputs * draws + sum(certified) * each + asked
@@ -36,6 +24,8 @@ def sandwich_passes(
 
 def ace_passes(inputs: int, *, budgets: int, steps: int, galil: bool) -> int:
     """The most forward passes of the four (η, ω)-ACE attacks within each budget."""
+    from certcal.attacks import BACKWARD
+
     each = 4 * (BACKWARD * steps + 2) + (BACKWARD + 17 if galil else 0)
     asked = 5 + budgets  # one input each, to count the classes
     return inputs * (1 + (5 if galil else 4) + budgets * each) + asked
@@ -69,6 +59,8 @@ def in_words(seconds: float) -> str:
 def counted(model: "nn.Module", passes: int, *, doing: str, show: bool | None) -> Iterator[None]:
     """Within this context the passes that the model makes move a bar towards those foreseen."""
     import torch
+
+    from certcal.attacks import BACKWARD
 
     with Progress(1, passes, show=show, doing=doing, unit="passes") as progress:
 

@@ -1,0 +1,88 @@
+"""Attack records as plain data, as JSON keeps it, and back, with every value checked."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any, TypeVar
+
+import numpy as np
+
+from certcal.attacks.records import AceRow, AceTable, Sandwich, SandwichRow, Terms
+from certcal.inputs import check_flag
+from certcal.metrics import ReliabilityCurve
+from certcal.settings import Adversary
+
+T = TypeVar("T")
+SANDWICH, ACE = "sandwich", "ace"
+CURVES = ("before", "after", "curves")
+
+
+def to_plain(record: Sandwich | AceTable) -> dict[str, Any]:
+    """A record as JSON keeps it, all but what it was made with."""
+    sizes = {"inputs": record.inputs, "of": record.inputs if record.of is None else record.of}
+    verdict = {"holds": record.holds} if isinstance(record, Sandwich) else {}
+    curves = {name: [_plain_curve(own) for own in getattr(record, name)] for name in CURVES if hasattr(record, name)}
+    return sizes | verdict | {"rows": record.as_dicts()} | curves
+
+
+def from_plain(name: str, kept: Mapping[str, Any]) -> Sandwich | AceTable:
+    """The record of a family, from what `to_plain` gave and the settings in `made_with`.
+
+    Whether rows hold is worked out from their numbers, whatever was written.
+
+    Raises: ValueError, TypeError or LookupError where a value is missing, of another kind or no number.
+    """
+    return _sandwich(kept) if name == SANDWICH else _ace(kept)
+
+
+def _sandwich(kept: Mapping[str, Any]) -> Sandwich:
+    rows = tuple(_checked(SandwichRow, row) for row in kept["rows"])
+    before, after = (tuple(map(_curve, kept[name])) for name in ("before", "after"))
+    if not 0 < len(rows) == len(before) == len(after) or any(row.adversary not in tuple(Adversary) for row in rows):
+        raise ValueError("rows and curves do not fit")
+    made = {**kept["made_with"]["certificates"], **kept["made_with"]["settings"]}
+    if "joint" in made:  # its name in older files
+        made["split_alpha"] = made.pop("joint")
+    return Sandwich(rows, before, after, int(kept["inputs"]), _checked(Terms, made), int(kept["of"]))
+
+
+def _ace(kept: Mapping[str, Any]) -> AceTable:
+    rows = tuple(_checked(AceRow, row) for row in kept["rows"])
+    curves = tuple(own for one in kept["curves"] if (own := _curve(one)) is not None)
+    attacks = {(row.eta, row.omega, row.epsilon) for row in rows}
+    if not 2 <= len(curves) == len(rows) == len(attacks):
+        raise ValueError("rows and curves do not fit")
+    stronger = check_flag("stronger", kept["made_with"]["settings"]["stronger"])
+    return AceTable(rows, curves, stronger, int(kept["of"]))
+
+
+def _checked(kind: type[T], values: Mapping[str, Any]) -> T:
+    """A record with every field from `values`, each of its own type and finite."""
+    found: dict[str, Any] = {}
+    for own in fields(kind):  # type: ignore[arg-type]
+        value: Any = values[own.name]
+        wanted: Any = (int, float) if own.type is float else own.type
+        flag = isinstance(value, bool) and own.type is not bool
+        if flag or not isinstance(value, wanted) or (own.type is float and not math.isfinite(value)):
+            raise ValueError(f"{own.name} is {value!r}")
+        found[own.name] = float(value) if own.type is float else value
+    return kind(**found)
+
+
+def _plain_curve(curve: ReliabilityCurve | None) -> dict[str, Any] | None:
+    if curve is None:
+        return None
+    arrays = {own.name: getattr(curve, own.name).tolist() for own in fields(curve) if own.name != "alpha"}
+    without = {name: [None if math.isnan(value) else value for value in values] for name, values in arrays.items()}
+    return without | {"alpha": curve.alpha}
+
+
+def _curve(kept: Mapping[str, Any] | None) -> ReliabilityCurve | None:
+    if kept is None:
+        return None
+    arrays = {
+        own.name: np.array([math.nan if value is None else value for value in kept[own.name]], dtype=np.float64)
+        for own in fields(ReliabilityCurve)
+        if own.name != "alpha"
+    }
+    return ReliabilityCurve(**arrays, alpha=float(kept["alpha"]))
