@@ -1,5 +1,7 @@
 """Evaluation over radii: every number is that of the function it is named after."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -185,13 +187,15 @@ def test_only_the_metrics_asked_for_are_computed(evidence, monkeypatch):
         row_at(bounds, metrics=("cce",))
 
 
-def test_a_map_shows_the_row_without_it(evidence):
+def test_a_map_shows_the_row_without_it(evidence, rng):
+    evidence = replace(evidence, label=np.where(rng.random(120) < 0.8, evidence.selected, 1 - evidence.selected))
     halve = IsotonicMap([0.0, 1.0], [0.0, 0.5])
     plain, mapped = (evaluate(evidence, radii=[0.1], alpha=0.01, recalibration=g)[0] for g in (None, halve))
     values = mapped.as_dict()
     for name in ("ece", "certified_ece", "joint_ece", "brier", "certified_brier", "joint_brier"):
         assert values[f"before_{name}"] == getattr(plain, name)
-    assert values["auroc"] == values["before_auroc"] > 0.5
+    assert values["auroc"] == values["before_auroc"]
+    assert (values["levels"], values["refinement"]) == (mapped.levels, mapped.refinement)
     assert "auroc" not in plain.as_dict()
     with pytest.raises(InputError, match="Expected `recalibration` to be a map from `recalibrate`, but got str"):
         evaluate(evidence, radii=[0.1], alpha=0.01, recalibration="isotonic")

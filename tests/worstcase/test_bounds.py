@@ -1,5 +1,7 @@
 """Bounds in place of lower, upper and correct: what they count, and what is refused."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -22,7 +24,9 @@ SCORES = (certified_calibration_error, certified_brier_score, certified_log_scor
 
 @pytest.fixture
 def bounds(rng):
-    own = confidence_bounds(random_evidence(rng, inputs=150, draws=500), radius=0.2, alpha=0.01)
+    evidence = random_evidence(rng, inputs=150, draws=500)
+    some_wrong = np.where(rng.random(150) < 0.8, evidence.selected, 1 - evidence.selected)
+    own = confidence_bounds(replace(evidence, label=some_wrong), radius=0.2, alpha=0.01)
     assert 0 < own.certified.sum() < 150
     return own
 
