@@ -17,8 +17,13 @@ from certcal.certificates import ConfidenceIntervals, Method, confidence_bounds_
 from certcal.errors import InputError
 from certcal.evaluation import row_at
 from certcal.inputs import check_choice, check_level, one_or_more
-from certcal.metrics import ReliabilityCurve, expected_calibration_error, reliability_curve, top_label_brier_score
-from certcal.metrics.binning import choose_bins
+from certcal.metrics import (
+    ReliabilityCurve,
+    choose_bins,
+    expected_calibration_error,
+    reliability_curve,
+    top_label_brier_score,
+)
 from certcal.models import model_fingerprint
 from certcal.settings import Adversary
 from certcal.smoothing import Evidence
