@@ -1,14 +1,12 @@
 """Certified metrics: all of them at one radius (`row_at`), and over radii (`evaluate`). Nothing else computes them."""
 
 from certcal.evaluation.metric import Before, Given, Metric, Rounding
-from certcal.evaluation.options import APPROXIMATIONS, check_evaluation
 from certcal.evaluation.report import ConfidenceMap, Report, evaluate
 from certcal.evaluation.row import METRICS, Row, row_at
 from certcal.evaluation.selection import Outcome, Selection, pareto_front, select
 from certcal.worstcase import Population
 
 __all__ = [
-    "APPROXIMATIONS",
     "METRICS",
     "Before",
     "ConfidenceMap",
@@ -20,7 +18,6 @@ __all__ = [
     "Rounding",
     "Row",
     "Selection",
-    "check_evaluation",
     "evaluate",
     "pareto_front",
     "row_at",

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from certcal.certificates import ConfidenceIntervals, Method, average_certified_radius, confidence_bounds_at
 from certcal.errors import CertcalError, InputError
-from certcal.evaluation.options import check_evaluation
 from certcal.evaluation.row import WITH_MAP, WITHOUT_MAP, Row, row_at
 from certcal.files import expanded, plain, replacing
 from certcal.inputs import one_or_more
 from certcal.metrics import Bins
+from certcal.settings import EvaluateSettings
 from certcal.smoothing import Evidence
 from certcal.types import ArrayLike
-from certcal.worstcase import Population, Solution, allowed_failures
+from certcal.worstcase import Population, Solution, allowed_failures, choose_few_bins
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -183,7 +183,7 @@ def evaluate(
         recalibration: a map of the confidences, fitted on other inputs than these: see `recalibrate`.
     """
     distances = one_or_more("radii", radii)
-    chosen, asked, bins = check_evaluation(
+    asked = EvaluateSettings(
         radii=distances,
         alpha=alpha,
         delta=delta,
@@ -191,21 +191,21 @@ def evaluate(
         split_alpha=split_alpha,
         population=population,
         n_bins=n_bins,
-        edges=edges,
-        approximations=approximations,
+        approximations=(approximations,) if isinstance(approximations, str) else tuple(approximations),
     )
+    bins, chosen = choose_few_bins(n_bins, edges), Population(asked.population)
     if not isinstance(recalibration, ConfidenceMap | None):
         raise InputError.expected("recalibration", "be a map from `recalibrate`", type(recalibration).__name__)
     found = tuple(confidence_bounds_at(evidence, radii=distances, alpha=alpha, method=method, split_alpha=split_alpha))
     options: dict[str, Any] = {"population": chosen, "edges": bins.edges, "delta": delta}
     if recalibration is None:
         bounds = found
-        rows = [row_at(own, approximations=asked, **options) for own in bounds]
+        rows = [row_at(own, approximations=asked.approximations, **options) for own in bounds]
     else:
         bounds = tuple(recalibration.intervals(own) for own in found)
         rows = [
             replace(
-                row_at(new, approximations=asked, metrics=WITH_MAP, **options),
+                row_at(new, approximations=asked.approximations, metrics=WITH_MAP, **options),
                 before=row_at(old, metrics=WITHOUT_MAP, **options),
             )
             for old, new in zip(found, bounds, strict=True)

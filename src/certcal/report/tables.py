@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
 
-from certcal.evaluation import APPROXIMATIONS, METRICS, Before, Given, Report, Rounding
+from certcal.evaluation import METRICS, Before, Given, Report, Rounding
+from certcal.settings import Approximation
 
 _MODES = {Rounding.UP: ROUND_CEILING, Rounding.DOWN: ROUND_FLOOR, Rounding.NEAREST: ROUND_HALF_EVEN}
 
@@ -68,7 +69,7 @@ _APPROXIMATE = {
 
 def columns(report: Report) -> tuple[Column, ...]:
     """The columns that a report's rows fill, as their metrics are declared."""
-    asked = [name for name in APPROXIMATIONS if any(name in row.approximations for row in report)]
+    asked = [name for name in map(str, Approximation) if any(name in row.approximations for row in report)]
     mapped = report.recalibration is not None
     return (
         *(_column(name) for name in _named(Given.ALWAYS)),
