@@ -28,10 +28,11 @@ from certcal.runs import (
     RunFolder,
     RunSettings,
     evaluate_run,
+    load_data,
+    load_model,
     recalibrate_run,
     write_results,
 )
-from certcal.runs.certify import load_data, load_model
 from certcal.runs.demo import demo_run
 from certcal.runs.evaluate import rewrite_report
 from certcal.runs.recipes import TrainRecipe

@@ -111,7 +111,7 @@ def _show_list(*, json: bool) -> None:
 def _show_plan(study: "Study", *, json: bool) -> None:
     from pathlib import Path
 
-    from certcal.runs.train import dry_run
+    from certcal.runs import estimate_training
     from certcal.studies import study_trials
 
     stages = study_trials(study, Path("runs"))
@@ -127,7 +127,7 @@ def _show_plan(study: "Study", *, json: bool) -> None:
     total = sum(map(len, counts.values()))
     console.print(f"\n{total} models to train and certify. The first of them:\n")
     recipe = stages[0][0].recipe
-    show_dry_run(recipe, dry_run(recipe), json=False)
+    show_dry_run(recipe, estimate_training(recipe), json=False)
 
 
 def _show_result(study: "Study", result: "Reproduction", *, json: bool) -> None:

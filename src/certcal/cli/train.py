@@ -24,7 +24,7 @@ from certcal.settings import (
 
 if TYPE_CHECKING:
     from certcal.evaluation import Outcome
-    from certcal.runs.recipes import TrainRecipe
+    from certcal.runs import TrainRecipe
     from certcal.studies import Failure
     from certcal.training import TrainResult
     from certcal.training.cost import TrainCost
@@ -61,10 +61,8 @@ def train(
 
     [dim]Again, with what the folder remembers:[/dim] certcal train mine
     """
-    from certcal.runs import RunFolder
-    from certcal.runs.recipes import load_recipe, parse_changes
-    from certcal.runs.train import TRAIN, next_command, train_run
-    from certcal.runs.train import dry_run as estimate
+    from certcal.runs import TRAIN, RunFolder, load_recipe, next_command, parse_changes, train_run
+    from certcal.runs import estimate_training as estimate
     from certcal.settings import merged
     from certcal.training.fabric import leave_group
 
@@ -120,7 +118,7 @@ def sweep(
 
 def study_changes(given: Sections, assignments: list[str] | None) -> Sections:
     """What was given beside a recipe; models are certified on the device that they are trained on."""
-    from certcal.runs.recipes import parse_changes
+    from certcal.runs import parse_changes
     from certcal.settings import merged
 
     return merged({"engine": given["engine"], "certify": given["engine"]}, parse_changes(assignments or []))

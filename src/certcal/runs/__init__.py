@@ -2,9 +2,13 @@
 
 from certcal.runs.attack import attack_run
 from certcal.runs.certify import certify_run
+from certcal.runs.drawing import save_figure
 from certcal.runs.evaluate import evaluate_run, write_results
 from certcal.runs.folder import RunFolder
+from certcal.runs.load import best_device, load_data, load_model, training_part, weights_digest
 from certcal.runs.recalibrate import Recalibration, recalibrate_run
+from certcal.runs.recipes import TrainRecipe, build_recipe, load_recipe, parse_changes, save_recipe
+from certcal.runs.train import TRAIN, estimate_training, next_command, train_run
 from certcal.settings import (
     AttackSettings,
     CertifySettings,
@@ -17,6 +21,7 @@ from certcal.settings import (
 )
 
 __all__ = [
+    "TRAIN",
     "AttackSettings",
     "CertifySettings",
     "DataSettings",
@@ -26,10 +31,24 @@ __all__ = [
     "Recalibration",
     "RunFolder",
     "RunSettings",
+    "TrainRecipe",
     "attack_run",
+    "best_device",
+    "build_recipe",
     "certify_run",
+    "estimate_training",
     "evaluate_run",
+    "load_data",
+    "load_model",
+    "load_recipe",
     "load_settings",
+    "next_command",
+    "parse_changes",
     "recalibrate_run",
+    "save_figure",
+    "save_recipe",
+    "train_run",
+    "training_part",
+    "weights_digest",
     "write_results",
 ]

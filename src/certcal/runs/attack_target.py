@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from certcal.errors import InputError
-from certcal.runs.certify import best_device, load_data, load_model
 from certcal.runs.evaluate import IN_PYTHON, load_run_evidence
 from certcal.runs.folder import RunFolder
+from certcal.runs.load import best_device, load_data, load_model
 from certcal.smoothing import Evidence
 
 if TYPE_CHECKING:

@@ -1,16 +1,14 @@
 """From settings to evidence in a run folder: load the data, build the model, draw. Running it again goes on."""
 
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from certcal.cluster import Cluster, as_cluster
-from certcal.errors import InputError
-from certcal.runs.folder import SOURCES, RunFolder
+from certcal.runs.folder import CONFIG, SHARDS, SOURCES, RunFolder
+from certcal.runs.load import best_device, load_data, load_model
 from certcal.runs.provenance import provenance
-from certcal.settings import DataSettings, EvaluateSettings, ModelSettings, RunSettings
+from certcal.settings import EvaluateSettings, RunSettings
 from certcal.smoothing import Evidence
 
 if TYPE_CHECKING:
@@ -41,7 +39,7 @@ def certify_run(
 
         check_reachable(cluster)
     run.create()
-    with run.writing(), _kept_if_refused(run):
+    with run.writing(), run.kept_if_refused(CONFIG, unless=f"{SHARDS}/shard-*"):
         added = _added(run)
         run.save_settings(settings)  # before sampling, so that an interrupted run knows what it was
         run.log(f"certify: {len(data)} inputs of {data.name}, {settings.certify.n} draws each on {device}")
@@ -61,20 +59,6 @@ def certify_run(
     return evidence
 
 
-@contextmanager
-def _kept_if_refused(run: RunFolder) -> Iterator[None]:
-    """Settings that the folder's evidence does not go with leave those it was made with in place."""
-    before = run.config.read_bytes() if run.config.exists() else None
-    try:
-        yield
-    except InputError:
-        if before is not None:
-            run.config.write_bytes(before)
-        elif not any(run.shards.glob("shard-*")):
-            run.config.unlink(missing_ok=True)
-        raise
-
-
 def _added(run: RunFolder) -> list[int]:
     """The numbers of draws of which reports were made before."""
     evidence, added = (run.sources().get(key, {}) for key in ("evidence", "added"))
@@ -87,47 +71,6 @@ def _evidence_facts(run: RunFolder, evidence: Evidence, added: list[int]) -> dic
     earlier = sorted({count for count in added if count != draws})
     facts: dict[str, Any] = {"evidence": {"sha256": run.evidence_digest(), "draws": draws}}
     return facts | ({"added": {"draws": earlier}} if earlier else {})
-
-
-def load_data(settings: DataSettings) -> "ImageData":
-    """The inputs that the settings name."""
-    from certcal.data import load_dataset
-
-    given = {key: value for key, value in vars(settings).items() if value is not None}
-    with _saying({"name": "data"}):
-        return load_dataset(given.pop("name"), **given)
-
-
-def load_model(settings: ModelSettings, data: "ImageData") -> "nn.Module":
-    """The model that the settings name, for inputs like these, with its weights."""
-    from certcal.models import Tempered, build_model, load_checkpoint
-
-    if (settings.mean is None) != (settings.std is None):
-        raise InputError.expected("mean and std", "be given together", "mean alone" if settings.mean else "std alone")
-    channels, size, _ = data.shape
-    with _saying({"name": "model", "path": "weights"}):
-        model = build_model(
-            settings.name,
-            classes=settings.classes or len(data.classes),
-            channels=channels,
-            size=size,
-            normalize=None if settings.mean is None or settings.std is None else (settings.mean, settings.std),
-            **settings.options,
-        )
-        model = model if settings.weights is None else load_checkpoint(model, settings.weights)
-        return model if settings.temperature is None else Tempered(model, settings.temperature)
-
-
-@contextmanager
-def _saying(names: dict[str, str]) -> Iterator[None]:
-    """Errors that call arguments by the names they have in the settings."""
-    try:
-        yield
-    except InputError as error:
-        text = str(error)
-        for old, new in names.items():
-            text = text.replace(f"Expected `{old}` to", f"Expected `{new}` to")
-        raise InputError(text) from error
 
 
 def radii_of(settings: EvaluateSettings, sigma: float) -> tuple[float, ...]:
@@ -145,13 +88,6 @@ def _sampling(settings: RunSettings) -> dict[str, Any]:
         rule = StopWhenDecided(radii=radii, alpha=asked.alpha, method=asked.method, split_alpha=asked.split_alpha)
         options |= {"stages": settings.certify.stages, "stop": rule}
     return options
-
-
-def best_device() -> str:
-    """A GPU where there is one."""
-    import torch
-
-    return "cuda" if torch.cuda.is_available() else "cpu"
 
 
 def _sources(

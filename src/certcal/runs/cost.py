@@ -39,7 +39,7 @@ def measure_cost(
     import torch
 
     from certcal.models import build_model
-    from certcal.runs.certify import best_device
+    from certcal.runs.load import best_device
     from certcal.smoothing import collect_evidence
     from certcal.smoothing.sampler import PRECISIONS
 

@@ -5,9 +5,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from certcal.evaluation import Report
-from certcal.runs.certify import certify_run, load_data, load_model
+from certcal.runs.certify import certify_run
 from certcal.runs.evaluate import evaluate_run
 from certcal.runs.folder import RunFolder
+from certcal.runs.load import load_data, load_model
 from certcal.settings import CertifySettings, DataSettings, EvaluateSettings, ModelSettings, RunSettings
 
 SIGMA = 0.25

@@ -76,6 +76,20 @@ class RunFolder:
             got = f"{self.path} ({error.strerror or error})"
             raise InputError.expected("run", "be a folder that can be written", got) from error
 
+    @contextmanager
+    def kept_if_refused(self, name: str, *, unless: str = "") -> Iterator[None]:
+        """Put a file back as it was, or away if there was none and nothing fits `unless`, if the run is refused."""
+        path = self.path / name
+        before = path.read_bytes() if path.exists() else None
+        try:
+            yield
+        except InputError:
+            if before is not None:
+                path.write_bytes(before)
+            elif not (unless and any(self.path.glob(unless))):
+                path.unlink(missing_ok=True)
+            raise
+
     def settings(self) -> RunSettings:
         """The settings in config.toml."""
         return load_settings(self.config, {})

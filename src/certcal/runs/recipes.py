@@ -18,6 +18,7 @@ from certcal.settings import (
     check,
     merged,
     read_toml,
+    write_toml,
 )
 
 Kind = TypeVar("Kind", bound="TrainRecipe")
@@ -87,3 +88,8 @@ def _parsed(text: str) -> Any:
         return tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
         return text
+
+
+def save_recipe(recipe: TrainRecipe, path: Path) -> None:
+    """Write a recipe as TOML."""
+    write_toml(recipe, path, head="What this was trained with; `certcal train --recipe` takes it back.")

@@ -1,20 +1,17 @@
 """From a recipe to trained weights in a run folder; running it again goes on."""
 
-import hashlib
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import asdict, fields, replace
+from collections.abc import Callable
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from certcal.errors import InputError
-from certcal.runs.certify import load_data, load_model
 from certcal.runs.folder import SOURCES, RunFolder
+from certcal.runs.load import load_data, load_model, training_part, weights_digest
 from certcal.runs.provenance import provenance
-from certcal.runs.recipes import TrainRecipe
-from certcal.settings import DataSettings, write_toml
+from certcal.runs.recipes import TrainRecipe, save_recipe
 
 if TYPE_CHECKING:
     from torch import nn
@@ -37,9 +34,9 @@ def train_run(
     from certcal.training import train
 
     start = time.perf_counter()
-    data, model = prepare(recipe)
+    data, model = _load(recipe)
     run.create()
-    with run.writing(), _kept_if_refused(run):
+    with run.writing(), run.kept_if_refused(TRAIN):
         # Before training, so that an interrupted run knows what it was; of a trial, what training is made of.
         own = TrainRecipe(**{one.name: getattr(recipe, one.name) for one in fields(TrainRecipe)})
         save_recipe(own, run.path / TRAIN)
@@ -61,7 +58,7 @@ def train_run(
     return result
 
 
-def prepare(recipe: TrainRecipe) -> tuple["ImageData", "nn.Module"]:
+def _load(recipe: TrainRecipe) -> tuple["ImageData", "nn.Module"]:
     """Training data and a model with the weights that training starts from."""
     import torch
 
@@ -74,25 +71,12 @@ def prepare(recipe: TrainRecipe) -> tuple["ImageData", "nn.Module"]:
         return data, load_model(recipe.model, data)
 
 
-def training_part(data: DataSettings) -> DataSettings:
-    """The data with its training split, where it is known by name and no split is given."""
-    from certcal.data import dataset_splits
-
-    if data.split is not None:
-        return data
-    try:
-        dataset_splits(data.name)
-    except InputError:  # a file or folder, which is whole
-        return data
-    return replace(data, split="train")
-
-
-def dry_run(recipe: TrainRecipe) -> "TrainCost":
+def estimate_training(recipe: TrainRecipe) -> "TrainCost":
     """What the recipe would cost here, from a few steps; leaves nothing behind."""
     from certcal.training.cost import estimate_cost
     from certcal.training.loop import Trainer
 
-    data, model = prepare(recipe)
+    data, model = _load(recipe)
     with tempfile.TemporaryDirectory() as folder:
         return estimate_cost(
             Trainer(model, data, Path(folder), recipe.objective, recipe.train, recipe.validation, recipe.engine)
@@ -110,36 +94,10 @@ def next_command(run: RunFolder, recipe: TrainRecipe) -> str:
     return " ".join([*words, f"--sigma {recipe.train.sigma:g}"])
 
 
-def save_recipe(recipe: TrainRecipe, path: Path) -> None:
-    """Write a recipe as TOML."""
-    write_toml(recipe, path, head="What this was trained with; `certcal train --recipe` takes it back.")
-
-
-@contextmanager
-def _kept_if_refused(run: RunFolder) -> Iterator[None]:
-    """A recipe that the folder's checkpoint does not go with leaves the one it was made with in place."""
-    path = run.path / TRAIN
-    before = path.read_bytes() if path.exists() else None
-    try:
-        yield
-    except InputError:
-        if before is not None:
-            path.write_bytes(before)
-        else:
-            path.unlink(missing_ok=True)
-        raise
-
-
 def _identity(recipe: TrainRecipe, data: "ImageData") -> dict[str, Any]:
     """What a resumed run must share beside its schedules; where files lie may change."""
-    model = asdict(recipe.model) | {"options": str(recipe.model.options), "weights": weights_digest(recipe)}
+    model = asdict(recipe.model) | {"options": str(recipe.model.options), "weights": weights_digest(recipe.model)}
     return {"model": model, "data": {"name": data.name, "inputs": len(data), "classes": len(data.classes)}}
-
-
-def weights_digest(recipe: TrainRecipe) -> str | None:
-    """SHA-256 of the weights that training starts from, as far as a file can be read."""
-    path = None if recipe.model.weights is None else Path(recipe.model.weights).expanduser()
-    return None if path is None or not path.is_file() else hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def _sources(

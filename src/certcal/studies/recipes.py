@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from certcal.runs.recipes import TrainRecipe, build_recipe
+from certcal.runs import TrainRecipe, build_recipe
 from certcal.settings import CertifySettings, DataSettings, EvaluateSettings, Sections, merged, read_toml
 from certcal.studies.grid import SweepSettings
 

@@ -7,8 +7,7 @@ from typing import Any
 from certcal.cluster import Cluster, as_cluster
 from certcal.evaluation import Outcome, Selection, select
 from certcal.report import Comparison, comparison_markdown, comparison_table, plot_changes, prepare_changes
-from certcal.runs.drawing import save_figure
-from certcal.runs.folder import RunFolder
+from certcal.runs import RunFolder, save_figure
 from certcal.studies.study import Baseline, Study, paper_table
 from certcal.studies.sweep import Tell, run_trials
 from certcal.studies.trials import Failure, Trial, sweep_trials

@@ -1,7 +1,9 @@
 """Recipes that reproduce the paper's training results: baselines, and methods that fine-tune each of them."""
 
+import tomllib
 from dataclasses import dataclass, field, replace
-from importlib.resources import files
+from importlib.resources import as_file, files
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,7 @@ from certcal.settings import Sections, build, merged, read_toml
 from certcal.studies.grid import SweepSettings
 from certcal.studies.recipes import SweepRecipe, build_sweep
 
-PAPER = "paper"
+BUILT_IN, PAPER = files("certcal.studies") / "built_in", "paper"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,18 +88,22 @@ class Study:
 
 def study_names() -> tuple[str, ...]:
     """The studies that come with certcal."""
-    found = (Path(one.name) for one in files("certcal.studies").joinpath("built_in").iterdir())
+    found = (Path(one.name) for one in BUILT_IN.iterdir())
     return tuple(sorted(one.stem for one in found if one.suffix == ".toml" and one.stem != PAPER))
 
 
 def study_text(name: str) -> str:
     """The TOML of a study: one that comes with certcal, or a file."""
+    return _study_file(name).read_text(encoding="utf-8")
+
+
+def _study_file(name: str) -> Traversable:
     path = Path(name).expanduser()
     if path.suffix == ".toml" and path.is_file():
-        return path.read_text(encoding="utf-8")
+        return path
     if name not in study_names():
         raise InputError.expected("recipe", f"be one of {', '.join(study_names())}, or a TOML file", repr(name))
-    return files("certcal.studies").joinpath("built_in", f"{name}.toml").read_text(encoding="utf-8")
+    return BUILT_IN / f"{name}.toml"
 
 
 def load_study(
@@ -109,14 +115,9 @@ def load_study(
     weights: dict[str, str] | None = None,
 ) -> Study:
     """A study, changed by what is given, with the baselines and methods named (all by default), checked throughout."""
-    import tempfile
-
     given = weights or {}
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / f"{Path(name).stem}.toml"
-        path.write_text(study_text(name), encoding="utf-8")
-        values = merged(read_toml(path), changes or {})
-    study = build(Study, values, name)
+    with as_file(_study_file(name)) as path:
+        study = build(Study, merged(read_toml(path), changes or {}), name)
     study = replace(
         study,
         baseline=_named("baseline", study.baseline, baselines),
@@ -137,10 +138,7 @@ def load_study(
 
 def paper_table(name: str) -> dict[str, Any] | None:
     """The paper's numbers for a data set, in percent; None if it has none."""
-    import tomllib
-
-    whole = tomllib.loads(files("certcal.studies").joinpath("built_in", f"{PAPER}.toml").read_text(encoding="utf-8"))
-    return whole.get(name)
+    return tomllib.loads((BUILT_IN / f"{PAPER}.toml").read_text(encoding="utf-8")).get(name)
 
 
 def _named(argument: str, items: tuple[Any, ...], names: tuple[str, ...]) -> tuple[Any, ...]:

@@ -10,10 +10,10 @@ from typing import Any
 from certcal.cluster import Cluster, as_cluster
 from certcal.errors import CertcalError, InputError
 from certcal.evaluation import Outcome
-from certcal.runs.folder import RunFolder
-from certcal.runs.train import save_recipe
+from certcal.files import plain
+from certcal.runs import RunFolder, save_recipe
 from certcal.studies.recipes import SweepRecipe
-from certcal.studies.trials import Came, Failure, Trial, attempt, plain_row, sweep_trials
+from certcal.studies.trials import Came, Failure, Trial, attempt, sweep_trials
 
 Tell = Callable[[str], None]
 Stages = Sequence[tuple[Trial, Sequence[Trial]]]  # trials, and for each those that start from its weights
@@ -104,7 +104,7 @@ def _table(run: RunFolder, found: list[Came]) -> Results:
         else:
             results.outcomes.extend(came)
             writer.writerows(asdict(one) for one in came)
-            results.rows.extend(plain_row(one) for one in came)
+            results.rows.extend(plain(asdict(one)) for one in came)
     run.write("results.csv", text.getvalue())
     run.write_json("results.json", results.rows)
     return results

@@ -10,10 +10,8 @@ from typing import Any
 
 from certcal.errors import CertcalError, InputError
 from certcal.evaluation import Outcome
-from certcal.runs.certify import certify_run
-from certcal.runs.evaluate import evaluate_run
-from certcal.runs.folder import RunFolder
-from certcal.runs.train import train_run, weights_digest
+from certcal.files import plain
+from certcal.runs import RunFolder, certify_run, evaluate_run, train_run, weights_digest
 from certcal.settings import RunSettings, build, merged
 from certcal.studies.grid import SweepSettings, describe, expand
 from certcal.studies.recipes import SweepRecipe
@@ -91,7 +89,7 @@ def run_trial(
 ) -> list[Outcome]:
     """What a trial came to at each radius; trained and certified where that was not done before."""
     run, path = RunFolder(trial.folder), trial.folder / OUTCOME
-    facts = _plain(trial)
+    facts = _facts(trial)
     if path.is_file():
         kept = json.loads(path.read_text(encoding="utf-8"))
         if kept["trial"] == facts:
@@ -113,14 +111,8 @@ def run_trial(
         )
         for row in rows
     ]
-    run.write_json(OUTCOME, {"trial": facts, "outcomes": [plain_row(one) for one in outcomes]})
+    run.write_json(OUTCOME, {"trial": facts, "outcomes": [plain(asdict(one)) for one in outcomes]})
     return outcomes
-
-
-def plain_row(outcome: Outcome) -> dict[str, Any]:
-    """An outcome as JSON knows it."""
-    row = asdict(outcome)
-    return {key: None if isinstance(value, float) and value != value else value for key, value in row.items()}
 
 
 def attempt(trial: Trial, *, progress: bool = False, tell: Callable[[str], None] = lambda text: None) -> Came:
@@ -156,13 +148,12 @@ def _certify(recipe: SweepRecipe, run: RunFolder, weights: str, *, progress: boo
     return evaluate_run(run, recipe.evaluate, figures=False).rows
 
 
-def _plain(trial: Trial) -> dict[str, Any]:
+def _facts(trial: Trial) -> dict[str, Any]:
     recipe = asdict(trial.recipe)
     recipe.pop("engine")  # where it ran does not matter
     named = {"name": trial.name, "method": trial.method, "baseline": trial.baseline, "settings": trial.settings}
-    named["start"] = weights_digest(trial.recipe) or ""
-    plain: dict[str, Any] = json.loads(json.dumps(named | {"recipe": recipe}))
-    return plain
+    named["start"] = weights_digest(trial.recipe.model) or ""
+    return dict(plain(named | {"recipe": recipe}))
 
 
 def _numbers(row: dict[str, Any]) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """The training loop: steps, epochs, validation and checkpoints, resumed exactly where it was killed."""
 
+import math
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -226,7 +227,7 @@ class Trainer:
         mean = averaged(self.fabric, self.model, loss)
         gradients = [parameter.grad for parameter in self.model.parameters() if parameter.grad is not None]
         value, norm = (float(one) for one in (mean, torch.nn.utils.get_total_norm(gradients)))
-        if not (_finite(value) and _finite(norm)):
+        if not (math.isfinite(value) and math.isfinite(norm)):
             raise self._diverged(step, f"loss {value:g}, gradient norm {norm:g}")
         self.optimiser.step()
         return value
@@ -257,7 +258,7 @@ class Trainer:
     def save(self) -> None:
         """Write the checkpoint and the log, if the weights are numbers."""
         weights = [parameter.detach() for parameter in self.model.parameters()]
-        if not _finite(float(torch.nn.utils.get_total_norm(weights))):
+        if not math.isfinite(float(torch.nn.utils.get_total_norm(weights))):
             raise self._diverged(self.state.step, "a weight is no number")
         if self.fabric.is_global_zero:
             save_state(self.checkpoint, self.state, self.model, self.optimiser, self.identity)
@@ -290,10 +291,6 @@ class Trainer:
             f"{found}. Last good checkpoint: {kept}. "
             "Try a smaller learning_rate, or warm σ and ε up over more epochs."
         )
-
-
-def _finite(value: float) -> bool:
-    return value - value == 0.0
 
 
 def _silent(text: str) -> None:
