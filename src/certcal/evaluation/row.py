@@ -50,11 +50,7 @@ class Row:
         "inputs", "how many inputs the errors and scores of this row are about", lambda at: at.inputs, **_ALL
     )
     certified: int = metric(
-        "certified",
-        "inputs whose prediction is proven to stay within R",
-        lambda at: at.certified,
-        **_ALL,
-        **_SHOWN,
+        "certified", "inputs whose prediction is proven to stay within R", lambda at: at.certified, **_ALL, **_SHOWN
     )
     accuracy: float = metric(
         "accuracy",
