@@ -55,7 +55,7 @@ def load_dataset(
         root: a data folder to look into before $CERTCAL_DATA and the user's cache folder.
         download: fetch missing files into the first of these folders, checked against their checksums.
         limit: the most images to take, from the first on, after `every` has been applied.
-        every: take every so-manieth image only; 20 is usual for CIFAR-10, 100 for ImageNet.
+        every: keep only every n-th image; 20 is usual for CIFAR-10, 100 for ImageNet.
         resize: for folders of images, scale the shorter side to that many pixels; 256 is usual for ImageNet.
         crop: for folders of images, then keep the central square of that many pixels; 224 is usual for ImageNet.
         channels: for folders of images, 3 for RGB or 1 for grey.
