@@ -43,7 +43,7 @@ def test_certified_inputs_count_by_default(bounds, parts):
         assert score(bounds, failures=2).value == score(*parts, failures=2).value
     approximate = approximate_certified_calibration_error(bounds, method="brier")
     assert approximate.value == approximate_certified_calibration_error(*parts, method="brier").value
-    np.testing.assert_array_equal(recalibrate(bounds).y, recalibrate(*parts).y)
+    np.testing.assert_array_equal(recalibrate(bounds, clean_weight=0.0).y, recalibrate(*parts).y)
 
 
 def test_all_inputs_count_the_others_as_free(bounds, parts):
