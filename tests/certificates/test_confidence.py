@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import special, stats
 
-from certcal.certificates import Method, certify_radii, confidence_bounds, confidence_bounds_at
+from certcal.certificates import PLANNED_SHARE, Method, certify_radii, confidence_bounds, confidence_bounds_at
 from certcal.certificates.limits import clopper_pearson_limits
 from certcal.certificates.shift import greatest_probability, least_probability
 from certcal.errors import InputError
@@ -85,7 +85,7 @@ def test_the_mean_may_not_be_trusted_with_less_than_the_bound_says(rng):
     """Two-valued scores are the worst case of the Standard certificate: shrinking its limits must lose the truth."""
     scores = (rng.random((4000, 60)) < 0.5).astype(float)
     c = confidence_bounds(evidence_from_scores(scores), radius=0.0, alpha=0.2, method="standard", split_alpha=False)
-    half = math.sqrt(math.log(2 / 0.2) / 120)
+    half = math.sqrt(math.log(2 / (0.2 * PLANNED_SHARE)) / 120)
     np.testing.assert_allclose((c.upper - c.lower) / 2, half, rtol=1e-9)
 
 
@@ -102,7 +102,7 @@ def test_distribution_bounds_equal_a_plain_reading_of_the_paper(rng, shift):
         "cdf-cp": lambda k, n: beta_limits(k, n, 0.01 / 255),
     }
     for method, limits in plain.items():
-        c = confidence_bounds(found, radius=0.25 * shift, alpha=0.01, method=method, split_alpha=False)
+        c = confidence_bounds(found, radius=0.25 * shift, alpha=0.01 / PLANNED_SHARE, method=method, split_alpha=False)
         wanted = np.array([cdf_bounds(row, limits, shift) for row in found.histogram.tolist()])
         np.testing.assert_allclose(c.lower, wanted[:, 0], rtol=1e-8, atol=1e-12)
         np.testing.assert_allclose(c.upper, wanted[:, 1], rtol=1e-8, atol=1e-12)
@@ -113,7 +113,7 @@ def test_distribution_bounds_equal_a_plain_reading_of_the_paper(rng, shift):
 @pytest.mark.parametrize("method", ["standard", "standard-bernstein"])
 def test_mean_bounds_equal_a_plain_reading_of_the_paper(rng, method):
     found = random_evidence(rng, inputs=20, draws=400)
-    c = confidence_bounds(found, radius=0.1, alpha=0.01, method=method, split_alpha=False)
+    c = confidence_bounds(found, radius=0.1, alpha=0.01 / PLANNED_SHARE, method=method, split_alpha=False)
     mean = found.score_sum / 400
     variance = (found.score_square_sum - 400 * mean**2) / 399
     half = {

@@ -85,6 +85,26 @@ def test_files_hold_the_report(run):
     assert "evaluate: 3 radii, 50 inputs" in (run.path / "log.txt").read_text()
 
 
+def test_draws_that_were_not_planned_are_told_and_certified_at_any_time(run):
+    """Also of runs of an earlier version, which kept no plan but how many draws there had been reports of."""
+    evidence = load_evidence(run.evidence)
+    before = evaluate_run(run, ASKED, figures=False)
+    save_evidence(replace(evidence, header=replace(evidence.header, stages=(400,))), run.evidence)
+    after = evaluate_run(run, ASKED, figures=False)
+    metrics = json.loads((run.path / "metrics.json").read_text())
+    assert (metrics["looks"], metrics["stages"], metrics["inputs_at_other_looks"]) == (1, [400], 50)
+    told = "1 planned, after 400 draws; 50 of 50 inputs have another number, and limits that hold at every number"
+    page = (run.path / "report.html").read_text()
+    assert told in page
+    assert "What is assumed, and what is not" in page
+    row, old = after.rows[1], before.rows[1]
+    assert row.mean_width > old.mean_width
+    assert row.population_ece > old.population_ece
+    save_evidence(evidence, run.evidence)
+    run.write_json("provenance.json", {"added": {"draws": [50 * 400]}})
+    assert evaluate_run(run, ASKED, figures=False).rows[1] == row
+
+
 @pytest.mark.slow
 def test_the_same_evidence_gives_the_same_files(run):
     evaluate_run(run, ASKED)

@@ -94,8 +94,8 @@ class TestSameEvidence:
 
     def test_when_draws_are_added_later(self, tmp_path):
         collect(n=150, store=tmp_path)
-        assert_same(collect(n=500, store=tmp_path), collect())
-        assert_same(load_evidence(tmp_path), collect())
+        assert_same(collect(n=500, store=tmp_path), collect(), plan=False)
+        assert_same(load_evidence(tmp_path), collect(), plan=False)
 
     def test_when_inputs_are_added_later(self, tmp_path):
         from certcal.data import from_arrays
@@ -158,13 +158,15 @@ class TestStages:
         assert (collect(stages=[100, 500], stop=rule, store=tmp_path).draws == 500).all()
         assert asked[1] == 10
 
-    def test_other_stages_are_refused_but_more_may_follow(self, tmp_path):
+    def test_the_first_plan_stays_whatever_is_drawn_later(self, tmp_path):
         collect(stages=[100, 500], stop=self.sure, store=tmp_path)
-        with pytest.raises(InputError, match="to have stages"):
-            collect(stages=[250, 500], stop=self.sure, store=tmp_path)
-        longer = collect(n=1000, stages=[100, 500, 1000], stop=self.sure, store=tmp_path)
-        assert longer.header.looks == 3
-        assert load_evidence(tmp_path).header.stages == (100, 500, 1000)
+        for stages in ([250, 500], [100, 500, 1000]):
+            later = collect(n=stages[-1], stages=stages, stop=self.sure, store=tmp_path)
+            assert (later.header.looks, later.header.stages) == (2, (100, 500))
+            assert (load_evidence(tmp_path).header.looks, load_evidence(tmp_path).header.stages) == (2, (100, 500))
+        unstaged = collect(n=1000, store=tmp_path)
+        assert unstaged.header.planned(unstaged.draws).sum() == 0
+        assert_same(unstaged, collect(n=1000), plan=False)
 
     def test_resumed_stages_equal_uninterrupted_ones(self, tmp_path):
         """First to the end of stage one only, then on."""

@@ -57,7 +57,9 @@ class TestInterrupts:
         """The chunk is finished first: seven are kept."""
         with pytest.raises(KeyboardInterrupt, match="the same call goes on from here"):
             collect(Counting(small_model(), 7, self.interrupt), store=tmp_path)
-        assert load_evidence(tmp_path).draws.tolist() == [350]
+        peek = load_evidence(tmp_path)
+        assert peek.draws.tolist() == [350]
+        assert peek.header.planned(peek.draws).tolist() == [False]  # a look that was not planned
         self.resumed(tmp_path)
 
     def test_between_counting_votes_and_scores(self, tmp_path, monkeypatch):

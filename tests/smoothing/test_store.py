@@ -158,7 +158,8 @@ except CertcalError as error:
 
 
 def test_header_survives(folder, evidence):
-    assert read_header(next(folder.glob("shard-*"))) == evidence.header
+    for shard in folder.glob("shard-*"):
+        assert read_header(shard) == replace(evidence.header, stages=(250,))  # what was planned first
     EvidenceStore(folder, evidence.header).close()
     with pytest.raises(InputError):
         EvidenceStore(folder, replace(evidence.header, chunk=51))
@@ -169,8 +170,8 @@ def test_a_shard_that_was_moved_away_is_drawn_again(tmp_path, evidence):
         collect(n=n, store=tmp_path)
     middle = next(path for path in tmp_path.glob("shard-*") if read_shard(path)[1].first[0] == 3)
     middle.unlink()
-    assert_same(collect(store=tmp_path), evidence)
-    assert_same(load_evidence(tmp_path), evidence)
+    assert_same(collect(store=tmp_path), evidence, plan=False)
+    assert_same(load_evidence(tmp_path), evidence, plan=False)
 
 
 def test_one_process_at_a_time(folder, evidence):
@@ -221,7 +222,7 @@ def test_a_saved_whole_merges_with_nothing(folder, evidence, tmp_path_factory):
     save_evidence(evidence, whole)
     with pytest.raises(InputError, match="was saved as a whole and merges with nothing"):
         merge_shards([whole, folder])
-    assert_same(merge_shards(folder), evidence)
+    assert_same(merge_shards(folder), evidence, plan=False)
 
 
 @pytest.mark.parametrize("turned", [False, True])
@@ -257,3 +258,38 @@ def test_models_that_differ_in_no_tensor_never_merge(tmp_path):
     for places in (["a", "b"], ["b", "a"]):
         with pytest.raises(InputError, match="a setting that is no tensor has changed"):
             merge_shards([tmp_path / place for place in places])
+
+
+def test_what_is_added_after_the_plan_is_known_to_be(tmp_path):
+    """However it is loaded: certificates of it must hold at any number of draws."""
+    first, more = collect(n=100, store=tmp_path), collect(n=300, store=tmp_path)
+    assert first.header.planned(first.draws).all()
+    for found in (more, load_evidence(tmp_path), merge_shards(tmp_path.glob("shard-*"))):
+        assert (found.header.looks, found.header.stages) == (1, (100,))
+        assert not found.header.planned(found.draws).any()
+    save_evidence(more, tmp_path / "evidence.parquet")
+    assert_same(load_evidence(tmp_path / "evidence.parquet"), more)
+
+
+def test_evidence_of_earlier_versions_kept_no_plan_without_stages(tmp_path):
+    collect(n=100, store=tmp_path)
+    for shard in tmp_path.glob("shard-*"):
+        header, rows = read_shard(shard)
+        write_shard(shard, replace(header, stages=()), rows)
+    old = load_evidence(tmp_path)
+    assert old.header.planned(old.draws).all()
+    assert collect(n=100, store=tmp_path).header.stages == (100,)
+    more = collect(n=200, store=tmp_path)  # what was there is taken for what had been planned
+    assert (more.header.stages, load_evidence(tmp_path).header.stages) == ((100,), (100,))
+
+
+def test_stores_with_other_plans_never_merge(tmp_path):
+    for name, n, data in zip("ab", (100, 200), halves(), strict=True):
+        collect(data=data, n=n, store=tmp_path / name)
+    message = "to be planned for looks after 100 draws like the rest, but its plan is 200. Certify it by itself"
+    with pytest.raises(InputError, match=message):
+        merge_shards([tmp_path / "a", tmp_path / "b"])
+    collect(data=halves()[1], n=100, store=tmp_path / "d")
+    collect(data=halves()[1], n=200, store=tmp_path / "d")
+    merged = merge_shards([tmp_path / "a", tmp_path / "d"])
+    assert merged.header.planned(merged.draws).tolist() == [True, False] * 5

@@ -3,6 +3,7 @@
 from certcal.certificates.accuracy import average_certified_radius, certified_accuracy
 from certcal.certificates.confidence import PAPER, ConfidenceIntervals, confidence_bounds, confidence_bounds_at
 from certcal.certificates.logs import read_certification_log, write_certification_log
+from certcal.certificates.looks import PLANNED_SHARE, share_of_delta
 from certcal.certificates.prediction import Predictions, predict_classes
 from certcal.certificates.radius import (
     NO_CLASS,
@@ -19,6 +20,7 @@ from certcal.settings import Method
 __all__ = [
     "NO_CLASS",
     "PAPER",
+    "PLANNED_SHARE",
     "ConfidenceIntervals",
     "Decision",
     "Method",
@@ -35,5 +37,6 @@ __all__ = [
     "confidence_bounds_at",
     "predict_classes",
     "read_certification_log",
+    "share_of_delta",
     "write_certification_log",
 ]

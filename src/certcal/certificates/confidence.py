@@ -9,6 +9,7 @@ import numpy as np
 
 from certcal.certificates import limits
 from certcal.certificates.cells import CellLimits, MeanLimits
+from certcal.certificates.looks import share_of_delta
 from certcal.certificates.radius import Radii, RunnerUp, certify_radii
 from certcal.inputs import check_choice, check_flag, check_level, check_number, one_or_more
 from certcal.settings import Method
@@ -47,6 +48,7 @@ class ConfidenceIntervals:
     alpha: float  # error probability per input: of both certificates together if split_alpha, of each if not
     method: Method
     split_alpha: bool
+    delta_share: float = 1.0  # of delta, that a claim about the population may spend at this look at the draws
 
     def __len__(self) -> int:
         return len(self.lower)
@@ -83,7 +85,7 @@ def confidence_bounds(
     Args:
         evidence: stored draws of a smoothed model.
         radius: R, in the units of inputs in [0, 1].
-        alpha: error probability, in (0, 1). Staged evidence spends it evenly over its looks.
+        alpha: error probability, in (0, 1), of all looks at the draws together.
         method: "standard" (Hoeffding), "standard-bernstein", "cdf" (DKW), "cdf-cp" (Clopper–Pearson) or "cdf-cp-mean";
             see `Method`.
         split_alpha: one alpha for both certificates, half for each. False is the paper's reading: alpha for each, so
@@ -123,7 +125,7 @@ def _certify(
     level = check_level("alpha", alpha)
     share = level / (2 if split_alpha else 1)
     radii = certify_radii(evidence, alpha=share, runner_up=runner_up)
-    found = _LIMITS[chosen](evidence, share / evidence.header.looks)
+    found = _LIMITS[chosen](evidence, share)
     return [_intervals(evidence, found, radii, distance, level, chosen, split_alpha) for distance in distances]
 
 
@@ -150,6 +152,7 @@ def _intervals(
         alpha=alpha,
         method=method,
         split_alpha=split_alpha,
+        delta_share=share_of_delta(evidence),
     )
 
 

@@ -1,13 +1,16 @@
 """What the stored draws say of the smoothed confidence at the input itself, one function per method.
 
-Each holds per input as one event with probability at least 1 - alpha, whatever the radius it is later moved to, so one
-error probability covers all radii together.
+Each holds per input as one event with probability at least 1 - alpha, whatever the radius it is later moved to and
+however often one looks, so one error probability covers all radii and looks together.
 """
+
+from collections.abc import Callable
 
 import numpy as np
 
 from certcal.certificates.cells import CellLimits, Index, MeanLimits
-from certcal.means import dkw_half_width, empirical_bernstein, hoeffding
+from certcal.certificates.looks import Limits, by_look
+from certcal.means import anytime_limits, dkw_half_width, empirical_bernstein, hoeffding
 from certcal.proportions import clopper_pearson
 from certcal.smoothing import Counts, Evidence
 from certcal.types import FloatArray
@@ -19,22 +22,31 @@ _MEAN_SHARE = 0.25
 
 def hoeffding_limits(evidence: Evidence, alpha: float) -> MeanLimits:
     """Hoeffding limits of the mean scores: the paper's Standard certificate."""
-    return MeanLimits(*hoeffding(evidence.score_sum, evidence.draws, alpha=alpha, rounding=evidence.score_rounding))
+    total, n, off = evidence.score_sum, evidence.draws, evidence.score_rounding
+    return _mean_limits(evidence, alpha, lambda at, level: hoeffding(total[at], n[at], alpha=level, rounding=off[at]))
 
 
 def bernstein_limits(evidence: Evidence, alpha: float) -> MeanLimits:
     """Empirical Bernstein limits of the mean scores."""
-    sums = evidence.score_sum, evidence.score_square_sum
-    return MeanLimits(*empirical_bernstein(*sums, evidence.draws, alpha=alpha, rounding=evidence.score_rounding))
+    total, square, n = evidence.score_sum, evidence.score_square_sum, evidence.draws
+    off = evidence.score_rounding
+    return _mean_limits(
+        evidence,
+        alpha,
+        lambda at, level: empirical_bernstein(total[at], square[at], n[at], alpha=level, rounding=off[at]),
+    )
 
 
 def dkw_limits(evidence: Evidence, alpha: float) -> CellLimits:
     """DKW limits of the distribution of the scores: the paper's CDF certificate."""
-    pair, reached, draws = _distinct_pairs(evidence)
-    # The addend covers the rounding of the share and of its sum and difference with the half-width.
-    half_width = dkw_half_width(draws, alpha=alpha) + 2.0**-51
-    share = reached / draws
-    return _cells(evidence, pair, np.maximum(share - half_width, 0.0), np.minimum(share + half_width, 1.0))
+
+    def band(reached: Counts, draws: Counts, level: float) -> tuple[FloatArray, FloatArray]:
+        # The addend covers the rounding of the share and of its sum and difference with the half-width.
+        half_width = dkw_half_width(draws, alpha=level) + 2.0**-51
+        share = reached / draws
+        return np.maximum(share - half_width, 0.0), np.minimum(share + half_width, 1.0)
+
+    return _cell_limits(evidence, alpha, band)
 
 
 def clopper_pearson_limits(evidence: Evidence, alpha: float) -> CellLimits:
@@ -42,14 +54,48 @@ def clopper_pearson_limits(evidence: Evidence, alpha: float) -> CellLimits:
 
     These are the limits of `simultaneous_clopper_pearson`, each computed once.
     """
-    pair, reached, draws = _distinct_pairs(evidence)
-    return _cells(evidence, pair, *clopper_pearson(reached, draws, alpha=alpha / pair.shape[1]))
+    return _cell_limits(
+        evidence,
+        alpha,
+        lambda reached, draws, level: clopper_pearson(reached, draws, alpha=level / _thresholds(evidence)),
+    )
 
 
 def combined_limits(evidence: Evidence, alpha: float) -> CellLimits:
     """Clopper–Pearson limits of the distribution that also respect the empirical Bernstein limits of its mean."""
     cells = clopper_pearson_limits(evidence, alpha * (1 - _MEAN_SHARE))
     return cells.held_to(bernstein_limits(evidence, alpha * _MEAN_SHARE))
+
+
+def _mean_limits(evidence: Evidence, alpha: float, planned: Limits) -> MeanLimits:
+    total, n, off = evidence.score_sum, evidence.draws, evidence.score_rounding
+    lower, upper = by_look(
+        evidence.header,
+        n,
+        alpha,
+        planned=planned,
+        any_time=lambda at, level: anytime_limits(total[at], n[at], alpha=level, rounding=off[at]),
+    )
+    return MeanLimits(lower, upper)
+
+
+def _cell_limits(
+    evidence: Evidence, alpha: float, planned: Callable[[Counts, Counts, float], tuple[FloatArray, FloatArray]]
+) -> CellLimits:
+    pair, reached, draws = _distinct_pairs(evidence)
+    lower, upper = by_look(
+        evidence.header,
+        draws,
+        alpha,
+        planned=lambda at, level: planned(reached[at], draws[at], level),
+        any_time=lambda at, level: anytime_limits(reached[at], draws[at], alpha=level / _thresholds(evidence)),
+    )
+    return _cells(evidence, pair, lower, upper)
+
+
+def _thresholds(evidence: Evidence) -> int:
+    """How many thresholds lie inside the grid."""
+    return int(evidence.histogram.shape[1]) - 1
 
 
 def _cells(evidence: Evidence, pair: Index, lower: FloatArray, upper: FloatArray) -> CellLimits:

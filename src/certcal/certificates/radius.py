@@ -2,12 +2,14 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
 from certcal.certificates.checks import check_evidence
+from certcal.certificates.looks import upper_limits_by_look
 from certcal.certificates.shift import QUANTILE_ERROR
 from certcal.errors import InputError
 from certcal.inputs import as_counts, as_fractions, as_vector, check_choice, check_level, check_number
@@ -107,10 +109,7 @@ def certified_radius_with_runner_up(votes: ArrayLike, selected: ArrayLike, *, si
         raise InputError.expected("selected", f"name one of {table.shape[1]} classes per row of `votes`", "others")
     trials = table.sum(axis=1)
     own = table[np.arange(len(table)), classes]
-    others = np.arange(table.shape[1]) != classes[:, None]
-    # Limits rise with the count, so the class with the most votes among the others has the largest limit.
-    rival = np.where(others, table, 0.0).max(axis=1)
-    limit = clopper_pearson_upper(rival, trials, alpha=level / 2 / (table.shape[1] - 1))
+    limit = clopper_pearson_upper(_rival_votes(table, classes), trials, alpha=level / 2 / (table.shape[1] - 1))
     return _radius(_failure_limit(own, trials, level / 2), limit, scale)
 
 
@@ -118,20 +117,21 @@ def certify_radii(evidence: Evidence, *, alpha: float, runner_up: str = RunnerUp
     """Certified radii of all inputs of the evidence: Cohen's CERTIFY on stored votes.
 
     Per input, with probability at least 1 - alpha: it abstains, or the smoothed classifier predicts `predicted` at
-    every point within `radius`. Staged evidence, which may be looked at several times, spends alpha evenly over its
-    looks.
+    every point within `radius`, at all looks at the draws together.
 
     Paper: App. A.1, C1.   Errs: low.
     """
     check_evidence(evidence)
-    level = check_level("alpha", alpha) / evidence.header.looks
+    level = check_level("alpha", alpha)
     rule = check_choice("runner_up", runner_up, tuple(RunnerUp))
-    sigma = evidence.header.sigma
+    lost = evidence.draws - evidence.votes[np.arange(len(evidence)), evidence.selected]
     if rule == RunnerUp.BOUNDED:
-        radius = certified_radius_with_runner_up(evidence.votes, evidence.selected, sigma=sigma, alpha=level)
+        rival = _rival_votes(evidence.votes, evidence.selected)
+        failure = upper_limits_by_look(evidence, lost, level / 2)
+        limit = upper_limits_by_look(evidence, rival, level / 2 / (evidence.header.classes - 1))
+        radius = _radius(failure, limit, evidence.header.sigma)
     else:
-        own = evidence.votes[np.arange(len(evidence)), evidence.selected]
-        radius = certified_radius(own, evidence.draws, sigma=sigma, alpha=level)
+        radius = _radius(upper_limits_by_look(evidence, lost, level), None, evidence.header.sigma)
     return Radii(evidence.index, evidence.label, evidence.selected, radius, alpha)
 
 
@@ -139,6 +139,12 @@ def _failure_limit(votes: ArrayLike | int, trials: ArrayLike | int, level: float
     """The upper limit of 1 − p_A. Close to 0 it keeps digits that p_A itself, close to 1, would lose."""
     own, n = as_fractions("votes", votes, trials)
     return clopper_pearson_upper(n - own, n, alpha=level)
+
+
+def _rival_votes(votes: NDArray[Any], selected: NDArray[Any]) -> NDArray[Any]:
+    """The most votes of any class but the selected one. Limits rise with the count, so its limit is the largest."""
+    others = np.arange(votes.shape[1]) != selected[:, None]
+    return np.asarray(np.where(others, votes, 0).max(axis=1))
 
 
 def _radius(failure: FloatArray, rival: FloatArray | None, sigma: float) -> FloatArray:

@@ -6,10 +6,10 @@ import numpy as np
 from scipy import special
 
 from certcal.certificates.confidence import confidence_bounds_at
+from certcal.certificates.looks import upper_limits_by_look
 from certcal.certificates.radius import RunnerUp
 from certcal.errors import InputError
 from certcal.inputs import check_level, check_number, one_or_more
-from certcal.proportions import clopper_pearson_upper
 from certcal.settings import Method
 from certcal.smoothing import Evidence
 from certcal.types import BoolArray
@@ -21,7 +21,7 @@ class StopWhenDecided:
 
     A radius is decided when the prediction is certified there, or when the votes rule out that it ever will be: an
     input whose class has no majority is hopeless and stops at the first look. Whatever the rule says, certificates of
-    staged evidence stay valid, because alpha is split over the looks (`EvidenceHeader.looks`).
+    staged evidence stay valid, because alpha covers all looks (`certcal.certificates.looks`).
 
     Use the radii, alpha and method you will certify with.
     """
@@ -47,7 +47,7 @@ class StopWhenDecided:
     def __call__(self, evidence: Evidence) -> BoolArray:
         """Which inputs need no more draws, shape (n,)."""
         own = evidence.votes[np.arange(len(evidence)), evidence.selected]
-        most = clopper_pearson_upper(own, evidence.draws, alpha=self.alpha / evidence.header.looks)
+        most = upper_limits_by_look(evidence, own, self.alpha)
         # With the runner-up bounded on its own even a class without majority may be certified some day.
         hopeful = np.inf if self.runner_up == RunnerUp.BOUNDED else special.ndtri(most)
         reachable = evidence.header.sigma * np.broadcast_to(hopeful, most.shape)

@@ -34,8 +34,9 @@ def certify(
 ) -> None:
     """Draw the evidence of a smoothed model once, certify it and write the report.
 
-    The same command goes on with an interrupted run; with a larger --n it adds draws. Adding draws because of what a
-    report showed is a further look at the data: divide --alpha and --delta by the number of looks.
+    The same command goes on with an interrupted run; with a larger --n it adds draws. You may add draws whenever you
+    like, also because of what a report showed: certificates stay true. They are narrower if looks are planned, with
+    --stages.
 
     [dim]Example:[/dim] certcal certify mine --model resnet110 --weights net.pt --data cifar10 --sigma 0.25
 

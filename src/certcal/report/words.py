@@ -62,9 +62,13 @@ def caveats(report: Report) -> list[str]:
         "the smoothed probability of that class.",
     ]
     about.append(
-        "The probabilities are for draws, α, δ, seed and kind of certificate that were fixed before results were seen. "
-        "All radii together are covered; drawing on after a look, or choosing among several reports, is not: divide α "
-        "and δ by the number of looks."
+        "The probabilities are for an α, δ, seed and kind of certificate that were fixed before results were seen. All "
+        "radii together are covered, and all looks at the draws: they may be added at any time. Choosing among several "
+        "reports is not: divide α and δ by their number."
+    )
+    about.append(
+        "What is assumed of the noise generator, rounding, independence and looks: docs/certificates.md, “What is "
+        "assumed, and what is not”."
     )
     if report.population is Population.CERTIFIED:
         about.append(

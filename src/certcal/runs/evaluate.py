@@ -119,6 +119,10 @@ def load_run_evidence(run: RunFolder) -> Evidence:
     if recorded is not None and recorded != run.evidence_digest():
         wanted = f"hold the {run.evidence.name} that its {SOURCES} was written with"
         raise InputError.expected("run", wanted, f"another one in {run.path}")
+    added = run.sources().get("added", {}).get("draws")
+    if added and not evidence.header.stages:  # an earlier version kept no plan, but what reports had been made of
+        plan = (min(added) // len(evidence),)
+        return replace(evidence, header=replace(evidence.header, stages=plan))
     return evidence
 
 

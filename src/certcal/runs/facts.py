@@ -59,11 +59,15 @@ def _weights(model: dict[str, Any]) -> str:
 
 
 def _looks(report: Report) -> str:
-    header = report.evidence.header
-    if header.looks == 1:
+    evidence, header = report.evidence, report.evidence.header
+    others = int((~header.planned(evidence.draws)).sum())
+    if header.looks == 1 and not others:
         return ""
     stages = ", ".join(f"{stage:,}" for stage in header.stages)
-    return f"{header.looks}, after {stages} draws; α is divided by {header.looks}"
+    told = f"{header.looks} planned, after {stages} draws" if stages else f"{header.looks} planned"
+    if others:
+        told += f"; {others:,} of {report.inputs:,} inputs have another number, and limits that hold at every number"
+    return told
 
 
 def _temperature(model: dict[str, Any]) -> str:

@@ -154,6 +154,7 @@ class Results:
             "draws": int(report.evidence.draws.sum()),
             "looks": header.looks,
             "stages": list(header.stages),
+            "inputs_at_other_looks": int((~header.planned(report.evidence.draws)).sum()),
             "model": header.model,
             "precision": header.precision,
             "average_certified_radius": report.average_certified_radius,

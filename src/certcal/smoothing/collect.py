@@ -72,15 +72,16 @@ def collect_evidence(
         chunk: draws that are generated, run and stored together.
         stages: draws after which sampling may stop for an input, rising to `n`; needs `stop`.
         stop: given the evidence of some inputs, says which of them need no more draws, such as
-            `certcal.certificates.StopWhenDecided`. Each stage is a look at the data, and certificates divide alpha by
-            their number.
+            `certcal.certificates.StopWhenDecided`. Each stage is a planned look at the data, and certificates share
+            alpha among them.
         outputs: "logits", or "probabilities" if the model ends in a softmax.
         device: where to run; the model's own device by default.
         precision: "float32", or "bfloat16" / "float16" for autocast. The certificate is of the model run that way.
         batch_size: draws per forward pass on a GPU, 4000 by default, in whole chunks. On a CPU it is one chunk.
         fuse: fold batch-norm, ReLU and residual sums into convolutions: the fastest way on a GPU, with other rounding.
         compile: run the model through torch.compile.
-        store: a folder to keep the evidence in. A run that was interrupted, or asks for more draws, goes on there.
+        store: a folder to keep the evidence in. A run that was interrupted, or asks for more draws, goes on there. The
+            looks of the first run there are its plan; draws may be added at any time, and certificates stay true.
         engine: "local" draws in this process, "ray" on the workers of a Ray cluster; a `certcal.cluster.Cluster` says
             which, and how many. The evidence is the same.
         progress: show draws per second and time left; by default if standard error is a terminal.
@@ -119,7 +120,7 @@ def collect_evidence(
             chunk=chunk,
             precision=str(conditions),
             looks=len(targets),
-            stages=() if stages is None else tuple(target * chunk for target in targets),
+            stages=tuple(target * chunk for target in targets),
             outputs=outputs,
         )
         probe = ready(made_up_inputs(1, tuple(first.input.shape)).to(place)).float().flatten().tolist()

@@ -1,6 +1,6 @@
 """Evidence: all that certificates need to know of a smoothed model's draws, whatever the radius, level or bound."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,10 +38,14 @@ class EvidenceHeader:
     n0: int  # selection draws per input
     chunk: int  # estimation draws per chunk, the unit of noise generation and of resumption
     precision: str  # what the model ran in, such as "float32 on cpu": the certificate is of that model
-    looks: int = 1  # how often sampling may look at the data before it stops; alpha is split evenly over the looks
-    stages: tuple[int, ...] = ()  # the draws after which it looks; empty if it never stops early
+    looks: int = 1  # how many looks at the data were planned before the first draw
+    stages: tuple[int, ...] = ()  # after how many draws: the plan; empty in evidence of earlier versions without stages
     outputs: str = "logits"  # how the model's outputs were read, or "probabilities"
     schema: int = 1
+
+    def planned(self, draws: Counts) -> BoolArray:
+        """Which of these numbers of draws are those of a planned look; all, where no plan was kept."""
+        return np.isin(draws, self.stages) if self.stages else np.ones(np.shape(draws), dtype=np.bool_)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -103,15 +107,10 @@ ARRAYS = ("index", "content", "label", "selected", "draws", "votes", "score_sum"
 
 
 def check_same_header(found: EvidenceHeader, wanted: EvidenceHeader, where: str) -> None:
-    """Refuse to mix draws of another model, noise or seed, naming what differs.
-
-    More stages may follow those there are: certificates then count all looks, the earlier ones too.
-    """
-    if found.stages and found.stages == wanted.stages[: len(found.stages)]:
-        found = replace(found, stages=wanted.stages, looks=wanted.looks)
+    """Refuse to mix draws of another model, noise or seed, naming what differs. Plans of looks may differ."""
     for name in EvidenceHeader.__dataclass_fields__:
         old, new = getattr(found, name), getattr(wanted, name)
-        if old != new:
+        if old != new and name not in ("looks", "stages"):
             if name == "model":
                 old, new = f"model {old[:12]}…", f"model {new[:12]}…"
             raise InputError(

@@ -18,7 +18,7 @@ class Keeper:
     """Rows of finished chunks. Those not yet in the store are at most a few seconds old."""
 
     def __init__(self, header: EvidenceHeader, store: EvidenceStore | None) -> None:
-        self.header, self._store = header, store
+        self.header, self._store = header if store is None else store.header, store
         self._parts: list[Rows] = []
         self._places: dict[int, list[tuple[int, int]]] = {}  # of each input, the parts and rows it is in
         self._unsaved: list[Rows] = []

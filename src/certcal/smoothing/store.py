@@ -3,6 +3,7 @@
 import os
 import uuid
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -23,12 +24,12 @@ from certcal.smoothing.shards import (
 
 
 class EvidenceStore:
-    """A folder of shards that share one header."""
+    """A folder of shards that share one header. Its plan of looks is the first that was made for the folder."""
 
     def __init__(
         self, folder: str | os.PathLike[str], header: EvidenceHeader, *, probe: list[float] | None = None
     ) -> None:
-        self.folder, self.header, self._probe = Path(folder), header, probe
+        self.folder, self._probe = Path(folder), probe
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -37,9 +38,11 @@ class EvidenceStore:
             ) from error
         self._lock = lock_folder(self.folder, "store", "is sampling into")
         try:
-            for shard in self.shards():
-                check_same_header(read_header(shard), header, str(self.folder))
+            headers = {shard: read_header(shard) for shard in self.shards()}
+            for shard, found in headers.items():
+                check_same_header(found, header, str(self.folder))
                 check_same_probe(shard, probe)
+            self.header = self._planned(header, list(headers.values()))
         except BaseException:
             self.close()
             raise
@@ -60,7 +63,15 @@ class EvidenceStore:
 
     def rows(self) -> Rows:
         """All rows of all shards."""
-        return concatenate((read_shard(path)[1] for path in self.shards()), self.header.classes)
+        return _rows_of(self.shards(), self.header)
+
+    def _planned(self, header: EvidenceHeader, found: list[EvidenceHeader]) -> EvidenceHeader:
+        """The header with the folder's plan. Where an earlier version kept none, what is there was it."""
+        if not found:
+            return header
+        first = max(found, key=lambda own: len(own.stages))
+        drawn = sum_rows(_rows_of(self.shards(), header), header).draws
+        return replace(header, looks=first.looks, stages=first.stages or (int(drawn.max()),))
 
 
 def load_evidence(path: str | os.PathLike[str]) -> Evidence:
@@ -111,13 +122,18 @@ def merge_shards(paths: Iterable[str | os.PathLike[str]]) -> Evidence:
     if not shards:
         raise InputError.expected("paths", "name at least one shard", "none")
     header = _check_mergeable(shards)
-    return sum_rows(concatenate((read_shard(path)[1] for path in shards), header.classes), header)
+    return sum_rows(_rows_of(shards, header), header)
+
+
+def _rows_of(shards: list[Path], header: EvidenceHeader) -> Rows:
+    return concatenate((read_shard(path)[1] for path in shards), header.classes)
 
 
 def _check_mergeable(shards: list[Path]) -> EvidenceHeader:
     """The one header that all shards go with, chosen first; the draws of another model, noise or seed are refused."""
     headers = [read_header(path) for path in shards]
-    header = max(headers, key=lambda own: len(own.stages))
+    longest = max(range(len(shards)), key=lambda place: len(headers[place].stages))
+    header, home = headers[longest], shards[longest].parent
     probe = next((own for own in map(read_probe, shards) if own is not None), None)
     for path, found in zip(shards, headers, strict=True):
         if len(shards) > 1 and is_whole(path):
@@ -126,7 +142,18 @@ def _check_mergeable(shards: list[Path]) -> EvidenceHeader:
             )
         check_same_header(found, header, str(path))
         check_same_probe(path, probe)
+        # Earlier versions kept no plan without stages, and let a folder's plan grow.
+        grew = path.parent == home and found.stages == header.stages[: len(found.stages)]
+        if found.stages and found.stages != header.stages and not grew:
+            raise InputError(
+                f"Expected the evidence in {path} to be planned for looks after {_listed(header)} draws like the "
+                f"rest, but its plan is {_listed(found)}. Certify it by itself, or draw with one n or the same stages."
+            )
     return header
+
+
+def _listed(header: EvidenceHeader) -> str:
+    return ", ".join(map(str, header.stages))
 
 
 def sum_rows(rows: Rows, header: EvidenceHeader) -> Evidence:

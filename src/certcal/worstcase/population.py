@@ -66,7 +66,8 @@ def population_bound(
     probability at most alpha, counting all certificates of an input together: `bounds.level`. The
     adversary may use the input and its label, not the other inputs.
 
-    Bounds in place of `lower`, `upper` and `correct` bring `alpha` and count every uncertified input.
+    Bounds in place of `lower`, `upper` and `correct` bring `alpha` and count every uncertified input. Those made from
+    draws leave a part of delta to other looks at them: `bounds.delta_share`.
 
     Not covered: calibration error without bins, or with bins chosen from these inputs; the certified inputs alone;
     other distributions than the one sampled; several radii at once, for which divide delta.
@@ -78,23 +79,23 @@ def population_bound(
     >>> round(bound.certified, 4), round(bound.sampling, 4), round(bound.value, 4)
     (0.136, 0.0324, 0.1704)
     """
-    population = Population.CERTIFIED
+    population, spent = Population.CERTIFIED, check_level("delta", delta)
     if isinstance(lower, ConfidenceIntervals):
         if alpha is not None:
             raise InputError.expected("alpha", "be left out with bounds, which bring their own", alpha)
         level, population = lower.level, Population.ALL
+        spent *= lower.delta_share
     else:
         level = check_level("alpha", alpha)
     problem = WorstCaseProblem.checked(
         lower, upper, correct, population=population, n_bins=n_bins, edges=edges, uncertified=uncertified
     )
     failing = 2.0 * level
-    check_level("delta", delta)
     sample = solve_exact(problem)
     if problem.size < BERNSTEIN_FROM:
-        sampling = math.sqrt(2.0 * math.log(1.0 / delta) / problem.size)
+        sampling = math.sqrt(2.0 * math.log(1.0 / spent) / problem.size)
     else:
-        tail = math.log(2.0 / delta)
+        tail = math.log(2.0 / spent)
         spread = _largest_with_spread(problem, sample, math.sqrt(2.0 * tail / problem.size))
         sampling = max(spread - sample.value, 0.0) + 14.0 * tail / (3.0 * (problem.size - 1))
     # A handful of roundings, each below 2^-53 of its result.

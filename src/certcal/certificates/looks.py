@@ -1,0 +1,64 @@
+"""How much of alpha a look at the draws spends, so that certificates hold however often one looks.
+
+Nine tenths go evenly to the looks that were planned before the first draw, each with the exact limits for its number of
+draws. The last tenth covers every other number of draws, all of them at once. Proof: docs/certificates.md.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from certcal.means import anytime_limits
+from certcal.proportions import clopper_pearson_upper
+from certcal.smoothing import Counts, Evidence, EvidenceHeader
+from certcal.types import BoolArray, FloatArray
+
+# What all pay in case somebody draws on: at alpha = 0.001 the limits of 255 thresholds are 0.5 % wider than with 1.
+PLANNED_SHARE = 0.9
+
+Limits = Callable[[BoolArray, float], tuple[FloatArray, FloatArray] | FloatArray]
+
+
+def by_look(header: EvidenceHeader, draws: Counts, alpha: float, *, planned: Limits, any_time: Limits) -> FloatArray:
+    """Limits that together, over all looks there may ever be, fail with probability at most alpha for each entry.
+
+    `planned(rows, level)` gives those of entries at a planned look, for that number of draws; `any_time(rows, level)`
+    those of the others, which must hold after every number of draws at once. Entries run along the last axis.
+    """
+    at = header.planned(draws)
+    levels = PLANNED_SHARE * alpha / header.looks, (1 - PLANNED_SHARE) * alpha
+    if at.all():
+        return np.asarray(planned(at, levels[0]))
+    parts = [(~at, np.asarray(any_time(~at, levels[1])))]
+    parts += [(at, np.asarray(planned(at, levels[0])))] if at.any() else []
+    found = np.empty((*parts[0][1].shape[:-1], len(draws)))
+    for rows, limits in parts:
+        found[..., rows] = limits
+    return found
+
+
+def upper_limits_by_look(evidence: Evidence, counts: Counts, alpha: float) -> FloatArray:
+    """Upper limits of the probabilities of what was counted among each input's draws, shape (n,).
+
+    Each is at least its probability at all looks together, with probability at least 1 - alpha.   Errs: high.
+    """
+    n = evidence.draws
+    return by_look(
+        evidence.header,
+        n,
+        alpha,
+        planned=lambda at, level: clopper_pearson_upper(counts[at], n[at], alpha=level),
+        any_time=lambda at, level: anytime_limits(counts[at], n[at], alpha=level)[1],
+    )
+
+
+def share_of_delta(evidence: Evidence) -> float:
+    """The part of delta for a claim about the population, whose bound is for one number of draws per input.
+
+    Nine tenths if all inputs are at a planned look; otherwise a tenth / (m (m + 1)), which adds up over all m, with m
+    the chunks of the input drawn most.
+    """
+    if evidence.header.planned(evidence.draws).all():
+        return PLANNED_SHARE
+    chunks = -(-int(evidence.draws.max()) // evidence.header.chunk)
+    return (1 - PLANNED_SHARE) / (chunks * (chunks + 1))
