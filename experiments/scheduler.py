@@ -21,13 +21,13 @@ from bench.harness import commit
 
 from certcal.certificates import StopWhenDecided
 from certcal.smoothing import Evidence, EvidenceHeader
-from certcal.smoothing.drawing import WINDOW, Plan
 from certcal.smoothing.evidence import threshold_grid
+from certcal.smoothing.job import Job
 from certcal.smoothing.keeper import Keeper
 from certcal.smoothing.progress import Progress
 from certcal.smoothing.schedule import Schedule, Shard
 from certcal.smoothing.shards import Rows
-from certcal.smoothing.sources import Item
+from certcal.smoothing.sources import Source
 
 RESULTS = Path(__file__).parent / "results"
 N, N0, CHUNK, SIGMA = 100_000, 100, 250, 0.25
@@ -62,11 +62,10 @@ class Simulation:
         def stop(evidence: Evidence) -> np.ndarray:
             return evidence.draws >= stops[evidence.index]
 
-        items = [Item(index, torch.zeros(1), 0) for index in range(inputs)]
-        windows = (items[start : start + WINDOW] for start in range(0, inputs, WINDOW))
-        meter = Progress(inputs, N, show=False)
+        source = Source((torch.zeros(inputs, 1), np.zeros(inputs, dtype=np.int64)))
+        rule, meter = None if stops is None else stop, Progress(inputs, N, show=False)
         self.keeper = keeper
-        self.schedule = Schedule(windows, keeper, Plan(targets, None if stops is None else stop), meter, batch=4)
+        self.schedule = Schedule(Job(source, keeper, targets, rule, meter), batch=4)
         self.events: list[tuple[float, int, str, int, int]] = []
         self.order, self.now, self.driver_free = count(), 0.0, 0.0
         self.queues: list[list[Shard]] = [[] for _ in range(gpus)]

@@ -79,10 +79,10 @@ def test_no_forward_pass_is_larger_than_the_batch():
 @pytest.mark.parametrize(
     ("answer", "outputs", "message"),
     [
-        (lambda x: (x, x), "logits", "to give outputs of shape (4, classes), but got tuple."),
-        (lambda x: x.reshape(1, -1), "logits", "to give outputs of shape (4, classes), but got (1, 12)."),
-        (lambda x: x[:, :0], "logits", "to give outputs of shape (4, classes), but got (4, 0)."),
-        (lambda x: x * torch.nan, "logits", "to give finite outputs, but got NaN or infinite ones."),
+        (lambda x: (x, x), "logits", "to give outputs of shape (batch, classes ≥ 2), but got tuple."),
+        (lambda x: x.reshape(1, -1), "logits", "to give outputs of shape (batch, classes ≥ 2), but got (1, 12)."),
+        (lambda x: x[:, :0], "logits", "to give outputs of shape (batch, classes ≥ 2), but got (4, 0)."),
+        (lambda x: x * torch.nan, "logits", "to give finite outputs, but got values that are none."),
         (torch.ones_like, "probabilities", "to give probabilities, as `outputs` says, but got values that are none."),
     ],
 )

@@ -3,17 +3,14 @@
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 from torch import nn
 from torch.utils.data import BatchSampler, DataLoader, SequentialSampler, SubsetRandomSampler, TensorDataset
 
 from certcal import CertcalError, InputError
-from certcal.models.noise import NoiseSource
+from certcal.models import GaussianNoise, Purpose
 from certcal.smoothing import load_evidence
 from certcal.smoothing.evidence import threshold_grid
 from collecting import assert_same, collect
-from laws import examples
 from smoothing_models import Counting, Slow, small_data, small_model
 
 
@@ -21,19 +18,19 @@ def test_statistics_are_those_of_the_draws():
     """Redo the sampling of one input by hand."""
     model, (inputs, labels) = small_model(), small_data()
     evidence = collect(model)
-    source, index = NoiseSource(0, torch.device("cpu")), 3
+    source, index = GaussianNoise(0.3, seed=0, chunk=50), 3
 
-    def probabilities(stream, draws):
+    def probabilities(purpose, draws):
         noise = torch.empty(draws, 1, 8, 8)
-        source.fill(noise, sigma=0.3, index=index, stream=stream)
+        source.fill(noise, index=index, purpose=purpose)
         with torch.no_grad():
-            return model(inputs[index] + noise).softmax(dim=1)
+            return torch.cat([model(part).softmax(dim=1) for part in (inputs[index] + noise).split(50)])
 
-    first = probabilities(0, 20).argmax(dim=1).bincount(minlength=4)
+    first = probabilities(Purpose.SELECTION, 20).argmax(dim=1).bincount(minlength=4)
     selected = int(first.argmax())
     assert evidence.selected[index] == selected
     assert evidence.label[index] == labels[index]
-    probs = torch.cat([probabilities(chunk + 1, 50) for chunk in range(10)])
+    probs = probabilities(Purpose.ESTIMATION, 500)
     score = probs[:, selected].double().numpy()
     np.testing.assert_array_equal(evidence.votes[index], probs.argmax(dim=1).bincount(minlength=4))
     assert evidence.score_sum[index] == pytest.approx(score.sum(), abs=1e-8)
@@ -176,32 +173,6 @@ class TestStages:
         assert_same(resumed, collect(stages=[100, 250, 500], stop=self.sure))
 
 
-@examples(30)
-@given(st.integers(0, 2**40), st.integers(0, 2**40), st.integers(0, 2**20))
-def test_streams_are_reproducible_and_different(seed, index, stream):
-    source = NoiseSource(seed, torch.device("cpu"))
-    first, again, other = torch.empty(8), torch.empty(8), torch.empty(8)
-    source.fill(first, sigma=1.0, index=index, stream=stream)
-    source.fill(other, sigma=1.0, index=index, stream=stream + 1)
-    source.fill(again, sigma=1.0, index=index, stream=stream)
-    assert torch.equal(first, again)
-    assert not torch.equal(first, other)
-
-
-def test_noise_is_standard_normal_across_streams():
-    """Mean, variance and correlation between neighbouring streams of neighbouring inputs."""
-    source = NoiseSource(0, torch.device("cpu"))
-    noise = torch.empty(40, 50, 100)
-    for index in range(40):
-        for stream in range(50):
-            source.fill(noise[index, stream], sigma=2.0, index=index, stream=stream)
-    assert noise.mean().item() == pytest.approx(0, abs=5 * 2 / 200_000**0.5)
-    assert noise.var().item() == pytest.approx(4, abs=5 * 4 * (2 / 200_000) ** 0.5)
-    for left, right in ((noise[1:], noise[:-1]), (noise[:, 1:], noise[:, :-1])):
-        correlation = (left * right).mean().item() / 4
-        assert correlation == pytest.approx(0, abs=5 / left.numel() ** 0.5)
-
-
 class TestModels:
     def test_probabilities_are_taken_when_said(self):
         soft = nn.Sequential(*small_model(), nn.Softmax(dim=1))
@@ -235,7 +206,7 @@ class TestModels:
         def fail(out):
             raise RuntimeError("out of memory")
 
-        monkeypatch.setattr("certcal.smoothing.drawing.COLLECT_SECONDS", 0.0)
+        monkeypatch.setattr("certcal.smoothing.sampler.COLLECT_SECONDS", 0.0)
         model = Counting(small_model(), 13, nan if trouble is CertcalError else fail)
         with pytest.raises(trouble):
             collect(model, store=tmp_path)

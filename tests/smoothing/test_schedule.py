@@ -7,11 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from certcal.certificates import StopWhenDecided
-from certcal.smoothing.conditions import Conditions, made_up_inputs, make_sampler
-from certcal.smoothing.drawing import Plan, windows
+from certcal.models import Conditions, made_up_inputs
+from certcal.smoothing.job import Job
 from certcal.smoothing.keeper import Keeper
 from certcal.smoothing.progress import Progress
 from certcal.smoothing.remote import Station, draw_chunks, select_classes
+from certcal.smoothing.sampler import Sampler
 from certcal.smoothing.schedule import Schedule
 from certcal.smoothing.sources import Source
 from collecting import assert_same, collect
@@ -29,8 +30,12 @@ def local():
 
 
 def station(header):
-    conditions = Conditions("cpu", "float32", None, False, False, True)
-    return Station(make_sampler(small_model(), header, conditions, made_up_inputs(4, (1, 8, 8))), header.classes)
+    conditions = Conditions("cpu")
+    return Station(Sampler(small_model(), header, conditions, made_up_inputs(4, (1, 8, 8))), header.classes)
+
+
+def silent(source):
+    return Progress(len(source), 500, show=False)
 
 
 @examples(15)
@@ -40,9 +45,8 @@ def test_any_order_of_results_gives_the_same_evidence(local, seed, staged, slots
     rng = np.random.default_rng(seed)
     header = local[staged].header
     source, keeper = Source(small_data()), Keeper(header, None)
-    plan = Plan([2, 6, 10], RULE) if staged else Plan([10], None)
-    meter = Progress(len(source), 500, show=False)
-    schedule = Schedule(windows(source, keeper, plan, meter), keeper, plan, meter, batch=batch)
+    targets, rule = ([2, 6, 10], RULE) if staged else ([10], None)
+    schedule = Schedule(Job(source, keeper, targets, rule, silent(source)), batch=batch)
     worker, under_way = station(header), []
     while under_way or not schedule.over:
         while len(under_way) < slots and (shard := schedule.next(slots)) is not None:
@@ -64,9 +68,8 @@ def test_any_order_of_results_gives_the_same_evidence(local, seed, staged, slots
 def test_shards_grow_until_they_take_their_time(local):
     """From one batch to what two seconds hold, in whole batches."""
     header = local[False].header
-    source, keeper, plan = Source(small_data(40)), Keeper(header, None), Plan([10], None)
-    meter = Progress(len(source), 500, show=False)
-    schedule = Schedule(windows(source, keeper, plan, meter), keeper, plan, meter, batch=4)
+    source, keeper = Source(small_data(40)), Keeper(header, None)
+    schedule = Schedule(Job(source, keeper, [10], None, silent(source)), batch=4)
     sizes, worker = [], station(header)
     while not schedule.over:
         shard = schedule.next(2)
@@ -94,9 +97,8 @@ def test_inputs_are_read_as_they_are_needed(local):
             read.append(position)
             return torch.zeros(1, 8, 8), 0
 
-    source, keeper, plan = Source(Watched()), Keeper(header, None), Plan([10], None)
-    meter = Progress(len(source), 500, show=False)
-    schedule = Schedule(windows(source, keeper, plan, meter), keeper, plan, meter, batch=1)
+    source, keeper = Source(Watched()), Keeper(header, None)
+    schedule = Schedule(Job(source, keeper, [10], None, silent(source)), batch=1)
     shards = [schedule.next(8) for _ in range(8)]
     assert all(shards[:1])
     assert len(read) <= 64

@@ -51,9 +51,9 @@ class Counting(nn.Module):
 
 def main(folder, seconds):
     """Sample into a folder, flushing at every chunk, until done or killed."""
-    from certcal.smoothing import drawing, keeper
+    from certcal.smoothing import keeper, sampler
 
-    drawing.COLLECT_SECONDS = keeper.SAVE_SECONDS = 0.0
+    sampler.COLLECT_SECONDS = keeper.SAVE_SECONDS = 0.0
     collect_evidence(Slow(small_model(), float(seconds)), small_data(), sigma=0.3, n=500, n0=20, chunk=50, store=folder)
     print("finished", flush=True)
 

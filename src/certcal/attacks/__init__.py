@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from certcal.attacks.pgd import ascend, loss_and_gradient, walk
     from certcal.attacks.sandwich import attack_certificates, inputs_of
     from certcal.attacks.smoothed import signed_log_odds
-    from certcal.attacks.victims import as_logits, held_still
 
 __all__ = [
     "ACE",
@@ -50,7 +49,6 @@ __all__ = [
     "SmoothedEstimate",
     "Terms",
     "ace_attack",
-    "as_logits",
     "ascend",
     "attack",
     "attack_calibration",
@@ -60,7 +58,6 @@ __all__ = [
     "estimate_smoothed",
     "from_plain",
     "galil_ace_attack",
-    "held_still",
     "inputs_of",
     "loss_and_gradient",
     "run_ace_attacks",

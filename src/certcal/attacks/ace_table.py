@@ -11,7 +11,7 @@ from certcal.attacks.ace import CONFIGURATIONS, Configuration, ace_attack, galil
 from certcal.attacks.batched import Attacked, as_budgets, check_each_once
 from certcal.attacks.climb_settings import End, OnFlip
 from certcal.attacks.records import GALIL, AceRow, AceTable
-from certcal.attacks.victims import as_inputs, as_labels, classify, held_still
+from certcal.attacks.victims import as_inputs, as_labels, classify
 from certcal.metrics import (
     ReliabilityCurve,
     adaptive_calibration_error,
@@ -19,6 +19,7 @@ from certcal.metrics import (
     reliability_curve,
     top_label_brier_score,
 )
+from certcal.models import held_still
 from certcal.types import ArrayLike, BoolArray, FloatArray
 
 

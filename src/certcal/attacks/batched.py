@@ -11,19 +11,10 @@ from torch import Tensor, nn
 from certcal.attacks.balls import Ball, Norm, random_unit
 from certcal.attacks.climb_settings import ENDS, Loss, Predict, Settings
 from certcal.attacks.climbers import Found, climb
-from certcal.attacks.victims import (
-    as_inputs,
-    as_labels,
-    check_classes,
-    check_finite,
-    classify,
-    count_classes,
-    device_of,
-    held_still,
-    logits_of,
-)
+from certcal.attacks.victims import as_inputs, as_labels, check_classes, check_finite, classify
 from certcal.errors import InputError
 from certcal.inputs import check_number, one_or_more, to_numpy
+from certcal.models import count_classes, device_of, held_still, logits_of
 from certcal.types import ArrayLike, FloatArray
 
 BATCH = {"cpu": 128, "cuda": 1024}

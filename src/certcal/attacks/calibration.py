@@ -10,22 +10,14 @@ from certcal.attacks.attainable import CHOICE_DRAWS
 from certcal.attacks.balls import Norm
 from certcal.attacks.climb_settings import Settings
 from certcal.attacks.fresh_draws import Look
-from certcal.attacks.smoothed import CHOICE_STREAM, Scene, smoothed
-from certcal.attacks.victims import (
-    as_inputs,
-    as_labels,
-    check_classes,
-    check_numbers,
-    count_classes,
-    device_of,
-    held_still,
-)
+from certcal.attacks.smoothed import Scene, smoothed
+from certcal.attacks.victims import as_inputs, as_labels, check_classes, check_numbers
 from certcal.certificates.cells import MeanLimits
 from certcal.errors import InputError
 from certcal.inputs import check_choice, check_integer, check_number
 from certcal.means import hoeffding
+from certcal.models import PRECISIONS, Purpose, count_classes, device_of, held_still
 from certcal.settings import Adversary
-from certcal.smoothing.sampler import PRECISIONS
 from certcal.types import ArrayLike, BoolArray, FloatArray
 from certcal.worstcase import WorstCaseProblem
 
@@ -108,7 +100,7 @@ def attack_calibration(
     radius = check_number("epsilon", epsilon, "be a finite number ≥ 0", lambda value: value >= 0)
     for name, value in (("draws", draws), ("steps", steps)):
         check_integer(name, value, minimum=1)
-    check_choice("precision", precision, tuple(PRECISIONS))
+    check_choice("precision", precision, PRECISIONS)
     default = 2 * radius / steps if radius > 0 else None
     length = default if step_size is None else step_size
     settings = Settings(norm=Norm.L2, steps=steps, step_size=length, box=box, seed=seed, batch_size=batch_size)
@@ -122,7 +114,7 @@ def attack_calibration(
         classes = scene.predictions() if predicted is None else as_labels(predicted, len(inputs), name="predicted")
         check_classes("predicted", classes, number)
         numbers = torch.arange(len(inputs))
-        other = Look(model, noise, CHOICE_DRAWS, seed, precision, CHOICE_STREAM, batch_size)
+        other = Look(model, noise, CHOICE_DRAWS, seed, precision, Purpose.CHOICE, batch_size)
         scene = replace(scene, predicted=classes, judge=lambda points: other(points, classes, numbers).confidence)
         seen = scene.seen_confidence(inputs)
         check_numbers(torch.from_numpy(seen), numbers)

@@ -7,21 +7,20 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from certcal.attacks.smoothed import COPIES, JUDGING_STREAM, autocast
-from certcal.attacks.victims import (
-    as_inputs,
-    as_labels,
-    as_logits,
-    check_classes,
-    check_numbers,
+from certcal.attacks.smoothed import COPIES
+from certcal.attacks.victims import as_inputs, as_labels, check_classes, check_numbers
+from certcal.inputs import check_choice, check_integer, check_number
+from certcal.means import empirical_bernstein
+from certcal.models import (
+    PRECISIONS,
+    GaussianNoise,
+    Purpose,
+    as_outputs,
+    autocast,
     count_classes,
     device_of,
     held_still,
 )
-from certcal.inputs import check_choice, check_integer, check_number
-from certcal.means import empirical_bernstein
-from certcal.models.noise import NoiseSource
-from certcal.smoothing.sampler import PRECISIONS
 from certcal.types import ArrayLike, FloatArray
 
 CHUNK = 250  # draws of one input that are generated together
@@ -81,13 +80,13 @@ def estimate_smoothed(
     check_integer("draws", draws, minimum=1)
     check_integer("seed", seed, minimum=0, maximum=2**63 - 1)
     check_number("sigma", sigma, "be a finite number > 0", lambda value: value > 0)
-    check_choice("precision", precision, tuple(PRECISIONS))
+    check_choice("precision", precision, PRECISIONS)
     with held_still(model):
         inputs = as_inputs(x, model, boxed=False)
         chosen = as_labels(classes, len(inputs), name="classes")
         numbers = torch.arange(len(inputs)) if indices is None else as_labels(indices, len(inputs), name="indices")
         check_classes("classes", chosen, count_classes(model, inputs))
-        look = Look(model, sigma, draws, seed, precision, JUDGING_STREAM, batch_size)
+        look = Look(model, sigma, draws, seed, precision, Purpose.JUDGING, batch_size)
         return look(inputs, chosen, numbers)
 
 
@@ -100,7 +99,7 @@ class Look:
     draws: int
     seed: int
     precision: str
-    stream: int  # of the first chunk of noise
+    purpose: Purpose  # of the draws
     batch_size: int | None = None
 
     @torch.inference_mode()
@@ -121,16 +120,16 @@ class Look:
         """Σ of the class's probability, Σ of its square, shape (n,), and votes, shape (n, k), for a few inputs."""
         total = square = torch.zeros((), dtype=torch.float64, device=inputs.device)
         votes = torch.zeros((), dtype=torch.int64, device=inputs.device)
-        source = NoiseSource(self.seed, inputs.device)
-        for chunk, begin in enumerate(range(0, self.draws, CHUNK)):
+        noise = GaussianNoise(self.sigma, self.seed, chunk=CHUNK)
+        for begin in range(0, self.draws, CHUNK):
             rows, size = len(inputs), min(CHUNK, self.draws - begin)
             noisy = inputs[:, None].repeat(1, size, *[1] * (inputs.ndim - 1))
             for number, own in zip(indices, noisy, strict=True):
-                noise = torch.empty_like(own)
-                source.fill(noise, sigma=self.sigma, index=number, stream=self.stream + chunk)
-                own += noise
+                drawn = torch.empty_like(own)
+                noise.fill(drawn, index=number, purpose=self.purpose, first_draw=begin)
+                own += drawn
             with autocast(self.precision, inputs.device):
-                logits = as_logits(self.model(noisy.flatten(0, 1)), rows * size)
+                logits = as_outputs(self.model(noisy.flatten(0, 1)), rows * size)
             probs = logits.float().softmax(dim=1).reshape(rows, size, -1)
             score = probs.gather(2, classes[:, None, None].expand(rows, size, 1)).squeeze(2).double()
             total, square = total + score.sum(dim=1), square + score.square().sum(dim=1)

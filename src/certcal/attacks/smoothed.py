@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -12,14 +11,9 @@ from torch import Tensor, nn
 from certcal.attacks.balls import Ball, Norm
 from certcal.attacks.batched import attack_batched
 from certcal.attacks.climb_settings import Loss, Predict, Settings
-from certcal.attacks.victims import as_logits, device_of
-from certcal.models.noise import NoiseSource
-from certcal.smoothing.sampler import PRECISIONS
+from certcal.models import GaussianNoise, Purpose, as_outputs, autocast, device_of
 from certcal.types import BoolArray, FloatArray, IntArray
 
-# Noise streams of attacks, of choosing between attacked inputs, and of judging them, far from those that evidence is
-# drawn from, so that even the same seed gives independent numbers.
-ATTACK_STREAM, CHOICE_STREAM, JUDGING_STREAM = 2**40, 2**41, 2**42
 # Noisy inputs per forward pass.
 COPIES = {"cpu": 512, "cuda": 8192}
 
@@ -98,22 +92,16 @@ def smoothed(model: nn.Module, shape: torch.Size, *, sigma: float, draws: int, s
     """
     device = device_of(model)
     noise = torch.empty(draws, *shape, device=device)
-    NoiseSource(seed, device).fill(noise, sigma=sigma, index=0, stream=ATTACK_STREAM)
+    GaussianNoise(sigma, seed).fill(noise, index=0, purpose=Purpose.ATTACK)
 
     def predict(inputs: Tensor) -> Tensor:
         noisy = (inputs[:, None] + noise.to(inputs.dtype)).flatten(0, 1)
         with autocast(precision, device):
-            logits = as_logits(model(noisy), len(noisy))
+            logits = as_outputs(model(noisy), len(noisy))
         each = logits.float().log_softmax(dim=1).reshape(len(inputs), draws, -1)
         return each.logsumexp(dim=1) - math.log(draws)
 
     return predict
-
-
-def autocast(precision: str, device: torch.device) -> AbstractContextManager[object]:
-    """The precision that evidence was drawn in."""
-    dtype = PRECISIONS[precision]
-    return nullcontext() if dtype is None else torch.autocast(device.type, dtype=dtype)
 
 
 def signed_log_odds(logits: Tensor, target: Tensor) -> Tensor:

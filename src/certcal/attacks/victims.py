@@ -1,60 +1,13 @@
-"""The model under attack: held still, asked for logits, and given back as it was."""
-
-from collections.abc import Iterator
-from contextlib import contextmanager
+"""What attacks are given and give, checked: inputs, labels, losses, goals and numbers."""
 
 import torch
 from torch import Tensor, nn
 
 from certcal.attacks.balls import DTYPES
-from certcal.attacks.climb_settings import Predict
 from certcal.errors import CertcalError, InputError
 from certcal.inputs import as_vector, contiguous, to_numpy
+from certcal.models import device_of, logits_of
 from certcal.types import ArrayLike
-
-
-@contextmanager
-def held_still(model: nn.Module) -> Iterator[None]:
-    """Within this context the model is in evaluation mode; afterwards each of its modules is as before.
-
-    Gradients can be had within, though the caller be in inference mode.
-    """
-    if not isinstance(model, nn.Module):
-        raise InputError.expected("model", "be a torch.nn.Module", type(model).__name__)
-    modes = {module: module.training for module in model.modules()}  # a frozen batch-norm stays frozen
-    model.eval()
-    try:
-        with torch.inference_mode(mode=False):
-            yield
-    finally:
-        for module, training in modes.items():
-            module.training = training
-
-
-def device_of(model: nn.Module) -> torch.device:
-    """Where the model's numbers are."""
-    tensors = (*model.parameters(), *model.buffers())
-    return tensors[0].device if tensors else torch.device("cpu")
-
-
-def logits_of(model: nn.Module) -> Predict:
-    """The model as a function from inputs to logits, refused where they are no such thing.
-
-    The model is given a copy: it may work in place.
-    """
-
-    def predict(inputs: Tensor) -> Tensor:
-        return as_logits(model(inputs.clone()), len(inputs))
-
-    return predict
-
-
-def as_logits(outputs: object, rows: int) -> Tensor:
-    """Outputs of shape (rows, classes ≥ 2), or an `InputError`."""
-    if not isinstance(outputs, Tensor) or outputs.ndim != 2 or len(outputs) != rows or outputs.shape[1] < 2:
-        shape = tuple(outputs.shape) if isinstance(outputs, Tensor) else type(outputs).__name__
-        raise InputError.expected("model", "give outputs of shape (batch, classes ≥ 2)", shape)
-    return outputs.float() if outputs.dtype.itemsize < 4 else outputs  # a loss needs more digits than half precision
 
 
 def as_gains(value: object, logits: Tensor, *, with_gradient: bool) -> Tensor:
@@ -117,12 +70,6 @@ def check_classes(name: str, labels: Tensor, classes: int) -> None:
     """Refuse numbers of classes that the model does not tell apart."""
     if int(labels.max()) >= classes:
         raise InputError.expected(name, f"be class numbers below the model's {classes}", int(labels.max()))
-
-
-def count_classes(model: nn.Module, inputs: Tensor) -> int:
-    """How many classes the model tells apart, from its answer to one input."""
-    with torch.no_grad():
-        return logits_of(model)(inputs[:1].to(device_of(model))).shape[1]
 
 
 def classify(model: nn.Module, inputs: Tensor, *, batch: int = 512) -> tuple[Tensor, Tensor]:

@@ -2,16 +2,51 @@
 
 from certcal.models.catalog import build_model, model_names
 from certcal.models.checkpoints import load_checkpoint, save_checkpoint
+from certcal.models.devices import best_device, device_of, fastest_convolutions, on_device, wait_for
 from certcal.models.fingerprint import model_fingerprint
+from certcal.models.noise import GaussianNoise, Noise, Purpose
 from certcal.models.normalization import Normalize
+from certcal.models.outputs import (
+    OUTPUTS,
+    as_outputs,
+    as_probabilities,
+    count_classes,
+    logits_of,
+    no_distribution,
+)
+from certcal.models.precision import PRECISIONS, autocast
+from certcal.models.running import Conditions, Runner, held_still, made_up_inputs
+from certcal.models.seeds import place_generator, place_seed
 from certcal.models.temperature import Tempered
 
 __all__ = [
+    "OUTPUTS",
+    "PRECISIONS",
+    "Conditions",
+    "GaussianNoise",
+    "Noise",
     "Normalize",
+    "Purpose",
+    "Runner",
     "Tempered",
+    "as_outputs",
+    "as_probabilities",
+    "autocast",
+    "best_device",
     "build_model",
+    "count_classes",
+    "device_of",
+    "fastest_convolutions",
+    "held_still",
     "load_checkpoint",
+    "logits_of",
+    "made_up_inputs",
     "model_fingerprint",
     "model_names",
+    "no_distribution",
+    "on_device",
+    "place_generator",
+    "place_seed",
     "save_checkpoint",
+    "wait_for",
 ]

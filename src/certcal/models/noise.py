@@ -1,32 +1,65 @@
-"""Gaussian noise that depends on nothing but (seed, input, chunk): not on batches, workers or order."""
+"""Noise that depends on nothing but (seed, input, draw) and what it is for: not on batches, workers or order.
 
-import hashlib
-import struct
+Another noise is another class with the two methods of `Noise`.
+"""
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
-SELECTION = 0  # the stream of the selection draws; estimation chunk k has stream k + 1
+from certcal.errors import InputError
+from certcal.models.seeds import noise_seed
 
 
-def stream_seed(seed: int, index: int, stream: int) -> int:
-    """A 63-bit seed for one stream of one input. Hashing keeps neighbouring streams unrelated."""
-    digest = hashlib.blake2b(struct.pack("<QQQ", seed, index, stream), digest_size=8, person=b"certcal-noise").digest()
-    return int.from_bytes(digest, "little") >> 1
+class Purpose(IntEnum):
+    """What draws are for. Values are the numbers of their first streams, so far apart that none is used twice."""
+
+    SELECTION = 0  # choosing the class to certify
+    ESTIMATION = 1  # evidence
+    ATTACK = 2**40  # what adversaries optimise on
+    CHOICE = 2**41  # choosing between attacked inputs
+    JUDGING = 2**42  # judging them
 
 
-class NoiseSource:
-    """Fills tensors with the noise of named streams, on one device.
+class Noise(Protocol):
+    """What is added to inputs."""
 
-    The same stream gives the same numbers on every machine with that kind of device and version of torch; CPU and GPU
+    def fill(self, out: Tensor, *, index: int, purpose: Purpose, first_draw: int = 0) -> None:
+        """Overwrite `out`, shape (draws, …), with the draws first_draw, first_draw + 1, … of one input."""
+        ...
+
+    def draw(self, out: Tensor, generator: torch.Generator) -> Tensor:
+        """`out`, overwritten with whatever the generator gives next: for training and deployment, which go on."""
+        ...
+
+
+@dataclass(frozen=True)
+class GaussianNoise:
+    """N(0, σ²) in every coordinate.
+
+    The same draws are the same numbers on every machine with that kind of device and version of torch; CPU and GPU
     generators differ, which is why evidence records the kind of device.
     """
 
-    def __init__(self, seed: int, device: torch.device) -> None:
-        self._seed = seed
-        self._generator = torch.Generator(device)
+    sigma: float
+    seed: int = 0
+    chunk: int = 250  # draws that share a stream, where a purpose has more than one
 
-    def fill(self, out: Tensor, *, sigma: float, index: int, stream: int) -> None:
-        """Overwrite `out`, shape (draws, …), with N(0, σ²) from the stream of one input."""
-        self._generator.manual_seed(stream_seed(self._seed, index, stream))
-        out.normal_(0.0, sigma, generator=self._generator)
+    def fill(self, out: Tensor, *, index: int, purpose: Purpose, first_draw: int = 0) -> None:
+        """Overwrite `out`, shape (draws, …), with the draws first_draw, first_draw + 1, … of one input.
+
+        Draws come in whole chunks: `first_draw` begins one. Those of `SELECTION` and `ATTACK` are a single chunk.
+        """
+        if first_draw % self.chunk:
+            raise InputError.expected("first_draw", f"begin a chunk of {self.chunk}", first_draw)
+        together = len(out) if purpose in (Purpose.SELECTION, Purpose.ATTACK) else self.chunk
+        for number, part in enumerate(torch.split(out, together)):
+            stream = purpose + first_draw // self.chunk + number
+            self.draw(part, torch.Generator(out.device).manual_seed(noise_seed(self.seed, index, stream)))
+
+    def draw(self, out: Tensor, generator: torch.Generator) -> Tensor:
+        """`out`, overwritten with whatever the generator gives next."""
+        return out.normal_(0.0, self.sigma, generator=generator)

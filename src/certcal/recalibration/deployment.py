@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from certcal.errors import InputError
 from certcal.inputs import check_choice, check_integer, check_number
+from certcal.models import OUTPUTS, GaussianNoise, as_outputs, as_probabilities, no_distribution
 from certcal.recalibration.maps import RecalibrationMap
 
 
@@ -58,9 +59,9 @@ class RecalibratedModel(nn.Module):
         self.model, self.recalibration = model.eval(), recalibration
         self.sigma = check_number("sigma", sigma, "be a number ≥ 0", lambda value: value >= 0)
         self.draws = check_integer("draws", draws, minimum=1) if self.sigma else 1
-        self.outputs = check_choice("outputs", outputs, ("logits", "probabilities"))
+        self.outputs = check_choice("outputs", outputs, OUTPUTS)
         self.batch_size = check_integer("batch_size", batch_size, minimum=1)
-        self._noise = torch.Generator().manual_seed(check_integer("seed", seed, minimum=0, maximum=2**63 - 1))
+        self._generator = torch.Generator().manual_seed(check_integer("seed", seed, minimum=0, maximum=2**63 - 1))
 
     def train(self, mode: bool = True) -> "RecalibratedModel":
         """The wrapper's own mode; the model inside stays as it was certified, in evaluation mode."""
@@ -99,22 +100,11 @@ class RecalibratedModel(nn.Module):
         noisy = inputs.expand(copies, *inputs.shape)
         if self.sigma:
             # Drawn where the generator lives, so that the noise is the same on every device.
-            noise = torch.randn(noisy.shape, generator=self._noise, dtype=torch.float32)
-            noisy = noisy + self.sigma * noise.to(inputs)
-        answer = self.model(noisy.flatten(0, 1))
-        shape = tuple(answer.shape) if isinstance(answer, Tensor) else type(answer).__name__
-        if (
-            not isinstance(answer, Tensor)
-            or answer.ndim != 2
-            or len(answer) != copies * len(inputs)
-            or 0 in answer.shape
-        ):
-            raise InputError.expected("model", f"give outputs of shape ({copies * len(inputs)}, classes)", shape)
-        out = answer.double().reshape(copies, len(inputs), answer.shape[1])
-        if not bool(out.isfinite().all()):
-            raise InputError.expected("model", "give finite outputs", "NaN or infinite ones")
-        if self.outputs == "logits":
-            return out.softmax(dim=2)
-        if not bool(((out >= 0) & (out <= 1)).all() and ((out.sum(dim=2) - 1).abs() < 1e-3).all()):
-            raise InputError.expected("model", "give probabilities, as `outputs` says", "values that are none")
-        return out
+            noise = GaussianNoise(self.sigma).draw(torch.empty(noisy.shape), self._generator)
+            noisy = noisy + noise.to(inputs)
+        answer = as_outputs(self.model(noisy.flatten(0, 1)), copies * len(inputs))
+        probs = as_probabilities(answer.double(), self.outputs)
+        if bool(no_distribution(probs).any()):
+            needs = "finite outputs" if self.outputs == "logits" else "probabilities, as `outputs` says"
+            raise InputError.expected("model", f"give {needs}", "values that are none")
+        return probs.reshape(copies, len(inputs), -1)

@@ -5,7 +5,7 @@ from certcal.runs.certify import certify_run
 from certcal.runs.drawing import save_figure
 from certcal.runs.evaluate import evaluate_run, write_results
 from certcal.runs.folder import RunFolder
-from certcal.runs.load import best_device, load_data, load_model, training_part, weights_digest
+from certcal.runs.load import load_data, load_model, training_part, weights_digest
 from certcal.runs.recalibrate import Recalibration, recalibrate_run
 from certcal.runs.recipes import TrainRecipe, build_recipe, load_recipe, parse_changes, save_recipe
 from certcal.runs.train import TRAIN, estimate_training, next_command, train_run
@@ -33,7 +33,6 @@ __all__ = [
     "RunSettings",
     "TrainRecipe",
     "attack_run",
-    "best_device",
     "build_recipe",
     "certify_run",
     "estimate_training",

@@ -9,7 +9,7 @@ import numpy as np
 from certcal.errors import InputError
 from certcal.runs.evaluate import IN_PYTHON, load_run_evidence
 from certcal.runs.folder import RunFolder
-from certcal.runs.load import best_device, load_data, load_model
+from certcal.runs.load import load_data, load_model
 from certcal.smoothing import Evidence
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def load_target(run: RunFolder, *, device: str | None, limit: int | None) -> Tar
     """The model and the inputs of a run, if they are those that its evidence was drawn from."""
     from certcal.attacks import inputs_of
     from certcal.inputs import check_device
-    from certcal.models import model_fingerprint
+    from certcal.models import best_device, model_fingerprint
 
     settings, evidence = run.settings(), load_run_evidence(run)
     if settings.model.name == IN_PYTHON:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from certcal.cluster import Cluster, as_cluster
 from certcal.runs.folder import CONFIG, SHARDS, SOURCES, RunFolder
-from certcal.runs.load import best_device, load_data, load_model
+from certcal.runs.load import load_data, load_model
 from certcal.runs.provenance import provenance
 from certcal.settings import EvaluateSettings, RunSettings
 from certcal.smoothing import Evidence
@@ -27,6 +27,7 @@ def certify_run(
     Paper: —; run folders are ours.
     Raises: InputError if the folder holds evidence of another model, data or noise; it is unchanged then.
     """
+    from certcal.models import best_device
     from certcal.smoothing import collect_evidence, save_evidence
 
     start = time.perf_counter()

@@ -4,6 +4,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from certcal.inputs import check_device
+
 
 @dataclass(frozen=True)
 class Cost:
@@ -38,34 +40,30 @@ def measure_cost(
     """
     import torch
 
-    from certcal.models import build_model
-    from certcal.runs.load import best_device
+    from certcal.models import autocast, best_device, build_model, wait_for
     from certcal.smoothing import collect_evidence
-    from certcal.smoothing.sampler import PRECISIONS
 
-    place = device or best_device()
+    place = check_device("device", device or best_device())
     network = build_model(model, classes=classes, channels=channels, size=size).eval()
     chunk = 250
-    batch = chunk if torch.device(place).type == "cpu" else batch_size or 4000
+    batch = chunk if place.type == "cpu" else batch_size or 4000
 
     def sample(draws: int) -> None:
         inputs = torch.rand(2, channels, size, size), torch.zeros(2, dtype=torch.long)
         collect_evidence(
-            network, inputs, sigma=0.25, n=draws, chunk=chunk, device=place, precision=precision,
+            network, inputs, sigma=0.25, n=draws, chunk=chunk, device=str(place), precision=precision,
             batch_size=batch_size, fuse=fuse, progress=False,
         )  # fmt: skip
-        _finish(place)
+        wait_for(place)
 
     draws = max(batch, 1000)
     sample(draws)  # checks the options, moves the model, warms up
     images = torch.rand(batch, channels, size, size, device=place)
 
     def forward() -> None:
-        dtype = PRECISIONS[precision]
-        cast = torch.autocast(torch.device(place).type, dtype=dtype, enabled=dtype is not torch.float32)
-        with torch.inference_mode(), cast:
+        with torch.inference_mode(), autocast(precision, place):
             network(images)
-        _finish(place)
+        wait_for(place)
 
     forward()
     first = _seconds(forward)
@@ -101,10 +99,3 @@ def _worst_case_seconds() -> float:
 
 def _discard(_: object) -> None:
     """Nothing."""
-
-
-def _finish(device: str) -> None:
-    import torch
-
-    if torch.device(device).type == "cuda":
-        torch.cuda.synchronize()

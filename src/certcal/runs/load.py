@@ -70,13 +70,6 @@ def training_part(data: DataSettings) -> DataSettings:
     return replace(data, split="train")
 
 
-def best_device() -> str:
-    """A GPU where there is one."""
-    import torch
-
-    return "cuda" if torch.cuda.is_available() else "cpu"
-
-
 def weights_digest(model: ModelSettings) -> str | None:
     """SHA-256 of the weights that training starts from, as far as a file can be read."""
     path = None if model.weights is None else Path(model.weights).expanduser()

@@ -6,12 +6,12 @@ from certcal.smoothing.evidence import Counts, Evidence, EvidenceHeader
 
 if TYPE_CHECKING:
     from certcal.smoothing.collect import collect_evidence
-    from certcal.smoothing.drawing import StoppingRule
+    from certcal.smoothing.job import StoppingRule
     from certcal.smoothing.store import load_evidence, merge_shards, save_evidence
 
 # Sampling needs torch and files need PyArrow; certificates, which only read evidence, should not wait for either.
 _LATER = {
-    "StoppingRule": "drawing",
+    "StoppingRule": "job",
     "collect_evidence": "collect",
     "load_evidence": "store",
     "merge_shards": "store",

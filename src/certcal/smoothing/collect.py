@@ -12,26 +12,27 @@ from torch import nn
 from certcal.cluster import Cluster, as_cluster
 from certcal.errors import InputError
 from certcal.inputs import check_choice, check_device, check_flag, check_integer, check_number, one_or_more
-from certcal.models import model_fingerprint
-from certcal.smoothing.conditions import (
+from certcal.models import (
+    OUTPUTS,
+    PRECISIONS,
     Conditions,
     count_classes,
     device_of,
     fastest_convolutions,
+    held_still,
     made_up_inputs,
-    make_sampler,
+    model_fingerprint,
     on_device,
 )
-from certcal.smoothing.drawing import Plan, StoppingRule, sample_window, windows
 from certcal.smoothing.evidence import MAX_CHUNK, MAX_DRAWS, Evidence, EvidenceHeader
 from certcal.smoothing.interrupts import deferred_interrupts
+from certcal.smoothing.job import Job, StoppingRule
 from certcal.smoothing.keeper import Keeper
+from certcal.smoothing.local import sample_here
 from certcal.smoothing.progress import Progress
-from certcal.smoothing.sampler import PRECISIONS
 from certcal.smoothing.schedule import Schedule
-from certcal.smoothing.sources import Item, Source
+from certcal.smoothing.sources import Source
 from certcal.smoothing.store import EvidenceStore
-from certcal.threads import fastest_threads
 
 
 def collect_evidence(
@@ -97,25 +98,24 @@ def collect_evidence(
     check_flag("fuse", fuse)
     check_flag("compile", compile)
     check_integer("seed", seed, minimum=0, maximum=2**63 - 1)
-    check_choice("outputs", outputs, ("logits", "probabilities"))
-    check_choice("precision", precision, tuple(PRECISIONS))
+    check_choice("outputs", outputs, OUTPUTS)
+    check_choice("precision", precision, PRECISIONS)
     targets = _chunk_targets(n, chunk, stages, stop)
-    plan = Plan(targets, stop)
     cluster = as_cluster(engine)
     if not isinstance(model, nn.Module):
         raise InputError.expected("model", "be a torch.nn.Module", type(model).__name__)
     tf32 = bool(torch.backends.cudnn.allow_tf32)
-    conditions = Conditions(
-        str(_device(device or device_of(model), cluster)), precision, batch_size, fuse, compile, tf32
-    )
+    place = _device(device or str(device_of(model)), cluster)
+    conditions = Conditions(str(place), precision, batch_size, fuse, compile, tf32)
     source = Source(data)
-    with _ready(model, conditions, cluster) as (ready, place), torch.inference_mode(), fastest_convolutions():
+    with _ready(model, place, cluster) as ready, torch.inference_mode(), fastest_convolutions():
         first = next(source.items(set()))
+        at, shape = torch.device("cpu") if cluster else place, first.input.shape
         header = EvidenceHeader(
             model=model_fingerprint(ready),
             sigma=float(sigma),
             seed=seed,
-            classes=count_classes(ready, first.input.to(place)),
+            classes=count_classes(ready, first.input[None], at),
             n0=n0,
             chunk=chunk,
             precision=str(conditions),
@@ -123,68 +123,35 @@ def collect_evidence(
             stages=tuple(target * chunk for target in targets),
             outputs=outputs,
         )
-        probe = ready(made_up_inputs(1, tuple(first.input.shape)).to(place)).float().flatten().tolist()
+        probe = ready(made_up_inputs(1, tuple(shape)).to(at)).float().flatten().tolist()
         with nullcontext() if store is None else closing(EvidenceStore(store, header, probe=probe)) as keeping:
             keeper = Keeper(header, keeping)
             keeper.check(first)  # the others are checked as they are read
-            meter = Progress(len(source), targets[-1] * chunk, show=progress)
+            job = Job(source, keeper, targets, stop, Progress(len(source), targets[-1] * chunk, show=progress))
             if cluster is None:
-                _sample_here(ready, conditions, first, source, keeper, plan, meter)
-            elif len(plan.finished(keeper, source.indices)) < len(source):
-                _sample_there(cluster, ready, conditions, probe, source, keeper, plan, meter)
+                sample_here(ready, conditions, shape, job)
+            elif not job.over:
+                _sample_there(cluster, ready, conditions, probe, shape, job)
     return keeper.evidence(source.indices)
 
 
-def _sample_here(
-    model: nn.Module,
-    conditions: Conditions,
-    first: Item,
-    source: Source,
-    keeper: Keeper,
-    plan: Plan,
-    meter: Progress,
-) -> None:
-    """Draw in this process."""
-    place, header = torch.device(conditions.device), keeper.header
-    rows = max(header.chunk, header.n0) if place.type == "cpu" else 4  # a rehearsal on the CPU takes whole batches
-    made_up = made_up_inputs(rows, tuple(first.input.shape)).to(place)
-    sampler = make_sampler(model, header, conditions, made_up)
-    rehearse = place.type == "cpu" and len(plan.finished(keeper, source.indices)) < len(source)
-    sizes = (header.chunk, header.n0)
-    threads = fastest_threads(lambda: torch.cat([sampler.predict(made_up[:draws])[0] for draws in sizes]))
-    with threads if rehearse else nullcontext(), meter, deferred_interrupts() as interrupted:
-        try:
-            for window in windows(source, keeper, plan, meter):
-                sample_window(window, sampler, keeper, plan, meter, interrupted)
-        finally:
-            keeper.save()
-
-
 def _sample_there(
-    cluster: Cluster,
-    model: nn.Module,
-    conditions: Conditions,
-    probe: list[float],
-    source: Source,
-    keeper: Keeper,
-    plan: Plan,
-    meter: Progress,
+    cluster: Cluster, model: nn.Module, conditions: Conditions, probe: list[float], shape: torch.Size, job: Job
 ) -> None:
     """Draw on the workers of a cluster."""
     from certcal.smoothing.remote import pack, sample_on
 
-    first = next(source.items(set()))
-    parcel = pack(model, keeper.header, conditions, tuple(first.input.shape), probe)
+    parcel = pack(model, job.keeper.header, conditions, tuple(shape), probe)
 
     def schedule(batch: int) -> Schedule:
-        shown.enter_context(meter)  # which counts from the first draws, not from the checks before them
-        return Schedule(windows(source, keeper, plan, meter), keeper, plan, meter, batch=batch)
+        shown.enter_context(job.meter)  # which counts from the first draws, not from the checks before them
+        return Schedule(job, batch=batch)
 
     with ExitStack() as shown, deferred_interrupts() as interrupted:
         try:
             sample_on(cluster, parcel, schedule, interrupted)
         finally:
-            keeper.save()
+            job.keeper.save()
 
 
 def _device(name: str, cluster: Cluster | None) -> torch.device:
@@ -198,21 +165,13 @@ def _device(name: str, cluster: Cluster | None) -> torch.device:
 
 
 @contextmanager
-def _ready(
-    model: nn.Module, conditions: Conditions, cluster: Cluster | None
-) -> Iterator[tuple[nn.Module, torch.device]]:
-    """The model in evaluation mode and where it is: on its device, or for workers a copy of it on the CPU."""
+def _ready(model: nn.Module, place: torch.device, cluster: Cluster | None) -> Iterator[nn.Module]:
+    """The model in evaluation mode: on its device, or for workers a copy of it on the CPU."""
     if cluster is not None:
-        place = torch.device("cpu")
-        yield copy.deepcopy(model).to(place).eval(), place
+        yield copy.deepcopy(model).to("cpu").eval()
         return
-    place = torch.device(conditions.device)
-    modes = {module: module.training for module in model.modules()}  # a frozen batch-norm stays frozen
-    try:
-        yield on_device(model, place), place
-    finally:
-        for module, training in modes.items():
-            module.training = training
+    with held_still(model):
+        yield on_device(model, place)
 
 
 def _chunk_targets(n: int, chunk: int, stages: Sequence[int] | None, stop: StoppingRule | None) -> list[int]:

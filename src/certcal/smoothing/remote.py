@@ -12,16 +12,7 @@ from torch import Tensor, nn
 from certcal.cluster import Call, Cluster, Pool, connected
 from certcal.errors import CertcalError, InputError
 from certcal.inputs import check_device
-from certcal.models import model_fingerprint
-from certcal.smoothing.conditions import (
-    Conditions,
-    capacity,
-    fastest_convolutions,
-    made_up_inputs,
-    make_sampler,
-    on_device,
-)
-from certcal.smoothing.drawing import draw
+from certcal.models import Conditions, fastest_convolutions, made_up_inputs, model_fingerprint, on_device
 from certcal.smoothing.evidence import EvidenceHeader
 from certcal.smoothing.sampler import Sampler
 from certcal.smoothing.schedule import Schedule, Shard
@@ -55,7 +46,7 @@ def sample_on(
     cluster: Cluster, parcel: Parcel, make_schedule: Callable[[int], Schedule], interrupted: Callable[[], bool]
 ) -> None:
     """Check the cluster, place the model once per worker, and draw until the schedule is over."""
-    kind, batch = torch.device(parcel.conditions.device).type, capacity(parcel.conditions, parcel.header.chunk)
+    kind, batch = torch.device(parcel.conditions.device).type, parcel.conditions.chunks_at_once(parcel.header.chunk)
     with connected(cluster, device=kind) as session, Pool(session, make_station, ray.put(parcel)) as pool:
         _drive(pool, make_schedule(batch), session.workers, interrupted)
 
@@ -113,7 +104,7 @@ def make_station(parcel: Parcel) -> Station:
     place = check_device("device", kind)
     model = on_device(check_model(parcel), place)
     with torch.inference_mode():
-        sampler = make_sampler(model, parcel.header, conditions, made_up_inputs(4, parcel.shape).to(place))
+        sampler = Sampler(model, parcel.header, conditions, made_up_inputs(4, parcel.shape).to(place))
     return Station(sampler, parcel.header.classes)
 
 
@@ -134,7 +125,7 @@ def draw_chunks(
     parts: list[Rows] = []
     with torch.inference_mode(), fastest_convolutions():
         station.sampler.open_window(items, known)
-        draw(work, list(items), station.sampler, keep=parts.append)
+        station.sampler.draw(work, keep=parts.append)
     return concatenate(parts, station.classes), time.perf_counter() - start
 
 

@@ -4,12 +4,9 @@ Nothing here knows what the workers are, so that a simulation can use it as well
 """
 
 from collections import deque
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from certcal.smoothing.drawing import Plan
-from certcal.smoothing.keeper import Keeper
-from certcal.smoothing.progress import Progress
+from certcal.smoothing.job import Job
 from certcal.smoothing.shards import Rows
 from certcal.smoothing.sources import Item
 
@@ -49,10 +46,8 @@ class Schedule:
     another batch might round to another class.
     """
 
-    def __init__(
-        self, windows: Iterator[list[Item]], keeper: Keeper, plan: Plan, meter: Progress, *, batch: int
-    ) -> None:
-        self._windows, self._keeper, self._plan, self._meter = windows, keeper, plan, meter
+    def __init__(self, job: Job, *, batch: int) -> None:
+        self._job, self._keeper, self._windows = job, job.keeper, job.windows()
         self._batch = self._size = batch  # chunks in one forward pass, and in the next shard
         self._unselected: deque[Item] = deque()
         self._drawable: deque[_Open] = deque()
@@ -82,7 +77,7 @@ class Schedule:
     def drawn(self, shard: Shard, rows: Rows, seconds: float) -> None:
         """Take in the rows that a shard drew, and decide who needs more."""
         self._keeper.keep(rows)
-        self._meter.drew(shard.size * self._keeper.header.chunk)
+        self._job.meter.drew(shard.size * self._keeper.header.chunk)
         through = []
         for item, chunks in zip(shard.items, shard.chunks, strict=True):
             own = self._open[item.index]
@@ -131,8 +126,8 @@ class Schedule:
 
     def _go_on(self, own: _Open) -> None:
         """Queue the chunks of the first stage that has any missing; an input whose stages are all drawn is done."""
-        while own.stage < len(self._plan.targets):
-            own.waiting.extend(self._keeper.missing(own.item.index, self._plan.targets[own.stage]))
+        while own.stage < len(self._job.targets):
+            own.waiting.extend(self._keeper.missing(own.item.index, self._job.targets[own.stage]))
             if own.waiting:
                 self._drawable.append(own)
                 return
@@ -141,15 +136,14 @@ class Schedule:
 
     def _look(self, through: list[_Open]) -> None:
         """After a stage: inputs that the rule stops are done, the others enter the next stage."""
-        indices = [own.item.index for own in through if own.stage + 1 < len(self._plan.targets)]
-        stopped = self._plan.finished(self._keeper, indices) if indices else set()
+        indices = [own.item.index for own in through if own.stage + 1 < len(self._job.targets)]
+        stopped = self._job.stopped(indices) if indices else set()
         for own in through:
             if own.item.index in stopped:
-                self._meter.stopped(self._keeper.drawn(own.item.index) * self._keeper.header.chunk)
                 del self._open[own.item.index]
             else:
                 own.stage += 1
                 self._go_on(own)
 
     def _waiting_chunks(self) -> int:
-        return sum(len(own.waiting) for own in self._drawable) + self._selecting * self._plan.targets[0]
+        return sum(len(own.waiting) for own in self._drawable) + self._selecting * self._job.targets[0]

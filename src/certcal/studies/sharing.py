@@ -11,7 +11,8 @@ from typing import Any
 
 from certcal.cluster import Cluster, run_calls
 from certcal.errors import CertcalError, InputError
-from certcal.runs import best_device, load_data, load_model, training_part
+from certcal.models import best_device
+from certcal.runs import load_data, load_model, training_part
 from certcal.studies.recipes import SweepRecipe
 from certcal.studies.trials import Came, Failure, Trial, attempt
 

@@ -3,16 +3,18 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.data import DataLoader
 
-from certcal.data import ImageData
-from certcal.data.images import as_unit_interval
+from certcal.data import ImageData, as_unit_interval
 from certcal.errors import InputError
+from certcal.models import place_generator, place_seed
 from certcal.settings import TrainSettings
 from certcal.training.augment import AUGMENTATIONS
-from certcal.training.seeds import AUGMENT, generator, shuffled
+from certcal.training.step import AUGMENT, SHUFFLE
 
 RESIDENT_BYTES = 4 << 30  # images up to this size move to the device once
 
@@ -76,6 +78,13 @@ class Batches:
 
     def _augmented(self, inputs: Tensor, epoch: int, step: int) -> Tensor:
         # Drawn on the CPU for the whole batch: every kind and number of devices sees the same images.
-        stream = generator(self._settings.seed, AUGMENT, epoch, step)
+        stream = place_generator(self._settings.seed, AUGMENT, epoch, step)
         uniform = self._share.of(torch.rand(self._settings.batch_size, 3, generator=stream))
         return AUGMENTATIONS[self._settings.augment](inputs, uniform.to(inputs.device))
+
+
+def shuffled(n: int, seed: int, epoch: int) -> NDArray[np.int64]:
+    """The order in which an epoch goes through n images."""
+    # NumPy promises the raw stream of a bit generator for ever, unlike its or torch's shuffles.
+    raw = np.random.PCG64(place_seed(seed, SHUFFLE, epoch)).random_raw(n)
+    return np.argsort(raw, kind="stable").astype(np.int64)

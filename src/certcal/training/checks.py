@@ -5,6 +5,7 @@ from torch import nn
 
 from certcal.data import ImageData
 from certcal.errors import InputError
+from certcal.models import held_still
 
 
 def check_data(data: ImageData) -> None:
@@ -33,16 +34,12 @@ def check_data(data: ImageData) -> None:
 def check_fit(model: nn.Module, data: ImageData, device: torch.device) -> None:
     """Refuse a model that does not take these images, or has another number of classes."""
     inputs = data.select(torch.arange(min(2, len(data)))).inputs.to(device)
-    training = {module: module.training for module in model.modules()}
     try:
-        with torch.no_grad():
-            logits = model.eval()(inputs)
+        with held_still(model), torch.no_grad():
+            logits = model(inputs)
     except RuntimeError as error:
         got = f"{' '.join(str(error).split())} for inputs of shape {tuple(inputs.shape)}"
         raise InputError.expected("model", f"take the images of {data.name}", got) from error
-    finally:
-        for module, mode in training.items():
-            module.training = mode
     shape = tuple(getattr(logits, "shape", ()))
     if len(shape) != 2 or shape[0] != len(inputs) or shape[1] < len(data.classes):
         wanted = f"give logits of shape (inputs, {len(data.classes)}) for {data.name}"

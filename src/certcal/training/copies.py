@@ -7,8 +7,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, nll_loss
 
-from certcal.attacks import DTYPES, as_logits, signed_log_odds
+from certcal.attacks import DTYPES, signed_log_odds
 from certcal.errors import InputError
+from certcal.models import as_outputs
 from certcal.training.step import Step
 
 
@@ -33,7 +34,7 @@ class Copies:
     def logits(self, inputs: Tensor) -> Tensor:
         """Outputs for all copies of the inputs, shape (n · m, k)."""
         noisy = inputs.repeat_interleave(self.draws, dim=0) + self.noise
-        return as_logits(self.model(noisy), len(noisy))
+        return as_outputs(self.model(noisy), len(noisy))
 
 
 def log_mean(logits: Tensor, draws: int) -> Tensor:

@@ -1,4 +1,4 @@
-"""Lightning Fabric: one device or many, one machine or many, and the precision; imported when training begins."""
+"""Lightning Fabric: one device or many, one machine or many; imported when training begins."""
 
 import importlib
 import logging
@@ -11,16 +11,16 @@ from torch import nn
 
 from certcal.errors import InputError
 from certcal.inputs import check_device
+from certcal.models import best_device
 from certcal.settings import EngineSettings
 
-PRECISIONS = {"float32": "32-true", "bfloat16": "bf16-mixed"}  # ours, and what Fabric calls them
 Facts = TypeVar("Facts")
 
 
 def launch_fabric(engine: EngineSettings) -> Any:
     """A Fabric whose processes all run; each has its rank."""
     kind = _fabric()
-    device = check_device("device", engine.device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    device = check_device("device", engine.device or best_device())
     outside = "TORCHELASTIC_RUN_ID" in os.environ  # torchrun made the processes and says how many there are
     local = int(os.environ["LOCAL_WORLD_SIZE"]) if outside else engine.devices
     nodes = int(os.environ["WORLD_SIZE"]) // local if outside else engine.nodes
@@ -38,7 +38,6 @@ def launch_fabric(engine: EngineSettings) -> Any:
             devices=[device.index] if device.index is not None and not several else local,
             num_nodes=nodes,
             strategy="ddp" if several else "auto",
-            precision=PRECISIONS[engine.precision],
         )
         fabric.launch()
     return fabric

@@ -3,8 +3,9 @@
 import torch
 from torch import Tensor, nn
 
-from certcal.attacks import DTYPES, Ball, Norm, as_logits, cross_entropy, loss_and_gradient, walk
+from certcal.attacks import DTYPES, Ball, Norm, cross_entropy, loss_and_gradient, walk
 from certcal.errors import InputError
+from certcal.models import as_outputs
 from certcal.settings import PgdSettings
 from certcal.training.search import searching, step_length
 from certcal.training.step import Step
@@ -25,7 +26,7 @@ def climb_cross_entropy(model: nn.Module, inputs: Tensor, labels: Tensor, step: 
         start = ball.at(2 * unit - 1)
 
     def uphill(point: Tensor, now: int) -> tuple[Tensor, Tensor]:
-        return loss_and_gradient(lambda at: as_logits(model(at), len(at)), cross_entropy, point, labels)[1], up
+        return loss_and_gradient(lambda at: as_outputs(model(at), len(at)), cross_entropy, point, labels)[1], up
 
     with searching(model):
         return walk(ball, start, steps=settings.steps, length=step_length(step.epsilon, settings), look=uphill)

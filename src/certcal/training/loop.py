@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from certcal.data import ImageData, data_fingerprint
 from certcal.errors import InputError, TrainingError
 from certcal.files import lock_folder
-from certcal.models import save_checkpoint
+from certcal.models import autocast, on_device, place_generator, place_seed, save_checkpoint
 from certcal.settings import EngineSettings, ObjectiveSettings, TrainSettings, ValidationSettings
 from certcal.smoothing.interrupts import deferred_interrupts
 from certcal.threads import threads_worth
@@ -26,9 +26,8 @@ from certcal.training.fabric import averaged, launch_fabric, same_everywhere
 from certcal.training.journal import TensorBoard, write_log
 from certcal.training.objectives import check_budget, make_objective
 from certcal.training.progress import TrainProgress
-from certcal.training.seeds import MODEL, NOISE, generator, stream_seed
 from certcal.training.state import TrainState, flat_settings, load_state, save_state
-from certcal.training.step import Step
+from certcal.training.step import MODEL, NOISE, Step
 from certcal.training.validation import hold_out, mean_accuracy, validate
 
 CHECKPOINT, BEST, FINAL, LOG = "checkpoint.pt", "best.pt", "model.pt", "log.csv"
@@ -107,9 +106,7 @@ class Trainer:
         check_data(data)
         self.fabric = launch_fabric(self.engine)
         device = self.fabric.device
-        self.model = model.to(device)
-        if device.type == "cuda":  # where sampling puts it too
-            self.model = self.model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        self.model = on_device(model, device)
         check_fit(self.model, data, device)
         self.parts = hold_out(data, self.validation, seed=settings.seed)
         share = Share(self.fabric.global_rank, self.fabric.world_size)
@@ -209,15 +206,15 @@ class Trainer:
     def step(self, step: int, inputs: Tensor, labels: Tensor) -> float:
         """One step down the objective; the mean loss over all processes."""
         settings, epoch, rank = self.settings, self.state.epoch, self.fabric.global_rank
-        torch.manual_seed(stream_seed(settings.seed, MODEL, epoch, step, rank))  # for what the model draws itself
+        torch.manual_seed(place_seed(settings.seed, MODEL, epoch, step, rank))  # for what the model draws itself
         place = Step(
             sigma=schedules.sigma(settings, epoch),
             epsilon=schedules.epsilon(settings, epoch),
-            generator=generator(settings.seed, NOISE, epoch, step, rank, device=inputs.device),
+            generator=place_generator(settings.seed, NOISE, epoch, step, rank, device=inputs.device),
         )
         self.optimiser.zero_grad()
         try:
-            with self.fabric.autocast():
+            with autocast(self.engine.precision, inputs.device):
                 loss = self.objective(self.model, inputs, labels, place)
             self.fabric.backward(loss)
         except TrainingError as error:

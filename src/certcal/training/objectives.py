@@ -6,8 +6,8 @@ from typing import Any
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from certcal.attacks import as_logits
 from certcal.errors import InputError
+from certcal.models import as_outputs
 from certcal.settings import (
     AcceActStarSettings,
     CertifiedSettings,
@@ -34,7 +34,7 @@ def plain(settings: PlainSettings) -> Objective:
     """Cross-entropy on the inputs as they are."""
 
     def loss(model: nn.Module, inputs: Tensor, labels: Tensor, step: Step) -> Tensor:
-        return cross_entropy(as_logits(model(inputs), len(inputs)), labels)
+        return cross_entropy(as_outputs(model(inputs), len(inputs)), labels)
 
     return loss
 
@@ -94,7 +94,7 @@ def linf(settings: PgdSettings) -> Objective:
 
     def loss(model: nn.Module, inputs: Tensor, labels: Tensor, step: Step) -> Tensor:
         point = climb_cross_entropy(model, inputs, labels, step, settings) if step.epsilon > 0 else inputs
-        return cross_entropy(as_logits(model(point), len(point)), labels)
+        return cross_entropy(as_outputs(model(point), len(point)), labels)
 
     return loss
 

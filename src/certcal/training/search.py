@@ -8,7 +8,8 @@ from typing import Protocol
 import torch
 from torch import Tensor, nn
 
-from certcal.attacks import Ball, Norm, held_still, walk
+from certcal.attacks import Ball, Norm, walk
+from certcal.models import held_still
 from certcal.settings import PgdSettings, SmoothAdvSettings
 from certcal.training.copies import Copies, log_mean, log_odds
 

@@ -7,6 +7,9 @@ import torch
 from torch import Tensor, nn
 
 from certcal.inputs import check_number
+from certcal.models import GaussianNoise
+
+SHUFFLE, AUGMENT, NOISE, MODEL = range(4)  # what random numbers are for, as `place_seed` takes it
 
 
 @dataclass(frozen=True)
@@ -23,8 +26,7 @@ class Step:
 
     def noise(self, shape: torch.Size, like: Tensor) -> Tensor:
         """Gaussian noise of this step, on the device and in the type of a tensor."""
-        drawn = torch.randn(shape, generator=self.generator, device=like.device, dtype=like.dtype)
-        return drawn * self.sigma
+        return GaussianNoise(self.sigma).draw(like.new_empty(shape), self.generator)
 
 
 class Objective(Protocol):

@@ -1,0 +1,89 @@
+"""How a model is run: held still, under stated conditions, from inputs to probabilities."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from certcal.errors import InputError
+from certcal.models.devices import layout_for
+from certcal.models.fusion import fuse
+from certcal.models.outputs import as_outputs, as_probabilities
+from certcal.models.precision import autocast, autocast_dtype
+
+
+@contextmanager
+def held_still(model: nn.Module) -> Iterator[None]:
+    """Within this context the model is in evaluation mode; afterwards each of its modules is as before.
+
+    Gradients can be had within, though the caller be in inference mode.
+    """
+    if not isinstance(model, nn.Module):
+        raise InputError.expected("model", "be a torch.nn.Module", type(model).__name__)
+    modes = {module: module.training for module in model.modules()}  # a frozen batch-norm stays frozen
+    model.eval()
+    try:
+        with torch.inference_mode(mode=False):
+            yield
+    finally:
+        for module, training in modes.items():
+            module.training = training
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """All that decides how the model's numbers are rounded and run, besides the model itself."""
+
+    device: str  # the kind of device, or one of them
+    precision: str = "float32"
+    batch_size: int | None = None  # rows of a forward pass on a GPU
+    fuse: bool = False
+    compile: bool = False
+    tf32: bool = True  # whether cuDNN may convolve in TF32
+
+    def __str__(self) -> str:
+        """What evidence records, such as "bfloat16 fused on cuda"."""
+        kind = torch.device(self.device).type
+        words = [self.precision, *["fused"] * self.fuse, *["compiled"] * self.compile]
+        if kind == "cuda" and self.precision == "float32" and self.tf32:
+            words.append("(tf32 convolutions)")
+        return " ".join([*words, "on", kind])
+
+    def chunks_at_once(self, chunk: int) -> int:
+        """Chunks in one forward pass: one on a CPU, whose results then depend on nothing else in the batch."""
+        return 1 if torch.device(self.device).type == "cpu" else max(1, (self.batch_size or 4000) // chunk)
+
+
+class Runner:
+    """An evaluation-mode model, already on its device, run as the conditions say: inputs in, probabilities out.
+
+    `made_up` are inputs on that device, by which a fused model is checked. Another way to run a model is another class
+    with `device`, `empty` and a call.
+    """
+
+    def __init__(
+        self, model: nn.Module, conditions: Conditions, *, outputs: str, classes: int, made_up: Tensor
+    ) -> None:
+        self.device = made_up.device
+        self._precision, self._outputs, self._classes = conditions.precision, outputs, classes
+        runner = fuse(model, made_up[:4], autocast_dtype(conditions.precision)) if conditions.fuse else model
+        # Batches have one of two shapes, those of selection and of estimation; each deserves code of its own.
+        self._model = torch.compile(runner, dynamic=False) if conditions.compile else runner
+
+    def empty(self, rows: int, shape: torch.Size) -> Tensor:
+        """Room for a batch of inputs of one shape, in the layout that is fastest."""
+        return torch.empty(rows, *shape, device=self.device, memory_format=layout_for(self.device, shape))
+
+    def __call__(self, batch: Tensor) -> Tensor:
+        """Class probabilities in float32, shape (rows, k)."""
+        with autocast(self._precision, self.device):
+            answer = self._model(batch)
+        return as_probabilities(as_outputs(answer, len(batch), self._classes).float(), self._outputs)
+
+
+def made_up_inputs(rows: int, shape: tuple[int, ...]) -> Tensor:
+    """Inputs on which models are compared; the same everywhere, and the first rows whatever their number."""
+    generator = torch.Generator().manual_seed(0)
+    return torch.rand(rows, *shape, generator=generator)

@@ -1,0 +1,98 @@
+"""How a model is run: each rule once, for sampling, attacks, training, deployment and bench."""
+
+import pytest
+import torch
+from torch import nn
+
+from certcal import InputError
+from certcal.models import (
+    PRECISIONS,
+    Conditions,
+    Runner,
+    as_outputs,
+    as_probabilities,
+    autocast,
+    count_classes,
+    device_of,
+    held_still,
+    no_distribution,
+)
+
+CPU = torch.device("cpu")
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_a_precision_is_what_the_model_computes_in(precision):
+    with autocast(precision, CPU):
+        assert nn.Linear(3, 2)(torch.rand(4, 3)).dtype == getattr(torch, precision)
+
+
+def test_float32_turns_no_autocast_on():
+    with autocast("float32", CPU):
+        assert not torch.is_autocast_enabled("cpu")
+
+
+def test_a_model_of_buffers_alone_is_where_they_are():
+    model = nn.Module()
+    assert device_of(model) == CPU
+    model.register_buffer("scale", torch.ones(1, device="meta"))
+    assert device_of(model) == torch.device("meta")
+
+
+def test_held_still_gives_every_module_back_as_it_was():
+    model = nn.Sequential(nn.Dropout(), nn.BatchNorm1d(3).eval())
+    model.train()
+    model[1].eval()  # frozen on purpose
+    with torch.inference_mode(), held_still(model):
+        assert not any(module.training for module in model.modules())
+        assert not torch.is_inference_mode_enabled()
+    assert [module.training for module in model.modules()] == [True, True, False]
+
+
+@pytest.mark.parametrize("answer", [(), torch.rand(4), torch.rand(3, 2), torch.rand(4, 1), torch.rand(4, 2, 1)])
+def test_outputs_of_another_shape_are_refused(answer):
+    with pytest.raises(InputError, match=r"Expected `model` to give outputs of shape \(batch, classes ≥ 2\)"):
+        as_outputs(answer, 4)
+
+
+def test_outputs_of_other_classes_are_refused():
+    with pytest.raises(InputError, match=r"to give outputs of shape \(4, 3\), but got \(4, 2\)"):
+        as_outputs(torch.rand(4, 2), 4, 3)
+
+
+def test_half_precision_outputs_become_float32_and_double_stays():
+    assert as_outputs(torch.rand(4, 2).half(), 4).dtype == torch.float32
+    assert as_outputs(torch.rand(4, 2).double(), 4).dtype == torch.float64
+
+
+def test_probabilities_are_clipped_and_others_are_left_to_be_found():
+    given = torch.tensor([[1.0000002, 0.0], [0.7, 0.7], [1.2, -0.2], [torch.nan, 1.0], [0.5, 0.5]])
+    probs = as_probabilities(given, "probabilities")
+    assert probs[0, 0] == 1.0
+    assert no_distribution(probs).tolist() == [False, True, True, True, False]
+    assert no_distribution(as_probabilities(given[3:], "logits")).tolist() == [True, False]
+
+
+def test_a_model_that_fails_on_an_input_is_named_with_its_shape():
+    with pytest.raises(InputError, match=r"Expected `model` to accept inputs of shape \(5,\), but got RuntimeError"):
+        count_classes(nn.Linear(3, 2), torch.rand(2, 5))
+    assert count_classes(nn.Linear(3, 2), torch.rand(2, 3)) == 2
+
+
+@pytest.mark.parametrize("options", [{}, {"precision": "bfloat16"}, {"fuse": True}])
+def test_a_runner_gives_float32_probabilities(options):
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(), nn.Linear(4 * 36, 3)).eval()
+    batch = torch.rand(6, 1, 8, 8)
+    with torch.inference_mode():
+        run = Runner(model, Conditions("cpu", **options), outputs="logits", classes=3, made_up=batch)
+        probs = run(batch)
+        assert probs.dtype == torch.float32
+        torch.testing.assert_close(probs, model(batch).softmax(dim=1), atol=2e-2, rtol=0)
+
+
+def test_conditions_in_words():
+    assert str(Conditions("cpu")) == "float32 on cpu"
+    assert str(Conditions("cuda:1", "bfloat16", fuse=True, compile=True)) == "bfloat16 fused compiled on cuda"
+    assert str(Conditions("cuda")) == "float32 (tf32 convolutions) on cuda"
+    assert [Conditions(kind).chunks_at_once(250) for kind in ("cpu", "cuda")] == [1, 16]
