@@ -21,8 +21,10 @@ def pytest_addoption(parser):
     parser.addoption("--device", default="cpu", help="torch device the solver tests run on")
 
 
-def pytest_collection_modifyitems(items):
+def pytest_collection_modifyitems(config, items):
     """Mark tests by what they start: those that take the fixture `browser`, and those that take a cluster."""
+    if "cuda" not in config.getoption("--device"):
+        items[:] = [item for item in items if item.get_closest_marker("cuda") is None]
     for item in items:
         for fixture, marker in {"browser": "browser", "cluster_address": "ray"}.items():
             if fixture in getattr(item, "fixturenames", ()):

@@ -37,11 +37,13 @@ class Ball:
     @classmethod
     def around(cls, center: Tensor, epsilon: Tensor | float, norm: Norm, *, boxed: bool) -> "Ball":
         """The ball of each input; `epsilon` is one number, or one per input, shape (n,)."""
-        each = torch.as_tensor(epsilon, dtype=torch.float64, device=center.device).expand(len(center))
+        # Filled on the device: copies from the CPU would wait for it, and cannot be part of a CUDA graph.
+        one = epsilon if isinstance(epsilon, Tensor) else center.new_full((), epsilon, dtype=torch.float64)
+        each = one.to(center.device, torch.float64).expand(len(center))
         size = each.reshape(-1, *[1] * (center.ndim - 1))
         least, most = (0.0, 1.0) if boxed else (-torch.inf, torch.inf)
         if norm is Norm.L2:
-            return cls(norm, center, size, center.new_tensor(least), center.new_tensor(most))
+            return cls(norm, center, size, center.new_full((), least), center.new_full((), most))
         ends = (_inward(center, center.double() + side, size) for side in (-size, size))
         low, high = (end.clamp(least, most) for end in ends)
         return cls(norm, center, size, low, high)

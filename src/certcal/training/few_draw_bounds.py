@@ -72,7 +72,9 @@ def slack_of(draws: int, alpha: float | None) -> float:
 
 
 def check_finite(values: Tensor, what: str) -> None:
-    """Refuse what is no number: the model has diverged."""
+    """Refuse what is no number: the model has diverged. While a step is captured there are no numbers to look at."""
+    if values.is_cuda and torch.cuda.is_current_stream_capturing():
+        return
     if not bool(values.isfinite().all()):
         bad = values[~values.isfinite()].flatten()[0].item()
         raise TrainingError(f"{what} is {bad}: training has diverged; try a smaller learning rate.")

@@ -20,7 +20,7 @@ def climb_cross_entropy(model: nn.Module, inputs: Tensor, labels: Tensor, step: 
         raise InputError.expected("inputs", "be float32 or float64", inputs.dtype)
     boxed = settings.box is None or settings.box
     ball = Ball.around(inputs, step.epsilon, Norm.LINF, boxed=boxed)
-    start, up = inputs, torch.ones(len(inputs))
+    start, up = inputs, torch.ones(len(inputs), device=inputs.device)
     if settings.random_start:
         unit = torch.rand(inputs.shape, generator=step.generator, device=inputs.device, dtype=inputs.dtype)
         start = ball.at(2 * unit - 1)

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from certcal.smoothing.interrupts import deferred_interrupts
 from certcal.threads import threads_worth
 from certcal.training import schedules
 from certcal.training.batches import Batches, Share
+from certcal.training.captured import Descent
 from certcal.training.checks import check_data, check_fit
 from certcal.training.fabric import averaged, launch_fabric, same_everywhere
 from certcal.training.journal import TensorBoard, write_log
@@ -117,6 +119,7 @@ class Trainer:
             momentum=settings.momentum,
             weight_decay=settings.weight_decay,
         )
+        self.descend = Descent(self.objective, self.model, partial(autocast, self.engine.precision, device))
         self.state = TrainState(processes=share.processes)
         self.identity = flat_settings(
             {"objective": asdict(objective), "train": asdict(settings), "validation": asdict(self.validation)}
@@ -212,11 +215,8 @@ class Trainer:
             epsilon=schedules.epsilon(settings, epoch),
             generator=place_generator(settings.seed, NOISE, epoch, step, rank, device=inputs.device),
         )
-        self.optimiser.zero_grad()
         try:
-            with autocast(self.engine.precision, inputs.device):
-                loss = self.objective(self.model, inputs, labels, place)
-            self.fabric.backward(loss)
+            loss = self.descend(inputs, labels, place)
         except TrainingError as error:
             if self.fabric.world_size == 1:
                 raise self._diverged(step, str(error).partition(":")[0]) from error

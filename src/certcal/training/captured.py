@@ -1,0 +1,116 @@
+"""A training step on a GPU as one CUDA graph: the adversary's passes are then one launch instead of thousands."""
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor, nn
+
+from certcal.training.step import Objective, Step
+
+WARM_UPS = 3  # passes before the capture, in which libraries choose their algorithms
+
+
+@dataclass(frozen=True, eq=False)
+class _Graph:
+    """Loss and gradients of one batch; a replay reads the batch from its own tensors and writes to its own."""
+
+    graph: torch.cuda.CUDAGraph
+    inputs: Tensor
+    labels: Tensor
+    step: Step  # whose generator the graph draws from
+    loss: Tensor
+    gradients: list[Tensor | None]  # one for each parameter
+
+
+class Descent:
+    """The loss of a batch with its gradients left in the parameters, captured where that is possible.
+
+    Objectives that work on the CPU in between, as ADMM and the exact worst case do, cannot be captured; nor can models
+    that ask the device for numbers. They run as they are. Noise, seeds and results are those of the plain step.
+    """
+
+    def __init__(
+        self, objective: Objective, model: nn.Module, autocast: Callable[[], AbstractContextManager[object]]
+    ) -> None:
+        self._objective, self._model, self._autocast = objective, model, autocast
+        self._captured: _Graph | None = None
+        self._can_capture = True
+
+    def __call__(self, inputs: Tensor, labels: Tensor, step: Step) -> Tensor:
+        """The loss, detached. Old gradients are replaced."""
+        if inputs.device.type == "cuda" and self._can_capture:
+            found = self._captured
+            if found is None or not _fits(found, inputs, labels, step):
+                self._captured = found = self._capture(inputs, labels, step)
+            if found is not None:
+                return self._replay(found, inputs, labels, step)
+        return self._plain(inputs, labels, step)
+
+    def _plain(self, inputs: Tensor, labels: Tensor, step: Step) -> Tensor:
+        self._model.zero_grad()
+        with self._autocast():
+            loss = self._objective(self._model, inputs, labels, step)
+        torch.autograd.backward(loss)
+        return loss.detach()
+
+    def _replay(self, found: _Graph, inputs: Tensor, labels: Tensor, step: Step) -> Tensor:
+        found.inputs.copy_(inputs)
+        found.labels.copy_(labels)
+        found.step.generator.manual_seed(step.generator.initial_seed())
+        found.graph.replay()
+        for parameter, gradient in zip(self._model.parameters(), found.gradients, strict=True):
+            parameter.grad = gradient
+        return found.loss
+
+    def _capture(self, inputs: Tensor, labels: Tensor, step: Step) -> _Graph | None:
+        """The graph of a step with this σ, ε and shape; None if there can be none."""
+        self._captured = None  # frees the memory of the one before
+        own = replace(step, generator=torch.Generator(inputs.device).manual_seed(step.generator.initial_seed()))
+        x, y = inputs.clone(), labels.clone()
+        graph, side = torch.cuda.CUDAGraph(), torch.cuda.Stream(inputs.device)  # type: ignore[no-untyped-call]
+        graph.register_generator_state(own.generator)
+        try:
+            with _kept_buffers(self._model), _on(side):
+                for _ in range(WARM_UPS):
+                    self._plain(x, y, own)
+                torch.cuda.synchronize(inputs.device)
+                self._model.zero_grad()
+                graph.capture_begin(capture_error_mode="thread_local")
+                try:
+                    loss = self._plain(x, y, own)
+                finally:
+                    graph.capture_end()
+        except RuntimeError:
+            self._can_capture = False
+            self._model.zero_grad()
+            return None
+        return _Graph(graph, x, y, own, loss, [parameter.grad for parameter in self._model.parameters()])
+
+
+def _fits(found: _Graph, inputs: Tensor, labels: Tensor, step: Step) -> bool:
+    same_schedule = (found.step.sigma, found.step.epsilon) == (step.sigma, step.epsilon)
+    return same_schedule and found.inputs.shape == inputs.shape and found.labels.shape == labels.shape
+
+
+@contextmanager
+def _kept_buffers(model: nn.Module) -> Iterator[None]:
+    """Afterwards running statistics are those from before: warm-up passes are no steps."""
+    before = [buffer.clone() for buffer in model.buffers()]
+    try:
+        yield
+    finally:
+        with torch.no_grad():
+            for buffer, kept in zip(model.buffers(), before, strict=True):
+                buffer.copy_(kept)
+
+
+@contextmanager
+def _on(side: torch.cuda.Stream) -> Iterator[None]:
+    """Within this context work goes to another stream, after all before it and before all after it."""
+    here = torch.cuda.current_stream(side.device)
+    side.wait_stream(here)
+    with torch.cuda.stream(side):
+        yield
+    here.wait_stream(side)
