@@ -70,8 +70,8 @@ class EvidenceStore:
         if not found:
             return header
         first = max(found, key=lambda own: len(own.stages))
-        drawn = sum_rows(_rows_of(self.shards(), header), header).draws
-        return replace(header, looks=first.looks, stages=first.stages or (int(drawn.max()),))
+        there = first.stages or (int(sum_rows(_rows_of(self.shards(), header), header).draws.max()),)
+        return replace(header, looks=first.looks, stages=there)
 
 
 def load_evidence(path: str | os.PathLike[str]) -> Evidence:
