@@ -46,7 +46,7 @@ def test_an_identity_is_not_called_fitted():
     text = lead(held, (5.0,))
     assert text.startswith("Nothing could be learned, so confidences stay as they are. Expected `bounds` to hold")
     section = recalibration_section(held, trade_off(bounds, repeats=2), (5.0,))
-    assert section["curve"]["certified_brier"] == [None] * 8
+    assert set(section["curve"]["certified_brier"]) == {None}
     assert section["tables"][0]["rows"][0]["after"] == "—"
 
 
