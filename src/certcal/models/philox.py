@@ -1,0 +1,207 @@
+"""Gaussian noise rounded to a grid and addressed by (seed, stream, input, draw), whatever the batches and their order.
+
+Philox4x64-10 (Salmon et al., 2011) turns a key and a counter into four 64-bit words; any word can be had without those
+before it. The key is the whole 64-bit seed. The counter is (block, input, stream, 0), where draw j of an input of
+d elements has the blocks j·B + 1 to (j + 1)·B, with B = 2⌈d / 16⌉. No two draws share a counter, and Philox maps
+counters to words one to one. Box and Muller's formula makes normals of pairs of 32-bit words.
+
+docs/noise.md proves why noisy inputs rounded in this way are Gaussian smoothing exactly, in floating point too.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.util import find_spec
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from certcal.errors import InputError
+
+SELECTION, ESTIMATION = 0, 1  # streams of the draws that choose a class, and of those that certify it
+
+FINEST_STEP = 2.0**-20
+LARGEST_NOISE, LARGEST_INPUT = 2**22, 3 * 2**22  # in steps. Their sum is 2^24: float32 holds every such whole number.
+LARGEST_NORMAL = 6.6605  # the radius of the smallest uniform, √(2 ln 2^32), rounded up
+GROUP = 2**17  # elements drawn at a time on a CPU, so that they stay in its cache
+
+
+class Run(NamedTuple):
+    """Consecutive draws of one input."""
+
+    slot: int  # which of the inputs at hand
+    input: int  # its position in the data set, by which its noise is addressed
+    first: int  # the first draw
+
+
+def grid_step(sigma: float) -> float:
+    """The step of the grid for noise of deviation σ: 2⁻²⁰ up to σ = 0.62, and then as fine as float32 sums allow.
+
+    >>> grid_step(0.25) == 2**-20, grid_step(1.0) == 2**-19
+    (True, True)
+    """
+    return max(FINEST_STEP, 2.0 ** math.ceil(math.log2(LARGEST_NORMAL * sigma / LARGEST_NOISE)))
+
+
+def grid_reach(elements: int, step: float) -> float:
+    """How far two roundings to the grid can move an input: √d · step, to be added to every radius.   Errs: high."""
+    return math.nextafter(math.sqrt(elements) * step, math.inf)
+
+
+def to_grid(inputs: Tensor, step: float) -> Tensor:
+    """Inputs in float32, each element moved to the nearest multiple of `step`.
+
+    Raises: InputError if an element is so large that float32 could not hold its sum with the noise.
+    """
+    rounded = (inputs.float() / step).round_()
+    if (rounded.abs() > LARGEST_INPUT).any():
+        what = f"lie within ±{LARGEST_INPUT * step:g}, where float32 sums of inputs and noise are exact"
+        raise InputError.expected("inputs", what, f"{float(inputs.abs().max()):g}; scale inputs, sigma and radii alike")
+    return rounded.mul_(step)
+
+
+@dataclass(frozen=True)
+class Noise:
+    """The noise of one seed and stream: multiples of `step`, of the law of N(0, σ²) rounded to them.
+
+    The same address gives the same noise on any device of one kind. Between kinds the uniform words are the same, and
+    the normals agree to the rounding of logarithm and cosine. Elements are numbered as they lie in memory.
+    """
+
+    seed: int  # 64 bits
+    stream: int
+    sigma: float
+
+    @property
+    def step(self) -> float:
+        """The step of the grid on which the noise lies, and inputs must lie."""
+        return grid_step(self.sigma)
+
+    def add(self, inputs: Tensor, out: Tensor, runs: Sequence[Run]) -> None:
+        """Fill `out` with noisy copies of inputs, run after run, each of len(out) / len(runs) consecutive draws.
+
+        Args:
+            inputs: (n, …) float32 on the grid; copied if they lie in memory in another order than `out`.
+            out: (rows, …), float32 or the model's own type, to which the exact sum is then rounded.
+        """
+        if out.dim() == 4 and not out.is_contiguous():  # channels last: elements are numbered as they lie in memory
+            inputs, out = (part.permute(0, 2, 3, 1) for part in (inputs, out))
+        source, target = inputs.reshape(len(inputs), -1), out.view(len(out), -1)
+        if out.device.type == "cpu":
+            self._add_on_cpu(source, target.view(len(runs), -1, source.shape[1]), runs)
+            return
+        slot, index, first = torch.tensor(runs).T.contiguous().to(out.device, non_blocking=True)
+        if out.device.type == "cuda" and has_triton():
+            from certcal.models.kernels import launch_noisy_rows
+
+            launch_noisy_rows(
+                target, source, slot, index, first, noise=(self._spread, self.step, self.seed, self.stream)
+            )
+        else:
+            self._add_anywhere(source, target, slot, index, first)
+
+    @property
+    def _spread(self) -> float:
+        """-2 times the variance, in steps: what the logarithm in Box and Muller's formula is multiplied by."""
+        return -2.0 * (self.sigma / self.step) ** 2
+
+    def _add_on_cpu(self, source: Tensor, target: Tensor, runs: Sequence[Run]) -> None:
+        """Draw run by run, in groups that fit the cache. NumPy's Philox counts up by itself."""
+        _, draws, elements = target.shape
+        most = max(1, GROUP // elements)
+        scratch = torch.empty(2, min(most, draws), blocks_per_draw(elements) * 4)
+        for out, (slot, index, first) in zip(target, runs, strict=True):
+            for start in range(0, draws, most):
+                part = out[start : start + most]
+                words = philox_words(self.seed, self.stream, index, first + start, len(part), elements)
+                noise = part if part.dtype == torch.float32 else torch.empty(part.shape)
+                whole_normals(words, noise, self._spread, scratch[:, : len(part)])
+                torch.add(source[slot], noise, alpha=self.step, out=noise)
+                if noise is not part:
+                    part.copy_(noise)
+
+    def _add_anywhere(self, source: Tensor, target: Tensor, slot: Tensor, index: Tensor, first: Tensor) -> None:
+        """Draw in plain torch, in groups that bound the memory it takes."""
+        draws, elements = len(target) // len(slot), target.shape[1]
+        most = max(1, 2**26 // elements)
+        for start in range(0, len(target), most):
+            rows = torch.arange(start, min(start + most, len(target)), device=target.device)
+            run = rows // draws
+            words = device_words(self.seed, self.stream, index[run], first[run] + rows % draws, elements)
+            noise = source.new_empty(len(rows), elements)
+            whole_normals(words, noise, self._spread, source.new_empty(2, len(rows), words.shape[2]))
+            target[rows] = source[slot[run]].add_(noise, alpha=self.step).to(target.dtype)
+
+
+def philox_words(seed: int, stream: int, index: int, first: int, draws: int, elements: int) -> Tensor:
+    """The 32-bit words of consecutive draws of one input, shape (draws, 2, h), h at least half the elements."""
+    blocks = blocks_per_draw(elements)
+    counter = np.array([first * blocks, index, stream, 0], dtype=np.uint64)
+    raw = np.random.Philox(key=np.array([seed, 0], dtype=np.uint64), counter=counter).random_raw(draws * blocks * 4)
+    return torch.from_numpy(raw.view(np.int32)).view(draws, 2, blocks * 4)
+
+
+def blocks_per_draw(elements: int) -> int:
+    """Philox blocks, of eight 32-bit words, that one draw uses; even, since one half is paired with the other."""
+    return 2 * -(-elements // 16)
+
+
+def whole_normals(words: Tensor, out: Tensor, spread: float, scratch: Tensor) -> None:
+    """Fill `out`, (rows, elements), with normals rounded to whole numbers; `spread` is -2 times their variance.
+
+    Each pair of words (a, b) of a row gives √(spread · ln u) · (cos θ, sin θ), with θ = 2π b / 2³² and
+    u = (a mod 2³¹ + ½) / 2³¹ in (0, 1]. Cosines fill the first half, sines the second. |normal| ≤ 6.66 deviations.
+
+    Args:
+        words: (rows, 2, h) of 32 bits. scratch: (2, rows, h) float32, overwritten.
+    """
+    radius, angle = scratch
+    half, elements = words.shape[2], out.shape[1]
+    torch.bitwise_and(words[:, 0], 0x7FFFFFFF, out=angle.view(torch.int32))
+    radius.copy_(angle.view(torch.int32)).mul_(2.0**-31).add_(2.0**-32).log_().mul_(spread).sqrt_()
+    angle.copy_(words[:, 1]).mul_(2 * math.pi / 2**32)
+    torch.cos(angle[:, :elements], out=out[:, :half]).mul_(radius[:, :elements])
+    if elements > half:
+        rest = elements - half
+        torch.sin(angle[:, :rest], out=out[:, half:]).mul_(radius[:, :rest])
+    out.round_()
+
+
+def device_words(seed: int, stream: int, indices: Tensor, draws: Tensor, elements: int) -> Tensor:
+    """The words of any rows, shape (rows, 2, h), in plain torch: slow, for GPUs without Triton."""
+    blocks = blocks_per_draw(elements)
+    c0 = draws[:, None] * blocks + torch.arange(1, blocks + 1, device=draws.device)
+    c1, c2, c3 = indices[:, None].expand_as(c0), torch.full_like(c0, _signed(stream)), torch.zeros_like(c0)
+    key = [seed, 0]
+    for _ in range(10):
+        (high_0, low_0), (high_1, low_1) = _multiply(c0, MULTIPLIERS[0]), _multiply(c2, MULTIPLIERS[1])
+        c0, c1, c2, c3 = high_1 ^ c1 ^ _signed(key[0]), low_1, high_0 ^ c3 ^ _signed(key[1]), low_0
+        key = [(part + weyl) % 2**64 for part, weyl in zip(key, WEYL, strict=True)]
+    return torch.stack((c0, c1, c2, c3), dim=2).view(torch.int32).view(len(draws), 2, blocks * 4)
+
+
+MULTIPLIERS = (0xD2E7470EE14C6C93, 0xCA5A826395121157)
+WEYL = (0x9E3779B97F4A7C15, 0xBB67AE8584CAA73B)
+LOW = 0xFFFFFFFF
+
+
+def _multiply(a: Tensor, by: int) -> tuple[Tensor, Tensor]:
+    """The high and low 64 bits of a product of unsigned 64-bit numbers held in int64."""
+    a_low, a_high, by_low, by_high = a & LOW, (a >> 32) & LOW, by & LOW, by >> 32
+    middle = a_high * by_low + ((a_low * by_low >> 32) & LOW)
+    cross = a_low * by_high + (middle & LOW)
+    return a_high * by_high + ((middle >> 32) & LOW) + ((cross >> 32) & LOW), a * _signed(by)
+
+
+def _signed(word: int) -> int:
+    """The same 64 bits, read as a signed number."""
+    return word - 2**64 if word >= 2**63 else word
+
+
+@cache
+def has_triton() -> bool:
+    """Whether kernels can be compiled here; without, a GPU draws the same noise in plain torch, slowly."""
+    return find_spec("triton") is not None
