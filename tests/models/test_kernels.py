@@ -84,7 +84,7 @@ def test_statistics_are_those_of_plain_torch(classes, slots, logits, place):
         assert torch.equal(ours["votes"][slot], mine.argmax(dim=1).bincount(minlength=classes))
         for t, temperature in enumerate(temperatures):
             probs = (mine / temperature).softmax(dim=1) if logits else mine
-            score = probs[:, (0, 2, 1)[slot]]
+            score = probs[:, (0, 2, 1)[slot]].contiguous()
             cells = torch.bucketize(score, edges, right=True).bincount(minlength=CELLS)
             assert (
                 ours["histogram"][t, slot] - cells

@@ -91,7 +91,10 @@ def _eight(a, b, c, d, e, f, g, h):
     return tl.join(low, high).reshape(a.shape[0] * 8)
 
 
-@triton.jit(do_not_specialize=["rows", "draws", "seed", "stream"])
+@triton.jit(
+    do_not_specialize=["rows", "draws", "seed", "stream"],
+    do_not_specialize_on_alignment=["run_slot", "run_index", "run_first"],
+)
 def noisy_rows(
     out, inputs, run_slot, run_index, run_first, rows, draws, spread, step, seed: tl.uint64, stream: tl.uint64,
     elements: tl.constexpr, pairs: tl.constexpr, block: tl.constexpr,
@@ -128,7 +131,7 @@ def noisy_rows(
     tl.store(target + element, value.to(out.dtype.element_ty), mask=inside)
 
 
-@triton.jit(do_not_specialize=["rows", "draws"])
+@triton.jit(do_not_specialize=["rows", "draws", "slots"], do_not_specialize_on_alignment=["run_slot"])
 def tally_rows(
     outputs, run_slot, selected, thresholds, temperatures, votes, histogram, scores, squares, invalid,
     rows, draws, slots,

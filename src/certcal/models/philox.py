@@ -38,7 +38,7 @@ class Run(NamedTuple):
 
 
 def grid_step(sigma: float) -> float:
-    """The step of the grid for noise of deviation σ: 2⁻²⁰ up to σ = 0.62, and then as fine as float32 sums allow.
+    """The step of the grid for noise of deviation σ: 2⁻²⁰ up to σ = 0.6, and then as fine as float32 sums allow.
 
     >>> grid_step(0.25) == 2**-20, grid_step(1.0) == 2**-19
     (True, True)
