@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from certcal.models.philox import Noise, Run, to_grid
+from certcal.models.philox import GridNoise, Run, to_grid
 from certcal.smoothing.evidence import CELLS, threshold_grid
 
 pytest.importorskip("triton")
@@ -34,7 +34,7 @@ def launched(noise, inputs, runs, draws, place, dtype=torch.float32):
 @pytest.mark.parametrize(("seed", "stream", "sigma"), [(0, 0, 0.25), (2**64 - 1, 2**63 + 1, 1.0)])
 def test_noise_is_the_cpu_s(elements, seed, stream, sigma, place):
     """Within a step of the grid, which the rounding of logarithm and cosine can make."""
-    noise = Noise(seed, stream, sigma)
+    noise = GridNoise(seed, stream, sigma)
     inputs = to_grid(torch.rand(3, elements, generator=torch.Generator().manual_seed(0)), noise.step)
     reference = torch.empty(9, elements)
     noise.add(inputs, reference, RUNS)
@@ -47,7 +47,7 @@ def test_noise_is_the_cpu_s(elements, seed, stream, sigma, place):
 
 
 def test_noise_does_not_depend_on_how_it_is_cut(place):
-    noise, inputs = Noise(3, 1, 0.5), to_grid(torch.rand(2, 40), 2.0**-20)
+    noise, inputs = GridNoise(3, 1, 0.5), to_grid(torch.rand(2, 40), 2.0**-20)
     whole = launched(noise, inputs, [Run(0, 8, 0), Run(1, 9, 0)], 6, place)
     runs = [Run(row // 6, 8 + row // 6, row % 6) for row in range(12)]
     order = torch.randperm(12, generator=torch.Generator().manual_seed(0))

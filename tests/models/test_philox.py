@@ -11,11 +11,11 @@ from scipy import stats
 from torch import nn
 
 from certcal import InputError
-from certcal.models.noise import NoiseSource
+from certcal.models import GaussianNoise, Purpose
 from certcal.models.philox import (
     LARGEST_INPUT,
     LARGEST_NOISE,
-    Noise,
+    GridNoise,
     Run,
     blocks_per_draw,
     device_words,
@@ -36,7 +36,7 @@ def noisy(noise, inputs, runs, draws, **options):
 def standard(draws, *, seed=1, stream=1, index=0, first=0, elements=3072):
     """Noise over its deviation, shape (draws, elements)."""
     zero = torch.zeros(1, elements)
-    return noisy(Noise(seed, stream, 0.5), zero, [Run(0, index, first)], draws) / 0.5
+    return noisy(GridNoise(seed, stream, 0.5), zero, [Run(0, index, first)], draws) / 0.5
 
 
 # The generator
@@ -97,7 +97,7 @@ def test_all_64_bits_of_the_seed_count():
 def test_noise_does_not_depend_on_how_it_is_cut(data):
     elements, draws = data.draw(st.integers(1, 70)), 12
     size = data.draw(st.sampled_from([1, 2, 3, 4, 6, 12]))
-    noise, inputs = Noise(3, 1, 0.25), to_grid(torch.rand(2, elements), 2.0**-20)
+    noise, inputs = GridNoise(3, 1, 0.25), to_grid(torch.rand(2, elements), 2.0**-20)
     whole = noisy(noise, inputs, [Run(0, 8, 0), Run(1, 9, 0)], draws).view(2, draws, elements)
     runs = [Run(slot, 8 + slot, first) for slot in (0, 1) for first in range(0, draws, size)]
     runs = data.draw(st.permutations(runs))
@@ -107,20 +107,20 @@ def test_noise_does_not_depend_on_how_it_is_cut(data):
 
 def test_large_runs_are_drawn_in_groups():
     inputs = torch.zeros(1, 3072)
-    together = noisy(Noise(0, 0, 1.0), inputs, [Run(0, 0, 0)], 100)
-    alone = noisy(Noise(0, 0, 1.0), inputs, [Run(0, 0, 99)], 1)
+    together = noisy(GridNoise(0, 0, 1.0), inputs, [Run(0, 0, 0)], 100)
+    alone = noisy(GridNoise(0, 0, 1.0), inputs, [Run(0, 0, 99)], 1)
     assert torch.equal(together[99:], alone)
 
 
 def test_elements_are_numbered_in_the_order_of_memory():
-    noise, inputs = Noise(0, 1, 0.5), to_grid(torch.rand(1, 3, 4, 4), 2.0**-20)
+    noise, inputs = GridNoise(0, 1, 0.5), to_grid(torch.rand(1, 3, 4, 4), 2.0**-20)
     plain = noisy(noise, inputs, [Run(0, 0, 0)], 2) - inputs
     last = noisy(noise, inputs, [Run(0, 0, 0)], 2, memory_format=torch.channels_last) - inputs
     assert torch.equal(last.permute(0, 2, 3, 1).reshape(2, -1), plain.reshape(2, -1))
 
 
 def test_other_types_hold_the_rounded_sum():
-    noise, inputs = Noise(0, 1, 0.5), to_grid(torch.rand(1, 20), 2.0**-20)
+    noise, inputs = GridNoise(0, 1, 0.5), to_grid(torch.rand(1, 20), 2.0**-20)
     exact = noisy(noise, inputs, [Run(0, 0, 0)], 3)
     assert torch.equal(noisy(noise, inputs, [Run(0, 0, 0)], 3, dtype=torch.bfloat16), exact.bfloat16())
 
@@ -131,7 +131,7 @@ def test_other_types_hold_the_rounded_sum():
 @pytest.mark.parametrize("sigma", [0.01, 0.12, 0.25, 0.5, 0.6, 0.61, 1.0, 3.0, 64.0])
 def test_sums_are_exact_on_the_grid(sigma):
     """Noise moved by a grid vector is the same noise, bit for bit."""
-    noise = Noise(1, 1, sigma)
+    noise = GridNoise(1, 1, sigma)
     inputs = to_grid(torch.rand(2, 3072) * LARGEST_INPUT * noise.step, noise.step)
     inputs[0] = 0
     still, moved = noisy(noise, inputs, [Run(0, 4, 0), Run(1, 4, 0)], 20).double().view(2, 20, 3072)
@@ -184,10 +184,10 @@ def test_low_bits_tell_the_input_from_plain_noise_only():
     votes = []
     for x in inputs:
         plain = torch.empty(500, 3, 32, 32)
-        NoiseSource(0, torch.device("cpu")).fill(plain, sigma=0.5, index=0, stream=1)
+        GaussianNoise(0.5).fill(plain, index=0, purpose=Purpose.ESTIMATION)
         votes.append(int(ReadsLowBits()(plain + x).argmax(dim=1).sum()))
     assert votes == [0, 500]
-    ours = noisy(Noise(0, 1, 0.5), inputs, [Run(0, 0, 0), Run(1, 1, 0)], 500)
+    ours = noisy(GridNoise(0, 1, 0.5), inputs, [Run(0, 0, 0), Run(1, 1, 0)], 500)
     assert ReadsLowBits()(ours).argmax(dim=1).tolist() == [1] * 1000
 
 

@@ -21,8 +21,6 @@ from torch import Tensor
 
 from certcal.errors import InputError
 
-SELECTION, ESTIMATION = 0, 1  # streams of the draws that choose a class, and of those that certify it
-
 FINEST_STEP = 2.0**-20
 LARGEST_NOISE, LARGEST_INPUT = 2**22, 3 * 2**22  # in steps. Their sum is 2^24: float32 holds every such whole number.
 LARGEST_NORMAL = 6.6605  # the radius of the smallest uniform, √(2 ln 2^32), rounded up
@@ -64,7 +62,7 @@ def to_grid(inputs: Tensor, step: float) -> Tensor:
 
 
 @dataclass(frozen=True)
-class Noise:
+class GridNoise:
     """The noise of one seed and stream: multiples of `step`, of the law of N(0, σ²) rounded to them.
 
     The same address gives the same noise on any device of one kind. Between kinds the uniform words are the same, and
@@ -72,7 +70,7 @@ class Noise:
     """
 
     seed: int  # 64 bits
-    stream: int
+    stream: int  # what the draws are for
     sigma: float
 
     @property
