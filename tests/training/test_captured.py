@@ -68,6 +68,17 @@ def test_objectives_without_work_on_the_cpu_are_captured(name, device):
 
 
 @pytest.mark.cuda
+def test_a_compiled_model_is_captured_too(device):
+    models = [plain().to(device).train() for _ in range(2)]
+    objective = make_objective(SETTINGS["smoothadv"])
+    descend = Descent(objective, torch.compile(models[0], dynamic=False), nullcontext)
+    losses, _ = taken(descend, models[0], device)
+    expected, _ = taken(plainly(objective, models[1]), models[1], device)
+    assert descend._captured is not None
+    assert losses == pytest.approx(expected, rel=1e-3)
+
+
+@pytest.mark.cuda
 def test_a_model_that_asks_the_device_is_left_as_it_is(device):
     class Asking(nn.Module):
         def __init__(self):
@@ -76,7 +87,7 @@ def test_a_model_that_asks_the_device_is_left_as_it_is(device):
 
         def forward(self, inputs):
             logits = self.inner(inputs)
-            return logits * (2.0 if float(logits.sum()) > 0 else 1.0)
+            return logits * (2.0 if float(logits.detach().sum()) > 0 else 1.0)
 
     model = Asking().to(device).train()
     descend = Descent(make_objective(SETTINGS["noise"]), model, nullcontext)

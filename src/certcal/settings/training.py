@@ -63,6 +63,7 @@ class EngineSettings(Record, panel="Where to run"):
     precision: str = setting(
         "float32", "Numbers that the model runs in", choices=(Precision.FLOAT32, Precision.BFLOAT16)
     )
+    compile: bool = setting(False, "Run the model through torch.compile.")
     workers: int = setting(4, "Processes that decode images which do not fit in memory", check=at_least_0, option=None)
     checkpoint_minutes: float = setting(10.0, "Minutes between checkpoints", check=positive, option=None)
     checkpoint_steps: int | None = setting(

@@ -119,7 +119,8 @@ class Trainer:
             momentum=settings.momentum,
             weight_decay=settings.weight_decay,
         )
-        self.descend = Descent(self.objective, self.model, partial(autocast, self.engine.precision, device))
+        network: Any = torch.compile(self.model, dynamic=False) if self.engine.compile else self.model
+        self.descend = Descent(self.objective, network, partial(autocast, self.engine.precision, device))
         self.state = TrainState(processes=share.processes)
         self.identity = flat_settings(
             {"objective": asdict(objective), "train": asdict(settings), "validation": asdict(self.validation)}
