@@ -82,7 +82,7 @@ class Descent:
                     loss = self._plain(x, y, own)
                 finally:
                     graph.capture_end()
-        except RuntimeError:
+        except Exception:  # whatever it is: a step taken plainly meets it again, if it is more than the capture
             self._can_capture = False
             self._model.zero_grad()
             return None

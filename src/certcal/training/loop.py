@@ -118,6 +118,7 @@ class Trainer:
             lr=settings.learning_rate,
             momentum=settings.momentum,
             weight_decay=settings.weight_decay,
+            fused=device.type == "cuda",
         )
         network: Any = torch.compile(self.model, dynamic=False) if self.engine.compile else self.model
         self.descend = Descent(self.objective, network, partial(autocast, self.engine.precision, device))
