@@ -5,8 +5,7 @@ import torch
 from attack_models import random_inputs, random_model
 from certcal.settings import options_of
 from certcal.training import OBJECTIVES, ObjectiveSettings, Step
-from certcal.training.acce import Acce
-from certcal.training.aims import Brier, Cce, SmoothAdv
+from certcal.training.aims import Acce, Brier, Cce, SmoothAdv
 from certcal.training.copies import Copies
 from certcal.training.search import search
 

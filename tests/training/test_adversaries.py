@@ -11,11 +11,9 @@ from torch.nn.functional import cross_entropy
 import certcal
 from attack_models import random_inputs, random_model
 from certcal.training import ObjectiveSettings, make_objective
-from certcal.training.acce import Acce
-from certcal.training.aims import Cce, towards
+from certcal.training.aims import Acce, Cce, towards
 from certcal.training.copies import weight_loss
-from certcal.training.linf import climb_cross_entropy
-from certcal.training.search import View, look, search
+from certcal.training.search import View, climb_cross_entropy, look, search
 from certcal.worstcase import WorstCaseProblem
 from laws import examples
 from training_oracles import algorithm2, ascend, mean_probs, worst_case_directions

@@ -8,7 +8,6 @@ from certcal.attacks.stored import ACE, CURVES, SANDWICH, from_plain, to_plain
 from certcal.settings import Adversary
 
 if TYPE_CHECKING:
-    from certcal.attacks.acce import Assignments
     from certcal.attacks.ace import CONFIGURATIONS, Configuration, Omega, ace_attack, galil_ace_attack
     from certcal.attacks.ace_table import run_ace_attacks
     from certcal.attacks.adversaries import BACKWARD, attack_passes
@@ -32,7 +31,6 @@ __all__ = [
     "AceRow",
     "AceTable",
     "Adversary",
-    "Assignments",
     "Attacked",
     "Ball",
     "CalibrationAttack",
@@ -69,7 +67,7 @@ __all__ = [
 
 # The records need no torch. What else there is comes from these modules when first used.
 _LATER = (
-    "acce", "ace", "ace_table", "adversaries", "balls", "batched", "calibration", "climb_settings", "fresh_draws",
+    "ace", "ace_table", "adversaries", "balls", "batched", "calibration", "climb_settings", "fresh_draws",
     "input_attack", "pgd", "sandwich", "smoothed", "victims",
 )  # fmt: skip
 

@@ -12,7 +12,7 @@ from certcal.attacks.climb_settings import Settings
 from certcal.attacks.fresh_draws import Look
 from certcal.attacks.smoothed import Scene, smoothed
 from certcal.attacks.victims import as_inputs, as_labels, check_classes, check_numbers
-from certcal.certificates.cells import MeanLimits
+from certcal.certificates import MeanLimits
 from certcal.errors import InputError
 from certcal.inputs import check_choice, check_integer, check_number
 from certcal.means import hoeffding

@@ -26,8 +26,7 @@ from certcal.metrics import (
 )
 from certcal.models import model_fingerprint
 from certcal.settings import Adversary
-from certcal.smoothing import Evidence
-from certcal.smoothing.sources import Source
+from certcal.smoothing import Evidence, Source
 from certcal.types import ArrayLike, FloatArray, IntArray
 from certcal.worstcase import allowed_failures
 

@@ -1,6 +1,7 @@
 """Certificates of one input at a time: its prediction stays (C1), its confidence stays within bounds (C2)."""
 
 from certcal.certificates.accuracy import average_certified_radius, certified_accuracy
+from certcal.certificates.cells import MeanLimits
 from certcal.certificates.confidence import PAPER, ConfidenceIntervals, confidence_bounds, confidence_bounds_at
 from certcal.certificates.logs import read_certification_log, write_certification_log
 from certcal.certificates.looks import PLANNED_SHARE, share_of_delta
@@ -23,6 +24,7 @@ __all__ = [
     "PLANNED_SHARE",
     "ConfidenceIntervals",
     "Decision",
+    "MeanLimits",
     "Method",
     "Predictions",
     "Radii",

@@ -7,10 +7,12 @@ from certcal.smoothing.evidence import Counts, Evidence, EvidenceHeader
 if TYPE_CHECKING:
     from certcal.smoothing.collect import collect_evidence
     from certcal.smoothing.job import StoppingRule
+    from certcal.smoothing.sources import Source
     from certcal.smoothing.store import load_evidence, merge_shards, save_evidence
 
 # Sampling needs torch and files need PyArrow; certificates, which only read evidence, should not wait for either.
 _LATER = {
+    "Source": "sources",
     "StoppingRule": "job",
     "collect_evidence": "collect",
     "load_evidence": "store",
@@ -22,6 +24,7 @@ __all__ = [
     "Counts",
     "Evidence",
     "EvidenceHeader",
+    "Source",
     "StoppingRule",
     "collect_evidence",
     "load_evidence",

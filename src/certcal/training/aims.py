@@ -1,4 +1,4 @@
-"""What adversaries in training want: cross-entropy, Brier score, or the exact worst case of the calibration error."""
+"""What adversaries in training want: cross-entropy, Brier score, or a bad calibration error, by ADMM or exactly."""
 
 from dataclasses import dataclass, field
 
@@ -6,12 +6,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from certcal.settings import CceActSettings
+from certcal.settings import AcceActSettings, CceActSettings
 from certcal.training.few_draw_bounds import FewDrawBounds, check_finite, quantile, shift_of, slack_of, standard_bounds
 from certcal.training.search import View, step_length
 from certcal.training.step import Step
-from certcal.worstcase import WorstCaseProblem, solve_exact
-from certcal.worstcase.gradient import slopes
+from certcal.worstcase import AdmmSettings, Assignments, WorstCaseProblem, slopes, solve_exact
 
 
 @dataclass(eq=False)
@@ -64,6 +63,54 @@ class Cce:
         here = quantile(view.confidence, view.rest).clamp(low, high)  # few draws move further than the smoothed model
         bounds = FewDrawBounds(torch.maximum(low, here - left), torch.minimum(high, here + left))
         return worst_case(bounds, view.classes == self.labels, self.settings)
+
+
+@dataclass(eq=False)
+class Acce:
+    """A large ‖E(z)' a‖_1 over confidences z and assignments a. Paper: Sec. 4, Eq. (8), Alg. 2.
+
+    K, c and the class whose probability counts as confidence are fixed at the first step. All of ADMM's variables stay
+    on the batch's device.
+    """
+
+    labels: Tensor
+    step: Step
+    settings: AcceActSettings
+    classes: Tensor | None = None  # the predictions
+    predicted: Tensor | None = field(default=None, init=False)  # (n,) what they were found to be
+    assignments: Assignments | None = field(default=None, init=False)
+
+    def signs(self, view: View, step: int) -> Tensor:
+        """Which way γ goes, from a^(t−1); and on to a^(t)."""
+        if self.assignments is None:
+            check_finite(view.confidence, "A confidence")
+            self.predicted = view.classes
+            problem = worst_case(
+                bounds_within_epsilon(view, self.step, self.settings), view.classes == self.labels, self.settings
+            )
+            admm = admm_settings(view, self.settings)
+            self.assignments = Assignments.even(problem, view.confidence.cpu().numpy(), admm)
+        return self.assignments.pushes(view.confidence)
+
+    def error(self, confidence: Tensor) -> Tensor:
+        """‖E(z)' a*‖_1 at the last assignment, to be differentiated in z, shape (n,)."""
+        assert self.assignments is not None
+        a = self.assignments.state.a
+        gap = self.assignments.program.correct - confidence.to(a)
+        return (a * gap).sum(dim=2).abs().sum()
+
+
+def admm_settings(view: View, settings: AcceActSettings) -> AdmmSettings:
+    """One run of ADMM, in the precision and on the device of the batch."""
+    return AdmmSettings(
+        starts=("clean",),
+        confidence_rates=(0.01,),  # of no use here: z follows from γ
+        assignment_rates=(settings.assignment_rate,),
+        rho_factors=(1 + settings.rho_growth,),
+        rho=settings.rho,
+        device=str(view.uphill.device),
+        dtype="float64" if view.uphill.dtype is torch.float64 else "float32",
+    )
 
 
 def towards(problem: WorstCaseProblem, confidence: np.ndarray) -> np.ndarray:

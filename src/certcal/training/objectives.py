@@ -18,114 +18,92 @@ from certcal.settings import (
     SmoothAdvSettings,
 )
 from certcal.training import certificate
-from certcal.training.acce import Acce
-from certcal.training.aims import Brier, Cce, SmoothAdv
+from certcal.training.aims import Acce, Brier, Cce, SmoothAdv
 from certcal.training.copies import Copies, log_mean, log_odds, weight_loss
 from certcal.training.few_draw_bounds import check_finite
-from certcal.training.linf import climb_cross_entropy
-from certcal.training.search import Aim, search
+from certcal.training.search import Aim, climb_cross_entropy, search
 from certcal.training.step import Objective, Step
 
-MakeObjective = Callable[[Any], Objective]  # of the settings that `ObjectiveSettings` has for it
+Loss = Callable[[nn.Module, Tensor, Tensor, Step, Any], Tensor]  # the last are the settings of the objective
 MakeAim = Callable[[Tensor, Step, Any], Aim]
 
 
-def plain(settings: PlainSettings) -> Objective:
+def plain(model: nn.Module, inputs: Tensor, labels: Tensor, step: Step, settings: PlainSettings) -> Tensor:
     """Cross-entropy on the inputs as they are."""
-
-    def loss(model: nn.Module, inputs: Tensor, labels: Tensor, step: Step) -> Tensor:
-        return cross_entropy(as_outputs(model(inputs), len(inputs)), labels)
-
-    return loss
+    return cross_entropy(as_outputs(model(inputs), len(inputs)), labels)
 
 
-def noise(settings: NoiseSettings) -> Objective:
+def noise(model: nn.Module, inputs: Tensor, labels: Tensor, step: Step, settings: NoiseSettings) -> Tensor:
     """Cross-entropy on noisy copies. Cohen et al. (2019)."""
-
-    def loss(model: nn.Module, inputs: Tensor, labels: Tensor, step: Step) -> Tensor:
-        copies = Copies.drawn(model, inputs, step, settings.draws)
-        return weight_loss(copies.logits(inputs), labels, settings.draws, settings.update)
-
-    return loss
+    copies = Copies.drawn(model, inputs, step, settings.draws)
+    return weight_loss(copies.logits(inputs), labels, settings.draws, settings.update)
 
 
-def against(make_aim: MakeAim) -> MakeObjective:
+def against(make_aim: MakeAim) -> Loss:
     """Cross-entropy on noisy copies of attacked inputs: SmoothAdv, and ACT by what the adversary aims at.
 
     Paper: Sec. 4, Eq. (7), Alg. 2; Salman et al. (2019). Without adversary (ε = 0) it is noise training.
     """
 
-    def make(settings: SmoothAdvSettings) -> Objective:
-        def loss(model: nn.Module, inputs: Tensor, labels: Tensor, step: Step) -> Tensor:
-            copies = Copies.drawn(model, inputs, step, settings.draws)
-            point = inputs
-            if step.epsilon > 0:
-                point = search(copies, inputs, make_aim(labels, step, settings), step.epsilon, settings)
-            return weight_loss(copies.logits(point), labels, settings.draws, settings.update)
+    def loss(model: nn.Module, inputs: Tensor, labels: Tensor, step: Step, settings: SmoothAdvSettings) -> Tensor:
+        copies = Copies.drawn(model, inputs, step, settings.draws)
+        point = inputs
+        if step.epsilon > 0:
+            point = search(copies, inputs, make_aim(labels, step, settings), step.epsilon, settings)
+        return weight_loss(copies.logits(point), labels, settings.draws, settings.update)
 
-        return loss
-
-    return make
+    return loss
 
 
-def acce_act_star(settings: AcceActStarSettings) -> Objective:
+def acce_act_star(
+    model: nn.Module, inputs: Tensor, labels: Tensor, step: Step, settings: AcceActStarSettings
+) -> Tensor:
     """η · cross-entropy + (1 − η) · ACCE, both on attacked inputs, the latter at the adversary's last assignment a*.
 
     Paper: App. J.4 ("ACCE-ACT*"). Without adversary there is no a*, and it is noise training.
     """
-
-    def loss(model: nn.Module, inputs: Tensor, labels: Tensor, step: Step) -> Tensor:
-        if step.epsilon == 0:
-            return noise(settings)(model, inputs, labels, step)
-        copies = Copies.drawn(model, inputs, step, settings.draws)
-        aim = Acce(labels, step, settings)
-        logits = copies.logits(search(copies, inputs, aim, step.epsilon, settings))
-        assert aim.predicted is not None
-        confidence = log_odds(log_mean(logits, settings.draws), aim.predicted).sigmoid()
-        error = aim.error(confidence) / (len(labels) if settings.reduction == "mean" else 1)
-        entropy = weight_loss(logits, labels, settings.draws, settings.update)
-        return settings.eta * entropy + (1 - settings.eta) * error
-
-    return loss
+    if step.epsilon == 0:
+        return noise(model, inputs, labels, step, settings)
+    copies = Copies.drawn(model, inputs, step, settings.draws)
+    aim = Acce(labels, step, settings)
+    logits = copies.logits(search(copies, inputs, aim, step.epsilon, settings))
+    assert aim.predicted is not None
+    confidence = log_odds(log_mean(logits, settings.draws), aim.predicted).sigmoid()
+    error = aim.error(confidence) / (len(labels) if settings.reduction == "mean" else 1)
+    entropy = weight_loss(logits, labels, settings.draws, settings.update)
+    return settings.eta * entropy + (1 - settings.eta) * error
 
 
-def linf(settings: PgdSettings) -> Objective:
+def linf(model: nn.Module, inputs: Tensor, labels: Tensor, step: Step, settings: PgdSettings) -> Tensor:
     """Cross-entropy of the base model on inputs attacked in ℓ∞, without noise. Madry et al. (2018); Paper: App. B.2."""
-
-    def loss(model: nn.Module, inputs: Tensor, labels: Tensor, step: Step) -> Tensor:
-        point = climb_cross_entropy(model, inputs, labels, step, settings) if step.epsilon > 0 else inputs
-        return cross_entropy(as_outputs(model(point), len(point)), labels)
-
-    return loss
+    point = climb_cross_entropy(model, inputs, labels, step, settings) if step.epsilon > 0 else inputs
+    return cross_entropy(as_outputs(model(point), len(point)), labels)
 
 
-def certified(score: certificate.Score) -> MakeObjective:
+def certified(score: certificate.Score) -> Loss:
     """Cross-entropy + λ · a certified score of the batch at R, as a few draws estimate it; no adversary needed.
 
     The cross-entropy is that of noise training, whose copies the certificate is read off, or of SmoothAdv at ε, with
     the certificate from a second pass on the unattacked copies. At R = 0, or without noise, nothing is added.
     """
 
-    def make(settings: CertifiedSettings) -> Objective:
-        def loss(model: nn.Module, inputs: Tensor, labels: Tensor, step: Step) -> Tensor:
-            radius = step.epsilon if settings.radius is None else settings.radius
-            copies = Copies.drawn(model, inputs, step, settings.draws)
-            attacked = settings.base == "smoothadv" and step.epsilon > 0
-            point = search(copies, inputs, SmoothAdv(labels), step.epsilon, settings) if attacked else inputs
-            logits = copies.logits(point)
-            entropy = weight_loss(logits, labels, settings.draws, settings.update)
-            if radius == 0 or step.sigma == 0 or settings.weight == 0:
-                return entropy
-            logits = copies.logits(inputs) if attacked else logits
-            term = certificate.estimate(logits, labels, step, radius, settings, score)
-            return entropy + settings.weight * term.to(entropy)
+    def loss(model: nn.Module, inputs: Tensor, labels: Tensor, step: Step, settings: CertifiedSettings) -> Tensor:
+        radius = step.epsilon if settings.radius is None else settings.radius
+        copies = Copies.drawn(model, inputs, step, settings.draws)
+        attacked = settings.base == "smoothadv" and step.epsilon > 0
+        point = search(copies, inputs, SmoothAdv(labels), step.epsilon, settings) if attacked else inputs
+        logits = copies.logits(point)
+        entropy = weight_loss(logits, labels, settings.draws, settings.update)
+        if radius == 0 or step.sigma == 0 or settings.weight == 0:
+            return entropy
+        logits = copies.logits(inputs) if attacked else logits
+        term = certificate.estimate(logits, labels, step, radius, settings, score)
+        return entropy + settings.weight * term.to(entropy)
 
-        return loss
-
-    return make
+    return loss
 
 
-OBJECTIVES: dict[str, MakeObjective] = {
+OBJECTIVES: dict[str, Loss] = {
     "ce": plain,
     "noise": noise,
     "smoothadv": against(lambda labels, step, settings: SmoothAdv(labels)),
@@ -163,10 +141,10 @@ def make_objective(settings: ObjectiveSettings) -> Objective:
     >>> loss.shape, loss.requires_grad, model.weight.grad
     (torch.Size([]), True, None)
     """
-    chosen = OBJECTIVES[settings.name](settings)
+    chosen = OBJECTIVES[settings.name]
 
     def checked(model: nn.Module, inputs: Tensor, labels: Tensor, step: Step) -> Tensor:
-        loss = chosen(model, inputs, labels, step)
+        loss = chosen(model, inputs, labels, step, settings)
         check_finite(loss.detach(), "The loss")
         return loss
 

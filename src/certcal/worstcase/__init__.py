@@ -1,10 +1,12 @@
 """Worst cases over a whole set of inputs whose confidences are bounded one by one."""
 
+from typing import TYPE_CHECKING, Any
+
 from certcal.settings import Population
 from certcal.worstcase.approximate import approximate_certified_calibration_error
 from certcal.worstcase.brier import brier_confidences, certified_brier_score, certified_log_score
 from certcal.worstcase.exact import certified_calibration_error, optimise, rounding_bound, solve_exact
-from certcal.worstcase.gradient import differentiable_certified_calibration_error
+from certcal.worstcase.gradient import differentiable_certified_calibration_error, slopes
 from certcal.worstcase.guarantee import (
     allowed_failures,
     jointly_certified_brier_score,
@@ -16,8 +18,12 @@ from certcal.worstcase.reach import ReachTables, bin_sums_at, goals, tabulate
 from certcal.worstcase.settings import AdmmSettings, DeceSettings
 from certcal.worstcase.solution import FreeInput, Kind, Solution, Status
 
+if TYPE_CHECKING:
+    from certcal.worstcase.assignments import Assignments
+
 __all__ = [
     "AdmmSettings",
+    "Assignments",
     "DeceSettings",
     "FreeInput",
     "Kind",
@@ -42,6 +48,16 @@ __all__ = [
     "optimise",
     "population_bound",
     "rounding_bound",
+    "slopes",
     "solve_exact",
     "tabulate",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """What needs torch is loaded when first used."""
+    if name != "Assignments":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from certcal.worstcase.assignments import Assignments
+
+    return Assignments
