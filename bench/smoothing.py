@@ -95,10 +95,51 @@ def gpu_figures() -> Iterator[Figure]:
     import torchvision
 
     torch.manual_seed(0)
+    yield from with_defaults("four-layer CNN at 3×32×32", four_layers(), 3, 32)
+    yield from with_defaults("LeNet at 28×28", build_model("lenet", classes=10, channels=1, size=28), 1, 28)
     resnet110 = build_model("resnet110", classes=10, channels=3, size=32, normalize=([0.49] * 3, [0.25] * 3))
     yield from on_gpu("ResNet-110 at 32×32", resnet110, 32, batch=8000, inputs=16, floor=120_000)
     resnet50 = torch.nn.Sequential(torchvision.models.resnet50())
     yield from on_gpu("ResNet-50 at 224×224", resnet50, 224, batch=1000, inputs=4, floor=24_000)
+
+
+def four_layers() -> torch.nn.Module:
+    """Three convolutions and a linear layer."""
+    widths = [(3, 32, 1), (32, 32, 2), (32, 64, 2)]
+    layers = [part for a, b, stride in widths for part in (torch.nn.Conv2d(a, b, 3, stride, 1), torch.nn.ReLU())]
+    return torch.nn.Sequential(*layers, torch.nn.Flatten(), torch.nn.Linear(64 * 8 * 8, 10))
+
+
+def with_defaults(name, model, channels, size, *, inputs=500, n=20_000) -> Iterator[Figure]:
+    """Evidence with default options but the precision, beside the compiled forward at its best batch size."""
+    model = model.eval().cuda().to(memory_format=torch.channels_last)
+    data = torch.rand(inputs, channels, size, size), torch.zeros(inputs, dtype=torch.long)
+    torch.backends.cudnn.benchmark = True
+    forwards = {}
+    for batch in (4_000, 16_000, 64_000):
+        torch.compiler.reset()
+        compiled = torch.compile(model, dynamic=False)
+        images = torch.rand(batch, channels, size, size, device="cuda").to(memory_format=torch.channels_last)
+
+        def forward(compiled=compiled, images=images):
+            with torch.inference_mode(), torch.autocast("cuda", dtype=torch.bfloat16):
+                for _ in range(10):
+                    compiled(images)
+            torch.cuda.synchronize()
+
+        forwards[batch] = 10 * batch / medians({"forward": forward}, repeats=5)["forward"]
+
+    def collect():
+        collect_evidence(model, data, sigma=SIGMA, n=n, n0=N0, precision="bfloat16", device="cuda", progress=False)
+        torch.cuda.synchronize()
+
+    rate = inputs * (n + N0) / medians({"collect": collect}, repeats=3)["collect"]
+    best = max(forwards, key=forwards.get)
+    note = f"{rate / 1e6:.2f} M draws/s; compiled forward {forwards[best] / 1e6:.2f} M/s in batches of {best}"
+    ratio = rate / forwards[best]
+    yield Figure(f"{name}: evidence over the compiled forward", ratio, "×", 0.7, at_least=True, note=note)
+    seconds = 500 * 100_000 / rate
+    yield Figure(f"{name}: 500 inputs, 100 000 draws each, at that rate", seconds, "s", 12)
 
 
 def on_gpu(name, model, size, *, batch, inputs, floor) -> Iterator[Figure]:
