@@ -20,11 +20,11 @@ from bench.harness import RESULTS as BENCH
 from bench.harness import commit
 
 from certcal.certificates import StopWhenDecided
+from certcal.progress import Progress
 from certcal.smoothing import Evidence, EvidenceHeader
 from certcal.smoothing.evidence import threshold_grid
 from certcal.smoothing.job import Job
 from certcal.smoothing.keeper import Keeper
-from certcal.smoothing.progress import Progress
 from certcal.smoothing.schedule import Schedule, Shard
 from certcal.smoothing.shards import Rows
 from certcal.smoothing.sources import Source

@@ -31,7 +31,7 @@ from torch import nn
 import certcal
 from certcal.data import ImageData, load_dataset
 from certcal.models import Tempered, build_model, load_checkpoint
-from certcal.training import EngineSettings, ObjectiveSettings, TrainSettings, train
+from certcal.training import MachineSettings, ObjectiveSettings, TrainSettings, train
 
 RESULTS = Path(__file__).parent / "results"
 ALPHA = 0.001
@@ -101,7 +101,7 @@ def run(job: Job) -> list[dict[str, Any]]:
         load_checkpoint(model, job.init)
     train(
         model, data, job.folder, objective=job.objective, settings=job.settings,
-        engine=EngineSettings(device=job.device), tell=lambda text: None,
+        machine=MachineSettings(device=job.device), tell=lambda text: None,
     )  # fmt: skip
     model.eval()
     return [certify(job, Tempered(model, 1 / factor), factor, test) for factor in job.sharpen]

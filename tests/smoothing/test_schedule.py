@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from certcal.certificates import StopWhenDecided
 from certcal.models import Conditions, made_up_inputs
+from certcal.progress import Progress
 from certcal.smoothing.job import Job
 from certcal.smoothing.keeper import Keeper
-from certcal.smoothing.progress import Progress
 from certcal.smoothing.remote import Station, draw_chunks, select_classes
 from certcal.smoothing.sampler import Sampler
 from certcal.smoothing.schedule import Schedule

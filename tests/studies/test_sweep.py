@@ -175,7 +175,7 @@ RECIPE = {
     "test": {"name": "data.npz", "limit": 20},
     "objective": {"name": "noise"},
     "train": {"sigma": 0.25, "epochs": 1, "batch_size": 16},
-    "engine": {"device": "cpu"},
+    "machine": {"device": "cpu"},
     "certify": {"n": 100, "n0": 20, "device": "cpu"},
     "evaluate": {"radii": [0.05, 0.1]},
     "sweep": {"over": {"train.learning_rate": [0.01, 0.1], "objective.draws": [1]}},
@@ -226,7 +226,7 @@ def test_sweeps_are_read_strictly(desk):
     misspelt = build_sweep(RECIPE | {"sweep": {"over": {"train.rate": [1]}}}, "here")
     with pytest.raises(InputError, match=r"Unknown setting train.rate in sweep.over"):
         sweep_trials(misspelt, desk)
-    several = build_sweep(RECIPE | {"engine": {"devices": 2}}, "here")
+    several = build_sweep(RECIPE | {"machine": {"devices": 2}}, "here")
     with pytest.raises(InputError, match=r"`devices` to be 1 for trials"):
         sweep_trials(several, desk)
     (desk / "sweep.toml").write_text("[sweep]\nover = {}\n")

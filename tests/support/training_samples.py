@@ -5,10 +5,10 @@ import torch
 from torch import nn
 
 from certcal.data import from_arrays
-from certcal.training import EngineSettings, ObjectiveSettings, TrainSettings, train
+from certcal.training import MachineSettings, ObjectiveSettings, TrainSettings, train
 
 NOISE = ObjectiveSettings(name="noise", draws=2)
-CPU = EngineSettings(device="cpu")
+CPU = MachineSettings(device="cpu")
 
 
 def stripes(n=64, size=6, classes=3, seed=0):
@@ -41,7 +41,7 @@ def settings(**changes):
 
 def trained(folder, *, model=None, data=None, tell=lambda text: None, **changes):
     """The result of training, and the weights in the folder."""
-    options = {"objective": NOISE, "settings": settings(), "engine": CPU} | changes
+    options = {"objective": NOISE, "settings": settings(), "machine": CPU} | changes
     chosen = stripes() if data is None else data
     result = train(model or make(), chosen, folder, tell=tell, **options)
     return result, weights(folder / "model.pt")

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 
-from certcal.training import EngineSettings, ObjectiveSettings, ValidationSettings
+from certcal.training import MachineSettings, ObjectiveSettings, ValidationSettings
 from certcal.training.state import read_state
 from places import ROOT, SUPPORT
 from training_samples import CPU, make, plain, same_weights, settings, stripes, trained
@@ -62,8 +62,8 @@ def test_the_same_seed_gives_the_same_bits_and_another_one_others(tmp_path):
 
 @pytest.mark.parametrize(("steps", "kept"), [(1, 2), (2, 2), (5, 0)])
 def test_a_run_that_stops_anywhere_goes_on_bit_for_bit(tmp_path, steps, kept, monkeypatch):
-    engine = replace(CPU, checkpoint_steps=steps)
-    _, whole = trained(tmp_path / "whole", engine=engine, validation=VALIDATION)
+    machine = replace(CPU, checkpoint_steps=steps)
+    _, whole = trained(tmp_path / "whole", machine=machine, validation=VALIDATION)
     from certcal.training.loop import Trainer
 
     proper, left = Trainer.step, 9  # the third step of the third epoch
@@ -77,11 +77,11 @@ def test_a_run_that_stops_anywhere_goes_on_bit_for_bit(tmp_path, steps, kept, mo
 
     monkeypatch.setattr(Trainer, "step", failing)
     with pytest.raises(MemoryError):
-        trained(tmp_path / "parts", engine=engine, validation=VALIDATION)
+        trained(tmp_path / "parts", machine=machine, validation=VALIDATION)
     state = read_state(tmp_path / "parts" / "checkpoint.pt")["state"]
     assert (state["epoch"], state["step"]) == (2, kept)
     said = []
-    result, parts = trained(tmp_path / "parts", engine=engine, validation=VALIDATION, tell=said.append)
+    result, parts = trained(tmp_path / "parts", machine=machine, validation=VALIDATION, tell=said.append)
     assert same_weights(whole, parts)
     assert rows(tmp_path / "whole") == rows(tmp_path / "parts")
     assert result.resumed_at == state["epoch"]
@@ -101,8 +101,8 @@ def test_a_killed_process_goes_on_bit_for_bit(tmp_path):
             time.sleep(0.03)
             return proper(self, *arguments)
         Trainer.step = slow
-        engine = EngineSettings(device="cpu", checkpoint_steps=1)
-        trained(Path({str(tmp_path / "killed")!r}), settings=settings(epochs=40), engine=engine)
+        machine = MachineSettings(device="cpu", checkpoint_steps=1)
+        trained(Path({str(tmp_path / "killed")!r}), settings=settings(epochs=40), machine=machine)
     """)
     process, checkpoint = run_script(code), tmp_path / "killed" / "checkpoint.pt"
     deadline = time.monotonic() + 60
@@ -198,8 +198,8 @@ def test_two_processes_do_what_one_does(tmp_path):
                 os.kill(os.getpid(), signal.SIGKILL)
             return proper(self, step, *rest)
         Trainer.step = deadly
-        objective, engine = ObjectiveSettings(name="ce"), EngineSettings(device="cpu", checkpoint_steps=3)
-        trained(Path({str(tmp_path / "two")!r}), model=plain(), objective=objective, engine=engine,
+        objective, machine = ObjectiveSettings(name="ce"), MachineSettings(device="cpu", checkpoint_steps=3)
+        trained(Path({str(tmp_path / "two")!r}), model=plain(), objective=objective, machine=machine,
                 settings=settings(augment="crop-flip"))
         leave_group()
     """)
@@ -239,7 +239,7 @@ def test_images_that_do_not_fit_in_memory_are_streamed(tmp_path):
     whole = replace(files, pixels=files.pixels.stack())
     options = {
         "settings": settings(batch_size=8, augment="crop-flip"),
-        "engine": EngineSettings(device="cpu", workers=0),
+        "machine": MachineSettings(device="cpu", workers=0),
     }
     _, streamed = trained(tmp_path / "a", model=make(classes=2), data=files, **options)
     _, held = trained(tmp_path / "b", model=make(classes=2), data=whole, **options)
@@ -248,11 +248,11 @@ def test_images_that_do_not_fit_in_memory_are_streamed(tmp_path):
 
 def test_tensorboard_gets_the_same_rows(tmp_path):
     pytest.importorskip("tensorboard")
-    trained(tmp_path, engine=replace(CPU, tensorboard=True))
+    trained(tmp_path, machine=replace(CPU, tensorboard=True))
     assert any((tmp_path / "tensorboard").iterdir())
 
 
 def test_bfloat16_trains_too(tmp_path):
-    result, weights = trained(tmp_path, engine=replace(CPU, precision="bfloat16"))
+    result, weights = trained(tmp_path, machine=replace(CPU, precision="bfloat16"))
     assert result.history[-1]["loss"] < result.history[0]["loss"] + 0.5
     assert all(value.dtype in (torch.float32, torch.int64) for value in weights.values())

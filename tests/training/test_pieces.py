@@ -13,7 +13,7 @@ from certcal.data import from_arrays
 from certcal.errors import InputError, TrainingError
 from certcal.files import lock_folder
 from certcal.models import save_checkpoint
-from certcal.training import EngineSettings, ObjectiveSettings, TrainSettings, ValidationSettings, schedules
+from certcal.training import MachineSettings, ObjectiveSettings, TrainSettings, ValidationSettings, schedules
 from certcal.training.augment import crop_and_flip, flip
 from certcal.training.batches import Batches, Share
 from certcal.training.state import read_state
@@ -137,7 +137,7 @@ def test_weights_that_are_no_numbers_are_not_saved(tmp_path, monkeypatch):
 
     monkeypatch.setattr(Trainer, "step", spoiling)
     with pytest.raises(TrainingError, match=r"checkpoint\.pt is kept"):
-        trained(tmp_path, settings=settings(epochs=2), engine=replace(CPU, checkpoint_steps=1))
+        trained(tmp_path, settings=settings(epochs=2), machine=replace(CPU, checkpoint_steps=1))
     assert (tmp_path / "checkpoint.pt").read_bytes() == before
 
 
@@ -201,9 +201,9 @@ def test_data_that_nothing_can_be_learned_from_is_refused(tmp_path, data, messag
         (lambda: ValidationSettings(fraction=1.0), "`fraction`"),
         (lambda: ValidationSettings(radii=(-0.1,)), "`radii`"),
         (lambda: ValidationSettings(method="best"), "`method`"),
-        (lambda: EngineSettings(precision="float16"), "`precision`"),
-        (lambda: EngineSettings(devices=0), "`devices`"),
-        (lambda: EngineSettings(checkpoint_minutes=0), "`checkpoint_minutes`"),
+        (lambda: MachineSettings(precision="float16"), "`precision`"),
+        (lambda: MachineSettings(devices=0), "`devices`"),
+        (lambda: MachineSettings(checkpoint_minutes=0), "`checkpoint_minutes`"),
     ],
 )
 def test_settings_are_checked(make_settings, message):
@@ -217,7 +217,7 @@ def test_validation_without_noise_and_unknown_objectives_are_refused(tmp_path):
     with pytest.raises(InputError, match="`objective`"):
         trained(tmp_path, objective=ObjectiveSettings(name="nosie"))
     with pytest.raises(InputError, match="`device`"):
-        trained(tmp_path, engine=EngineSettings(device="gpu9"))
+        trained(tmp_path, machine=MachineSettings(device="gpu9"))
 
 
 def test_the_defaults_are_the_papers():
@@ -253,7 +253,7 @@ def test_damaged_checkpoints_and_changed_data_are_refused(tmp_path):
     with pytest.raises(InputError, match=r"data.content"):
         trained(tmp_path, data=replace(other, labels=(other.labels + 1) % 3), settings=settings(epochs=2))
     with pytest.raises(InputError, match=r"engine.precision = 'bfloat16'"):
-        trained(tmp_path, settings=settings(epochs=2), engine=replace(CPU, precision="bfloat16"))
+        trained(tmp_path, settings=settings(epochs=2), machine=replace(CPU, precision="bfloat16"))
     assert path.read_bytes() == good
 
 

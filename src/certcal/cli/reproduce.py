@@ -12,7 +12,7 @@ from certcal.cli.declare import Part, takes
 from certcal.cli.screen import print_json, tell, wide_console
 from certcal.cli.train import name_failures, show_dry_run, study_changes
 from certcal.errors import InputError
-from certcal.settings import Cluster, EngineSettings, PlaceSettings, Sections
+from certcal.settings import Cluster, MachineSettings, PlaceSettings, Sections
 
 if TYPE_CHECKING:
     from certcal.studies import Reproduction, Study
@@ -25,7 +25,7 @@ def _option(panel: str) -> Callable[..., Any]:
 _which, _other = _option("What to run"), _option("Output")
 
 
-@takes(engine=Part(EngineSettings, only=("device",)), place=PlaceSettings, cluster=Cluster)
+@takes(machine=Part(MachineSettings, only=("device",)), place=PlaceSettings, cluster=Cluster)
 def reproduce(
     recipe: Annotated[
         str | None, typer.Argument(metavar="RECIPE", help="A study by name, or a TOML file.", show_default=False)

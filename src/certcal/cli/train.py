@@ -13,7 +13,7 @@ from certcal.cli.screen import clock, complain, percent_down, percent_up, print_
 from certcal.settings import (
     Cluster,
     DataSettings,
-    EngineSettings,
+    MachineSettings,
     ModelSettings,
     ObjectiveSettings,
     PlaceSettings,
@@ -39,7 +39,7 @@ _INIT = {"weights": ("--init", "Weights to start from, to fine-tune.")}
     objective=ObjectiveSettings,
     train=TrainSettings,
     validation=ValidationSettings,
-    engine=EngineSettings,
+    machine=MachineSettings,
 )
 def train(
     run: o.RunName,
@@ -79,7 +79,7 @@ def train(
         _show_trained(result, next_command(folder, settings), json=json)
 
 
-@takes(engine=Part(EngineSettings, only=("device",)), place=PlaceSettings, cluster=Cluster)
+@takes(machine=Part(MachineSettings, only=("device",)), place=PlaceSettings, cluster=Cluster)
 def sweep(
     run: o.RunName,
     *,
@@ -121,7 +121,7 @@ def study_changes(given: Sections, assignments: list[str] | None) -> Sections:
     from certcal.runs import parse_changes
     from certcal.settings import merged
 
-    return merged({"engine": given["engine"], "certify": given["engine"]}, parse_changes(assignments or []))
+    return merged({"machine": given["machine"], "certify": given["machine"]}, parse_changes(assignments or []))
 
 
 def name_failures(failures: "list[Failure]") -> None:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from certcal.smoothing.progress import Progress
+from certcal.progress import Progress
 
 if TYPE_CHECKING:
     from torch import Tensor, nn

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from certcal.errors import InputError
 from certcal.settings import (
     DataSettings,
-    EngineSettings,
+    MachineSettings,
     ModelSettings,
     ObjectiveSettings,
     Sections,
@@ -34,7 +34,7 @@ class TrainRecipe:
     objective: ObjectiveSettings
     train: TrainSettings
     validation: ValidationSettings = field(default_factory=ValidationSettings)
-    engine: EngineSettings = field(default_factory=EngineSettings)
+    machine: MachineSettings = field(default_factory=MachineSettings, metadata={"was": "engine"})
 
 
 def load_recipe(path: Path | None, changes: Sections) -> TrainRecipe:

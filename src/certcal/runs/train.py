@@ -47,7 +47,7 @@ def train_run(
             objective=recipe.objective,
             settings=recipe.train,
             validation=recipe.validation,
-            engine=recipe.engine,
+            machine=recipe.machine,
             about=_identity(recipe, data),
             progress=progress,
             tell=tell,
@@ -79,7 +79,7 @@ def estimate_training(recipe: TrainRecipe) -> "TrainCost":
     data, model = _load(recipe)
     with tempfile.TemporaryDirectory() as folder:
         return estimate_cost(
-            Trainer(model, data, Path(folder), recipe.objective, recipe.train, recipe.validation, recipe.engine)
+            Trainer(model, data, Path(folder), recipe.objective, recipe.train, recipe.validation, recipe.machine)
         )
 
 

@@ -46,7 +46,7 @@ from certcal.settings.runs import (
     save_settings,
 )
 from certcal.settings.toml import build, check, read_toml, write_toml
-from certcal.settings.training import EngineSettings, TrainSettings, ValidationSettings
+from certcal.settings.training import MachineSettings, TrainSettings, ValidationSettings
 
 __all__ = [
     "CLEAN_WEIGHT",
@@ -66,9 +66,9 @@ __all__ = [
     "Cluster",
     "DataSettings",
     "Engine",
-    "EngineSettings",
     "EvaluateSettings",
     "Family",
+    "MachineSettings",
     "MapKind",
     "Method",
     "ModelSettings",

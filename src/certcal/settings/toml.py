@@ -52,7 +52,7 @@ def check(kind: type, values: Mapping[str, Any], source: str, *, where: str = ""
     hints = get_type_hints(kind)
     known = [one.name for one in fields(kind)]
     renamed = {one.metadata["was"]: one.name for one in fields(kind) if one.metadata.get("was")}
-    checked = {}
+    checked: dict[str, Any] = {}
     for given, value in values.items():
         name = renamed.get(given, given)
         if name not in known:
@@ -63,7 +63,9 @@ def check(kind: type, values: Mapping[str, Any], source: str, *, where: str = ""
             hint = f"did you mean {close[0]}?" if close else f"known: {', '.join(known)}"
             hint = f"it belongs to {', '.join(others)}" if others else hint
             raise InputError(f"Unknown setting {_path(where, name)} in {source} ({hint}).")
-        checked[name] = _value(hints[name], value, source, _path(where, name))
+        read = _value(hints[name], value, source, _path(where, name))
+        # Under both names, as where a file of an earlier version is changed.
+        checked[name] = checked[name] | read if name in checked and isinstance(read, dict) else read
     return checked
 
 

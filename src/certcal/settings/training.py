@@ -54,7 +54,7 @@ class ValidationSettings(Record, panel="What to learn"):
 
 
 @dataclass(frozen=True, kw_only=True)
-class EngineSettings(Record, panel="Where to run"):
+class MachineSettings(Record, panel="Where to run"):
     """Where and how training runs; nothing here says what is learned."""
 
     device: str | None = setting(None, "cpu, cuda, …", shown="a GPU if there is one")

@@ -12,6 +12,7 @@ from torch import nn
 from certcal.cluster import Cluster, as_cluster
 from certcal.errors import InputError
 from certcal.inputs import check_choice, check_device, check_flag, check_integer, check_number, one_or_more
+from certcal.interrupts import deferred_interrupts
 from certcal.models import (
     OUTPUTS,
     PRECISIONS,
@@ -24,12 +25,11 @@ from certcal.models import (
     model_fingerprint,
     on_device,
 )
+from certcal.progress import Progress
 from certcal.smoothing.evidence import MAX_CHUNK, MAX_DRAWS, Evidence, EvidenceHeader
-from certcal.smoothing.interrupts import deferred_interrupts
 from certcal.smoothing.job import Job, StoppingRule
 from certcal.smoothing.keeper import Keeper
 from certcal.smoothing.local import sample_here
-from certcal.smoothing.progress import Progress
 from certcal.smoothing.schedule import Schedule
 from certcal.smoothing.sources import Source
 from certcal.smoothing.store import EvidenceStore

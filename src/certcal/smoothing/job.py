@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 
+from certcal.progress import Progress
 from certcal.smoothing.evidence import Evidence
 from certcal.smoothing.keeper import Keeper
-from certcal.smoothing.progress import Progress
 from certcal.smoothing.sources import Item, Source
 from certcal.types import BoolArray
 

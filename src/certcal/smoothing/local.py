@@ -6,8 +6,8 @@ from contextlib import nullcontext
 import torch
 from torch import nn
 
+from certcal.interrupts import deferred_interrupts
 from certcal.models import Conditions, made_up_inputs
-from certcal.smoothing.interrupts import deferred_interrupts
 from certcal.smoothing.job import Job
 from certcal.smoothing.sampler import Sampler
 from certcal.smoothing.sources import Item

@@ -37,7 +37,7 @@ def share(
             cluster,
             attempt_at,
             [(one, place) for one in sent],
-            device=(sent[0].recipe.engine.device or best_device()).partition(":")[0],
+            device=(sent[0].recipe.machine.device or best_device()).partition(":")[0],
             name="A trial",
             check=partial(check_worker, sent[0].recipe, place, mark, token),
             then=then,

@@ -57,7 +57,7 @@ class Study:
     train: dict[str, Any]  # of baselines
     finetune: dict[str, Any] = field(default_factory=dict)  # the same of fine-tuning
     validation: dict[str, Any] = field(default_factory=dict)
-    engine: dict[str, Any] = field(default_factory=dict)
+    machine: dict[str, Any] = field(default_factory=dict, metadata={"was": "engine"})
     certify: dict[str, Any] = field(default_factory=dict)
     evaluate: dict[str, Any] = field(default_factory=dict)
     baseline: tuple[Baseline, ...]
@@ -80,7 +80,7 @@ class Study:
         return build_sweep(self._shared() | own, f"method {method.name}")
 
     def _shared(self) -> Sections:
-        names = ("model", "data", "test", "validation", "engine", "certify")
+        names = ("model", "data", "test", "validation", "machine", "certify")
         return {name: getattr(self, name) for name in names} | {
             "evaluate": {"radii": list(self.about.radii)} | self.evaluate
         }

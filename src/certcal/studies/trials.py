@@ -66,9 +66,9 @@ def sweep_trials(recipe: SweepRecipe, folder: Path, *, method: str = "", baselin
 
     Paper: App. I.
     """
-    if recipe.engine.devices * recipe.engine.nodes > 1:
+    if recipe.machine.devices * recipe.machine.nodes > 1:
         wanted = "be 1 for trials (train the large model with `certcal train`, or share trials out over devices)"
-        raise InputError.expected("devices", wanted, recipe.engine.devices * recipe.engine.nodes)
+        raise InputError.expected("devices", wanted, recipe.machine.devices * recipe.machine.nodes)
     combinations = expand(recipe.sweep)
     width, own = len(str(len(combinations))), method or recipe.objective.name
     return [
@@ -150,7 +150,7 @@ def _certify(recipe: SweepRecipe, run: RunFolder, weights: str, *, progress: boo
 
 def _facts(trial: Trial) -> dict[str, Any]:
     recipe = asdict(trial.recipe)
-    recipe.pop("engine")  # where it ran does not matter
+    recipe.pop("machine")  # where it ran does not matter
     named = {"name": trial.name, "method": trial.method, "baseline": trial.baseline, "settings": trial.settings}
     named["start"] = weights_digest(trial.recipe.model) or ""
     return dict(plain(named | {"recipe": recipe}))

@@ -12,18 +12,18 @@ from torch import nn
 from certcal.errors import InputError
 from certcal.inputs import check_device
 from certcal.models import best_device
-from certcal.settings import EngineSettings
+from certcal.settings import MachineSettings
 
 Facts = TypeVar("Facts")
 
 
-def launch_fabric(engine: EngineSettings) -> Any:
+def launch_fabric(machine: MachineSettings) -> Any:
     """A Fabric whose processes all run; each has its rank."""
     kind = _fabric()
-    device = check_device("device", engine.device or best_device())
+    device = check_device("device", machine.device or best_device())
     outside = "TORCHELASTIC_RUN_ID" in os.environ  # torchrun made the processes and says how many there are
-    local = int(os.environ["LOCAL_WORLD_SIZE"]) if outside else engine.devices
-    nodes = int(os.environ["WORLD_SIZE"]) // local if outside else engine.nodes
+    local = int(os.environ["LOCAL_WORLD_SIZE"]) if outside else machine.devices
+    nodes = int(os.environ["WORLD_SIZE"]) // local if outside else machine.nodes
     if device.type == "cuda" and local > torch.cuda.device_count():
         wanted = f"be at most the number of GPUs here ({torch.cuda.device_count()})"
         raise InputError.expected("devices", wanted, local)

@@ -16,9 +16,10 @@ from torch import Tensor, nn
 from certcal.data import ImageData, data_fingerprint
 from certcal.errors import InputError, TrainingError
 from certcal.files import lock_folder
+from certcal.interrupts import deferred_interrupts
 from certcal.models import autocast, on_device, place_generator, place_seed, save_checkpoint
-from certcal.settings import EngineSettings, ObjectiveSettings, TrainSettings, ValidationSettings
-from certcal.smoothing.interrupts import deferred_interrupts
+from certcal.progress import Progress
+from certcal.settings import MachineSettings, ObjectiveSettings, TrainSettings, ValidationSettings
 from certcal.threads import threads_worth
 from certcal.training import schedules
 from certcal.training.batches import Batches, Share
@@ -27,7 +28,7 @@ from certcal.training.checks import check_data, check_fit
 from certcal.training.fabric import averaged, launch_fabric, same_everywhere
 from certcal.training.journal import TensorBoard, write_log
 from certcal.training.objectives import check_budget, make_objective
-from certcal.training.progress import TrainProgress
+from certcal.training.progress import epoch_line
 from certcal.training.state import TrainState, flat_settings, load_state, save_state
 from certcal.training.step import MODEL, NOISE, Step
 from certcal.training.validation import hold_out, mean_accuracy, validate
@@ -54,7 +55,7 @@ def train(
     objective: ObjectiveSettings,
     settings: TrainSettings,
     validation: ValidationSettings | None = None,
-    engine: EngineSettings | None = None,
+    machine: MachineSettings | None = None,
     about: dict[str, Any] | None = None,
     progress: bool = False,
     tell: Callable[[str], None] = print,
@@ -72,7 +73,7 @@ def train(
         objective: what is minimised.
         settings: schedules, batches, seed.
         validation: how often certified metrics of held-out images are taken; never by default.
-        engine: devices, precision, how often checkpoints are written.
+        machine: devices, precision, how often checkpoints are written.
         about: further facts, such as the model's name, that a resumed run must share.
         progress: show a bar in a terminal and a line for each epoch.
         tell: takes these lines where there is no terminal, and notices.
@@ -81,7 +82,7 @@ def train(
         InputError: if the data cannot be learned from, or the folder's checkpoint is of something else.
         TrainingError: if the loss stops being a number; the last good checkpoint is kept.
     """
-    trainer = Trainer(model, data, folder, objective, settings, validation, engine, about)
+    trainer = Trainer(model, data, folder, objective, settings, validation, machine, about)
     with trainer.alone():
         return trainer.run(progress=progress, tell=tell)
 
@@ -97,22 +98,22 @@ class Trainer:
         objective: ObjectiveSettings,
         settings: TrainSettings,
         validation: ValidationSettings | None = None,
-        engine: EngineSettings | None = None,
+        machine: MachineSettings | None = None,
         about: dict[str, Any] | None = None,
     ) -> None:
-        self.validation, self.engine = validation or ValidationSettings(), engine or EngineSettings()
+        self.validation, self.machine = validation or ValidationSettings(), machine or MachineSettings()
         self.objective, self.settings, self.folder = make_objective(objective), settings, folder
         if self.validation.every and not settings.sigma:
             raise InputError.expected("sigma", "be a number > 0 where certified metrics are validated", settings.sigma)
         check_budget(objective, settings.epsilon)
         check_data(data)
-        self.fabric = launch_fabric(self.engine)
+        self.fabric = launch_fabric(self.machine)
         device = self.fabric.device
         self.model = on_device(model, device)
         check_fit(self.model, data, device)
         self.parts = hold_out(data, self.validation, seed=settings.seed)
         share = Share(self.fabric.global_rank, self.fabric.world_size)
-        self.batches = Batches(self.parts.train, settings, device=device, share=share, workers=self.engine.workers)
+        self.batches = Batches(self.parts.train, settings, device=device, share=share, workers=self.machine.workers)
         self.optimiser = torch.optim.SGD(
             self.model.parameters(),
             lr=settings.learning_rate,
@@ -120,12 +121,13 @@ class Trainer:
             weight_decay=settings.weight_decay,
             fused=device.type == "cuda",
         )
-        network: Any = torch.compile(self.model, dynamic=False) if self.engine.compile else self.model
-        self.descend = Descent(self.objective, network, partial(autocast, self.engine.precision, device))
+        network: Any = torch.compile(self.model, dynamic=False) if self.machine.compile else self.model
+        self.descend = Descent(self.objective, network, partial(autocast, self.machine.precision, device))
         self.state = TrainState(processes=share.processes)
         self.identity = flat_settings(
             {"objective": asdict(objective), "train": asdict(settings), "validation": asdict(self.validation)}
-            | {"engine": {"precision": self.engine.precision}, "data": {"content": data_fingerprint(data)}}
+            # "engine", as the checkpoints of earlier versions call it.
+            | {"engine": {"precision": self.machine.precision}, "data": {"content": data_fingerprint(data)}}
             | (about or {})
         )
         self._saved = time.monotonic()
@@ -156,16 +158,16 @@ class Trainer:
 
     def _run(self, first: bool, progress: bool, tell: Callable[[str], None]) -> TrainResult:
         resumed = self.resume(tell if first else _silent)
-        board = TensorBoard(self.folder / "tensorboard") if self.engine.tensorboard and first else None
-        done = self.state.epoch * self.batches.steps + self.state.step
-        meter = TrainProgress(
-            self.batches.steps, self.settings.epochs, done=done, show=progress and first, tell=tell
-        )  # fmt: skip
+        board = TensorBoard(self.folder / "tensorboard") if self.machine.tensorboard and first else None
+        epochs, steps, shown = self.settings.epochs, self.batches.steps, progress and first
+        meter = Progress(epochs, steps, show=shown, doing="training", unit="steps", transient=True)
+        meter.advance(self.state.epoch * steps + self.state.step)
         with meter, deferred_interrupts() as interrupted:
-            while self.state.epoch < self.settings.epochs:
+            while self.state.epoch < epochs:
                 self.epoch(meter, interrupted)
                 row = self.finish_epoch()
-                meter.finished_epoch(row)
+                if shown:
+                    meter.say(epoch_line(row, epochs), tell)
                 if board is not None:
                     board.add(row)
         if first:
@@ -190,7 +192,7 @@ class Trainer:
             self.state.processes = processes
         return self.state.epoch
 
-    def epoch(self, meter: TrainProgress, interrupted: Callable[[], bool]) -> None:
+    def epoch(self, meter: Progress, interrupted: Callable[[], bool]) -> None:
         """What is left of the epoch in progress."""
         state, settings = self.state, self.settings
         for group in self.optimiser.param_groups:
@@ -200,7 +202,7 @@ class Trainer:
         for step, inputs, labels in self.batches.epoch(state.epoch, start=state.step):
             loss = self.step(step, inputs, labels)
             state.loss_sum, state.step, state.seconds = state.loss_sum + loss, step + 1, time.monotonic() - start
-            meter.stepped(state.epoch, state.step, loss)
+            meter.drew(1, f"epoch {state.epoch + 1}/{settings.epochs}, loss {loss:.4g}, ")
             if interrupted():
                 if self.fabric.world_size == 1:  # several would have to agree on the step
                     self.save()
@@ -267,10 +269,10 @@ class Trainer:
 
     def _due(self) -> bool:
         """Whether it is time for a checkpoint. Of several processes the first one's clock counts, now and then."""
-        steps = self.engine.checkpoint_steps
+        steps = self.machine.checkpoint_steps
         if steps is not None and self.state.step % steps == 0:
             return True
-        late = time.monotonic() - self._saved > 60 * self.engine.checkpoint_minutes
+        late = time.monotonic() - self._saved > 60 * self.machine.checkpoint_minutes
         if self.fabric.world_size == 1:
             return late
         return self.state.step % ASK_EVERY == 0 and bool(self.fabric.broadcast(late, src=0))

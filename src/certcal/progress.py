@@ -1,0 +1,103 @@
+"""How far long work is, how fast, and how long it will take: the one bar of every command."""
+
+import sys
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, TextColumn
+from rich.progress import Progress as RichProgress
+
+LINE_SECONDS = 30.0
+
+
+class Progress(AbstractContextManager["Progress"]):
+    """On standard error: share done, draws per second, time left. A bar in a terminal; elsewhere silent by default.
+
+    Speed counts the draws made now; those found in a store or saved by stopping early only move the bar.
+
+    Args:
+        inputs: things to work on.
+        draws: units of work for each of them.
+        show: by default in a terminal only. True: elsewhere a line now and then.
+        doing: what is done.
+        unit: what the units of work are called.
+        transient: the bar leaves nothing behind, and there are no lines elsewhere.
+    """
+
+    def __init__(
+        self,
+        inputs: int,
+        draws: int,
+        *,
+        show: bool | None,
+        doing: str = "sampling",
+        unit: str = "draws",
+        transient: bool = False,
+    ) -> None:
+        self._doing, self._unit, self._transient = doing, unit, transient
+        self._draws, self._total, self._left = draws, inputs * draws, inputs * draws
+        self._made, self._saved = 0, 0
+        self._start = self._told = time.monotonic()
+        self._bar = RichProgress(
+            TextColumn(doing),
+            BarColumn(),
+            TextColumn("{task.percentage:3.0f}%"),
+            TextColumn("[cyan]{task.fields[note]}"),
+            console=Console(stderr=True),
+            disable=not (sys.stderr.isatty() and show is not False),
+            transient=transient,
+        )
+        self._lines = bool(show) and self._bar.disable and not transient
+        self._task = self._bar.add_task("", total=self._total, note="")
+
+    def known(self, draws: int, *, finished: bool) -> None:
+        """Draws of one input that were there before; if it is finished, none of it is left."""
+        self.advance(self._draws if finished else min(draws, self._draws))
+
+    def stopped(self, draws: int) -> None:
+        """One input stops early after so many draws: the rest is saved."""
+        self._saved += self._draws - draws
+        self.advance(self._draws - draws)
+
+    def advance(self, draws: int) -> None:
+        """Draws that need not be made."""
+        self._left -= draws
+        self._bar.advance(self._task, draws)
+
+    def drew(self, draws: int, note: str = "") -> None:
+        """Draws made now, and what to say before their speed."""
+        self._made += draws
+        self.advance(draws)
+        speed = self._made / max(time.monotonic() - self._start, 1e-9)
+        left = max(0, int(self._left / speed))
+        clock = f"{left // 3600}:{left // 60 % 60:02}:{left % 60:02}"
+        rate = f"{speed:,.0f}" if speed >= 100 else f"{speed:.3g}"
+        text = f"{note}{rate} {self._unit}/s, at most {clock} left"
+        self._bar.update(self._task, note=text)
+        if self._lines and time.monotonic() - self._told > LINE_SECONDS:
+            self._told = time.monotonic()
+            print(f"{self._doing} {1 - self._left / self._total:4.0%}  {text}", file=sys.stderr, flush=True)
+
+    def say(self, text: str, tell: Callable[[str], None]) -> None:
+        """A line above the bar, or through `tell` where there is none."""
+        if self._bar.disable:
+            tell(text)
+        else:
+            self._bar.console.print(text, highlight=False, soft_wrap=True, style="dim")
+
+    def __enter__(self) -> "Progress":
+        self._start = time.monotonic()
+        self._bar.start()
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self._bar.stop()
+        saved = f", {self._saved:,} saved by stopping early" if self._saved else ""
+        text = f"{self._made:,} {self._unit} made{saved}"
+        if self._lines:
+            print(text, file=sys.stderr, flush=True)
+        elif not (self._bar.disable or self._transient):
+            self._bar.console.print(text, highlight=False)
