@@ -46,7 +46,7 @@ def recalibrated_sample(inputs=200):
     return page_data(report, title="recalibrated", created="2026-11-15", facts=FACTS, recalibration=section)
 
 
-CERTIFICATES = {"alpha": 1e-3, "method": "cdf-cp", "split_alpha": True, "n_bins": 15}
+CERTIFICATES = {"alpha": 1e-3, "method": "cdf-cp", "split_alpha": True, "runner_up": "complement", "n_bins": 15}
 
 
 def attacked_sample(

@@ -49,6 +49,7 @@ class Terms:
     delta: float
     method: str
     split_alpha: bool
+    runner_up: str
     n_bins: int
     draws: int  # fresh ones per estimate
     attack_draws: int  # those that attacks saw

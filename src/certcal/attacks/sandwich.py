@@ -13,7 +13,7 @@ from certcal.attacks.calibration import attack_calibration
 from certcal.attacks.fresh_draws import SmoothedEstimate, estimate_smoothed
 from certcal.attacks.records import Sandwich, SandwichRow, Terms
 from certcal.attacks.refutation import Levels, confront
-from certcal.certificates import ConfidenceIntervals, Method, confidence_bounds_at
+from certcal.certificates import ConfidenceIntervals, Method, RunnerUp, confidence_bounds_at
 from certcal.errors import InputError
 from certcal.evaluation import row_at
 from certcal.inputs import check_choice, check_level, one_or_more
@@ -41,6 +41,7 @@ def attack_certificates(
     adversaries: Iterable[str] | str = (Adversary.BRIER, Adversary.REACH),
     method: str = Method.CDF_CP,
     split_alpha: bool = True,
+    runner_up: str = RunnerUp.COMPLEMENT,
     n_bins: int = 15,
     edges: ArrayLike | None = None,
     draws: int = 1000,
@@ -60,7 +61,7 @@ def attack_certificates(
         data: what the evidence was drawn from, as for `collect_evidence`.
         evidence: of these inputs.
         radii: R, of the certificates and of the attacks.
-        alpha, method, split_alpha: as for `confidence_bounds`.
+        alpha, method, split_alpha, runner_up: as for `confidence_bounds`.
         adversaries: names of an `Adversary`.
         n_bins, edges: bins of the calibration errors.
         draws: fresh ones per input, by which clean and attacked inputs are judged.
@@ -77,12 +78,14 @@ def attack_certificates(
     wanted = [check_choice("adversaries", name, tuple(Adversary)) for name in one_or_more("adversaries", adversaries)]
     check_each_once("adversaries", wanted)
     inputs = inputs_of(model, data, evidence)
-    bounds = confidence_bounds_at(evidence, radii=radii, alpha=alpha, method=method, split_alpha=split_alpha)
+    bounds = confidence_bounds_at(
+        evidence, radii=radii, alpha=alpha, method=method, split_alpha=split_alpha, runner_up=runner_up
+    )
     # Half of delta is for certificates that fail, half for estimates that miss.
     allowed = allowed_failures(bounds[0], delta=delta / 2)
     levels = Levels.shared(delta, rows=len(bounds) * len(wanted), inputs=len(evidence))
     terms = Terms(
-        alpha=alpha, delta=delta, method=str(method), split_alpha=split_alpha, n_bins=len(choose_bins(n_bins, edges)),
+        **bounds[0].terms, delta=delta, n_bins=len(choose_bins(n_bins, edges)),
         draws=draws, attack_draws=attack_draws, steps=steps, seed=seed,
     )  # fmt: skip
     judge = _Judge(model, evidence, inputs, terms, edges, allowed, levels, attack | {"batch_size": batch_size})

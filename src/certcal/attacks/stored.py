@@ -40,7 +40,7 @@ def _sandwich(kept: Mapping[str, Any]) -> Sandwich:
     before, after = (tuple(map(_curve, kept[name])) for name in ("before", "after"))
     if not 0 < len(rows) == len(before) == len(after) or any(row.adversary not in tuple(Adversary) for row in rows):
         raise ValueError("rows and curves do not fit")
-    made = {**kept["made_with"]["certificates"], **kept["made_with"]["settings"]}
+    made = {"runner_up": "complement", **kept["made_with"]["certificates"], **kept["made_with"]["settings"]}
     if "joint" in made:  # its name in older files
         made["split_alpha"] = made.pop("joint")
     return Sandwich(rows, before, after, int(kept["inputs"]), _checked(Terms, made), int(kept["of"]))

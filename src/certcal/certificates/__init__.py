@@ -10,13 +10,12 @@ from certcal.certificates.radius import (
     NO_CLASS,
     Decision,
     Radii,
-    RunnerUp,
     certified_radius,
     certified_radius_with_runner_up,
     certify_radii,
 )
 from certcal.certificates.stopping import StopWhenDecided
-from certcal.settings import Method
+from certcal.settings import Method, RunnerUp
 
 __all__ = [
     "NO_CLASS",

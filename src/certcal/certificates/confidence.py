@@ -10,9 +10,9 @@ import numpy as np
 from certcal.certificates import limits
 from certcal.certificates.cells import CellLimits, MeanLimits
 from certcal.certificates.looks import share_of_delta
-from certcal.certificates.radius import Radii, RunnerUp, certify_radii
+from certcal.certificates.radius import Radii, certify_radii
 from certcal.inputs import check_choice, check_flag, check_level, check_number, one_or_more
-from certcal.settings import Method
+from certcal.settings import Method, RunnerUp
 from certcal.smoothing import Counts, Evidence
 from certcal.types import BoolArray, FloatArray
 
@@ -48,6 +48,7 @@ class ConfidenceIntervals:
     alpha: float  # error probability per input: of both certificates together if split_alpha, of each if not
     method: Method
     split_alpha: bool
+    runner_up: RunnerUp = RunnerUp.COMPLEMENT
     delta_share: float = 1.0  # of delta, that a claim about the population may spend at this look at the draws
 
     def __len__(self) -> int:
@@ -57,6 +58,11 @@ class ConfidenceIntervals:
     def level(self) -> float:
         """With which probability one of an input's two certificates may fail: α, or 2 α in the paper's reading."""
         return self.alpha if self.split_alpha else min(2 * self.alpha, 1.0)
+
+    @property
+    def terms(self) -> dict[str, Any]:
+        """What `confidence_bounds` was asked, but for the radius."""
+        return {name: getattr(self, name) for name in ("alpha", "method", "split_alpha", "runner_up")}
 
     def select(self, keep: BoolArray | Counts) -> "ConfidenceIntervals":
         """The certificates of some of the inputs, chosen by a mask or by positions."""
@@ -94,8 +100,10 @@ def confidence_bounds(
 
     Raises: InputError if an option is out of range or the evidence contradicts itself.
     """
-    distance = _check_radius("radius", radius)
-    return _certify(evidence, [distance], alpha, method, split_alpha, runner_up)[0]
+    _check_radius("radius", radius)
+    return confidence_bounds_at(
+        evidence, radii=radius, alpha=alpha, method=method, split_alpha=split_alpha, runner_up=runner_up
+    )[0]
 
 
 def confidence_bounds_at(
@@ -114,29 +122,22 @@ def confidence_bounds_at(
     Paper: App. A.1, C1 and C2.   Errs: outward, and towards not certified.
     """
     distances = [_check_radius("radii", radius) for radius in one_or_more("radii", radii)]
-    return _certify(evidence, distances, alpha, method, split_alpha, runner_up)
-
-
-def _certify(
-    evidence: Evidence, distances: list[float], alpha: float, method: str, split_alpha: bool, runner_up: str
-) -> list[ConfidenceIntervals]:
     check_flag("split_alpha", split_alpha)
-    chosen = Method(check_choice("method", method, tuple(Method)))
     level = check_level("alpha", alpha)
+    terms: dict[str, Any] = {
+        "alpha": level,
+        "method": Method(check_choice("method", method, tuple(Method))),
+        "split_alpha": split_alpha,
+        "runner_up": RunnerUp(check_choice("runner_up", runner_up, tuple(RunnerUp))),
+    }
     share = level / (2 if split_alpha else 1)
-    radii = certify_radii(evidence, alpha=share, runner_up=runner_up)
-    found = _LIMITS[chosen](evidence, share)
-    return [_intervals(evidence, found, radii, distance, level, chosen, split_alpha) for distance in distances]
+    certified = certify_radii(evidence, alpha=share, runner_up=runner_up)
+    limits_here = _LIMITS[terms["method"]](evidence, share)
+    return [_intervals(evidence, limits_here, certified, distance, terms) for distance in distances]
 
 
 def _intervals(
-    evidence: Evidence,
-    found: MeanLimits | CellLimits,
-    radii: Radii,
-    distance: float,
-    alpha: float,
-    method: Method,
-    split_alpha: bool,
+    evidence: Evidence, found: MeanLimits | CellLimits, radii: Radii, distance: float, terms: dict[str, Any]
 ) -> ConfidenceIntervals:
     lower, upper = found.at(distance / evidence.header.sigma)
     return ConfidenceIntervals(
@@ -149,10 +150,8 @@ def _intervals(
         certified=radii.radius >= distance,
         certified_radius=radii.radius,
         radius=distance,
-        alpha=alpha,
-        method=method,
-        split_alpha=split_alpha,
         delta_share=share_of_delta(evidence),
+        **terms,
     )
 
 

@@ -14,6 +14,7 @@ from certcal.certificates.shift import QUANTILE_ERROR
 from certcal.errors import InputError
 from certcal.inputs import as_counts, as_fractions, as_vector, check_choice, check_level, check_number
 from certcal.proportions import clopper_pearson_upper
+from certcal.settings import RunnerUp
 from certcal.smoothing import Counts, Evidence
 from certcal.types import ArrayLike, BoolArray, FloatArray
 
@@ -27,13 +28,6 @@ class Decision(StrEnum):
     CERTIFIED = "certified"  # the class is proven to stay, within a radius
     PREDICTED = "predicted"  # the class is proven to lead, at the input itself
     ABSTAINED = "abstained"  # the draws do not decide
-
-
-class RunnerUp(StrEnum):
-    """How the probability p_B of the second class is bounded."""
-
-    COMPLEMENT = "complement"  # p_B ≤ 1 − p_A, all of alpha for p_A
-    BOUNDED = "bounded"  # p_B from its own votes, half of alpha for p_A and half for the other classes together
 
 
 @dataclass(frozen=True, eq=False)

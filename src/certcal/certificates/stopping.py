@@ -7,10 +7,9 @@ from scipy import special
 
 from certcal.certificates.confidence import confidence_bounds_at
 from certcal.certificates.looks import upper_limits_by_look
-from certcal.certificates.radius import RunnerUp
 from certcal.errors import InputError
 from certcal.inputs import check_level, check_number, one_or_more
-from certcal.settings import Method
+from certcal.settings import Method, RunnerUp
 from certcal.smoothing import Evidence
 from certcal.types import BoolArray
 

@@ -95,6 +95,11 @@ class Report:
         return self.bounds[0].split_alpha
 
     @property
+    def terms(self) -> dict[str, Any]:
+        """What `confidence_bounds` was asked, but for the radius."""
+        return self.bounds[0].terms
+
+    @property
     def level(self) -> float:
         """With which probability one of an input's certificates may fail."""
         return self.bounds[0].level

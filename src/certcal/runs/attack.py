@@ -62,9 +62,9 @@ def attack_run(
 
 def plan_sandwich(target: Target, asked: AttackSettings, evaluation: EvaluateSettings, tell: Tell) -> Plan:
     """Attacks on the smoothed model, within those radii at which somebody is certified."""
-    certificates = {key: getattr(evaluation, key) for key in ("alpha", "delta", "method", "split_alpha", "n_bins")}
+    certificates = evaluation.terms | {"delta": evaluation.delta, "n_bins": evaluation.n_bins}
     radii = radii_of(evaluation, target.evidence.header.sigma) if asked.radii is None else asked.radii
-    certified = certified_at(target.evidence, radii, certificates, tell)
+    certified = certified_at(target.evidence, radii, evaluation.terms, tell)
     options: dict[str, Any] = {"draws": asked.draws, "attack_draws": asked.attack_draws, "steps": asked.steps}
 
     def attack() -> Sandwich:

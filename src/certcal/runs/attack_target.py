@@ -62,15 +62,12 @@ def load_target(run: RunFolder, *, device: str | None, limit: int | None) -> Tar
     return Target(model.to(place).eval(), data, inputs, evidence, every, place, made_with)
 
 
-def certified_at(
-    evidence: Evidence, radii: tuple[float, ...], certificates: dict[str, Any], tell: Tell
-) -> dict[float, int]:
+def certified_at(evidence: Evidence, radii: tuple[float, ...], terms: dict[str, Any], tell: Tell) -> dict[float, int]:
     """Those radii at which there is somebody to attack, rising, with how many; the others are named."""
     from certcal.certificates import confidence_bounds_at
 
-    options = {key: certificates[key] for key in ("alpha", "method", "split_alpha")}
     rising = tuple(sorted(set(radii)))
-    counts = [int(own.certified.sum()) for own in confidence_bounds_at(evidence, radii=rising, **options)]
+    counts = [int(own.certified.sum()) for own in confidence_bounds_at(evidence, radii=rising, **terms)]
     kept = {radius: count for radius, count in zip(rising, counts, strict=True) if radius > 0 and count > 0}
     nobody = [f"{radius:g}" for radius, count in zip(rising, counts, strict=True) if count == 0 and radius > 0]
     if not kept:

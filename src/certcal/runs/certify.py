@@ -86,8 +86,7 @@ def _sampling(settings: RunSettings) -> dict[str, Any]:
     if settings.certify.stages is not None:
         asked = settings.evaluate
         radii = radii_of(asked, settings.certify.sigma)
-        rule = StopWhenDecided(radii=radii, alpha=asked.alpha, method=asked.method, split_alpha=asked.split_alpha)
-        options |= {"stages": settings.certify.stages, "stop": rule}
+        options |= {"stages": settings.certify.stages, "stop": StopWhenDecided(radii=radii, **asked.terms)}
     return options
 
 

@@ -64,13 +64,8 @@ def recalibrate_run(run: RunFolder, asked: RecalibrateSettings, *, figures: bool
     """
     evaluation, evidence = run.settings().evaluate, load_run_evidence(run)
     radii = radii_of(evaluation, evidence.header.sigma)
-    certifying: dict[str, Any] = {
-        "alpha": evaluation.alpha,
-        "method": evaluation.method,
-        "split_alpha": evaluation.split_alpha,
-    }
     wanted = radii if asked.radii is None else asked.radii
-    bounds = confidence_bounds_at(evidence, radii=wanted, **certifying)
+    bounds = confidence_bounds_at(evidence, radii=wanted, **evaluation.terms)
     names = ("method", "objective", "holdout", "folds", "repeats", "seed")
     options = {name: getattr(asked, name) for name in names} | {
         "weights": asked.radius_weights,
@@ -86,7 +81,7 @@ def recalibrate_run(run: RunFolder, asked: RecalibrateSettings, *, figures: bool
         population=evaluation.population,
         n_bins=evaluation.n_bins,
         recalibration=None if held.maps[held.kept].kind == "identity" else held.maps[held.kept],
-        **certifying,
+        **evaluation.terms,
     )
     curve = trade_off(own, radius=max(fitted), clean_weights=sorted({*CLEAN_WEIGHTS, asked.clean_weight}), **options)
     result = Recalibration(fitted, held, curve, report)

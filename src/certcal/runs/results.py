@@ -100,7 +100,7 @@ class Results:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        from certcal.certificates import certify_radii, write_certification_log
+        from certcal.certificates import Radii, write_certification_log
 
         evidence, bounds = self.report.evidence, self.report.bounds
         columns: dict[str, Any] = {
@@ -117,19 +117,16 @@ class Results:
         buffer = io.BytesIO()
         pq.write_table(pa.table(columns), buffer, compression="zstd")
         self.run.write("certificates.parquet", buffer.getvalue())
+        radii = Radii(evidence.index, evidence.label, evidence.selected, bounds[0].certified_radius, alpha=None)
         with replacing(self.run.path / "certificates.tsv") as part:
-            # Of the radius alone, as in the Parquet file.
-            share = self.report.alpha / (2 if self.report.split_alpha else 1)
-            write_certification_log(part, certify_radii(evidence, alpha=share))
+            write_certification_log(part, radii)
 
     @property
     def _shown_radius(self) -> float:
         return self.report[default_view(self.report)].radius
 
     def _certificates(self) -> dict[str, Any]:
-        report = self.report
-        names = {"method": str(report.method), "split_alpha": report.split_alpha}
-        return {"alpha": report.alpha, **names, "n_bins": len(report.bins)}
+        return {**self.report.terms, "n_bins": len(self.report.bins)}
 
     def _describe(self) -> dict[str, Any]:
         """The evaluation as plain data: what metrics.json holds beside the circumstances of its making."""
@@ -143,11 +140,9 @@ class Results:
             "caveats": caveats(report),
             "inputs": report.inputs,
             "population": str(report.population),
-            "alpha": report.alpha,
+            **report.terms,
             "delta": report.delta,
             "failures_allowed": report.failures,
-            "method": str(report.method),
-            "split_alpha": report.split_alpha,
             "bins": report.bins.edges.tolist(),
             "sigma": header.sigma,
             "seed": header.seed,

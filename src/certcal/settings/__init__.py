@@ -16,6 +16,7 @@ from certcal.settings.choices import (
     Outputs,
     Population,
     Precision,
+    RunnerUp,
 )
 from certcal.settings.cluster import Cluster, PlaceSettings, check_address
 from certcal.settings.declare import Record, Setting, declared, setting
@@ -85,6 +86,7 @@ __all__ = [
     "RecalibrateSettings",
     "Record",
     "RunSettings",
+    "RunnerUp",
     "Sections",
     "Setting",
     "SmoothAdvSettings",

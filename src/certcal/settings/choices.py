@@ -13,6 +13,13 @@ class Method(StrEnum):
     CDF_CP_MEAN = "cdf-cp-mean"  # both: the distribution held to the Bernstein limits of its mean; best at small radii
 
 
+class RunnerUp(StrEnum):
+    """How the probability p_B of the second class is bounded."""
+
+    COMPLEMENT = "complement"  # p_B ≤ 1 − p_A, all of alpha for p_A
+    BOUNDED = "bounded"  # p_B from its own votes, half of alpha for p_A and half for the other classes together
+
+
 class Population(StrEnum):
     """Which inputs a row is about."""
 

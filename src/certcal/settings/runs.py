@@ -79,6 +79,11 @@ class EvaluateSettings(Record, panel="What to ask"):
         (), "Also the paper's approximations (slow)", choices=Approximation, option="--approximate", metavar=NUMBERS
     )
 
+    @property
+    def terms(self) -> dict[str, Any]:
+        """What `certcal.confidence_bounds` is asked, but for the radius."""
+        return {name: getattr(self, name) for name in ("alpha", "method", "split_alpha")}
+
     def check_together(self) -> None:
         """Approximations need certified inputs. Radii are put in order."""
         if self.approximations and self.population == Population.ALL:
