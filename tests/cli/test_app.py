@@ -278,6 +278,14 @@ def test_the_papers_certificate_is_left_again(desk):
     assert json.loads(certcal(*ask, "--method", "standard", cwd=desk)[0])["split_alpha"] is True
 
 
+def test_the_runner_up_can_be_bounded_by_its_own_votes(desk):
+    ask = ("evaluate", "made", "--json", "--no-figures")
+    bounded = json.loads(certcal(*ask, "--runner-up", "bounded", cwd=desk)[0])
+    assert bounded["runner_up"] == "bounded"
+    back = json.loads(certcal(*ask, "--runner-up", "complement", cwd=desk)[0])
+    assert back["average_certified_radius"] != bounded["average_certified_radius"]
+
+
 def test_names_are_text_and_not_markup(desk):
     shutil.copytree(desk / "runs" / "made", desk / "runs" / "a[red]c")
     out, _ = certcal("evaluate", "a[red]c", "--no-figures", cwd=desk)

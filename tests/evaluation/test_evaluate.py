@@ -14,6 +14,7 @@ from certcal import (
     evaluate,
     expected_calibration_error,
 )
+from certcal.certificates import RunnerUp
 from certcal.evaluation import row as rows
 from certcal.evaluation import row_at
 from certcal.recalibration import IsotonicMap
@@ -113,6 +114,18 @@ def test_two_separate_certificates_may_fail_twice_as_often(evidence):
     report = evaluate(evidence, radii=[0.1], alpha=0.01, method="cdf", split_alpha=False)
     assert report.failures == allowed_failures(120, alpha=0.02, delta=0.001)
     assert evaluate(evidence, radii=[0.1], alpha=0.5, split_alpha=False).failures == 120
+
+
+def test_the_runner_up_is_bounded_as_asked(evidence):
+    reports = {rule: evaluate(evidence, radii=[0.1], alpha=0.01, runner_up=rule) for rule in RunnerUp}
+    for rule, report in reports.items():
+        bounds = confidence_bounds(evidence, radius=0.1, alpha=0.01, runner_up=rule)
+        np.testing.assert_array_equal(report.bounds[0].certified_radius, bounds.certified_radius)
+        assert report.terms == bounds.terms == {**report.terms, "runner_up": rule}
+    plain, own = (report.bounds[0].certified_radius for report in reports.values())
+    assert not np.array_equal(plain, own, equal_nan=True)
+    with pytest.raises(InputError, match="Expected `runner_up` to be one of 'complement', 'bounded'"):
+        evaluate(evidence, radii=[0.1], alpha=0.01, runner_up="both")
 
 
 def test_approximations_lie_below_the_exact_value(evidence):

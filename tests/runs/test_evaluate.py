@@ -7,6 +7,7 @@ from smoothing_oracles import random_evidence
 
 def test_settings_of_a_report_are_those_it_was_made_with(rng):
     asked = {"alpha": 0.01, "delta": 0.02, "method": "cdf", "split_alpha": False, "approximations": ("brier",)}
+    asked["runner_up"] = "bounded"
     report = evaluate(random_evidence(rng, inputs=60, draws=500), radii=[0.0, 0.1], n_bins=7, **asked)
     own = settings_of(report).evaluate
     assert (own.radii, own.n_bins, own.population) == ((0.0, 0.1), 7, "certified")

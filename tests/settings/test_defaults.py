@@ -54,6 +54,7 @@ def test_records_agree_among_each_other():
     rule = inspect.signature(StopWhenDecided).parameters
     assert rule["method"].default == EvaluateSettings().method
     assert rule["split_alpha"].default == EvaluateSettings().split_alpha
+    assert rule["runner_up"].default == EvaluateSettings().runner_up
 
 
 def test_the_clean_weight_is_the_usual_one_where_clean_confidences_are_given():

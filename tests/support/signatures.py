@@ -33,7 +33,8 @@ SIGNATURES = {
     "equal_count_edges": "(confidence, *, n_bins=15)",
     "evaluate": (
         "(evidence, *, radii, alpha, delta=0.001, method=<Method.CDF_CP: 'cdf-cp'>, split_alpha=True, "
-        "population=<Population.CERTIFIED: 'certified'>, n_bins=15, edges=None, approximations=(), recalibration=None)"
+        "runner_up=<RunnerUp.COMPLEMENT: 'complement'>, population=<Population.CERTIFIED: 'certified'>, n_bins=15, "
+        "edges=None, approximations=(), recalibration=None)"
     ),
     "expected_calibration_error": "(confidence, correct, *, n_bins=15, edges=None, rule=<BinRule.PAPER: 'paper'>)",
     "jointly_certified_brier_score": (f"(lower, upper=None, correct=None, *, {POPULATION}, failures, uncertified=0)"),

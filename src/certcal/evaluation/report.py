@@ -8,7 +8,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from certcal.certificates import ConfidenceIntervals, Method, average_certified_radius, confidence_bounds_at
+from certcal.certificates import ConfidenceIntervals, Method, RunnerUp, average_certified_radius, confidence_bounds_at
 from certcal.errors import CertcalError, InputError
 from certcal.evaluation.row import WITH_MAP, WITHOUT_MAP, Row, row_at
 from certcal.files import expanded, plain, replacing
@@ -158,6 +158,7 @@ def evaluate(
     delta: float = 0.001,
     method: str = Method.CDF_CP,
     split_alpha: bool = True,
+    runner_up: str = RunnerUp.COMPLEMENT,
     population: str = Population.CERTIFIED,
     n_bins: int = 15,
     edges: ArrayLike | None = None,
@@ -179,7 +180,7 @@ def evaluate(
         radii: at which to certify, in the units of inputs in [0, 1].
         alpha: error probability per input.
         delta: error probability of the joint claim.
-        method, split_alpha: as for `confidence_bounds`.
+        method, split_alpha, runner_up: as for `confidence_bounds`.
         population: "certified" leaves out inputs that are not certified at R, as the paper does; "all" counts them with
             free correctness and confidence, and at their estimated confidence in the clean columns.
         n_bins, edges: bins of the calibration errors.
@@ -194,6 +195,7 @@ def evaluate(
         delta=delta,
         method=method,
         split_alpha=split_alpha,
+        runner_up=runner_up,
         population=population,
         n_bins=n_bins,
         approximations=(approximations,) if isinstance(approximations, str) else tuple(approximations),
@@ -201,7 +203,7 @@ def evaluate(
     bins, chosen = choose_few_bins(n_bins, edges), Population(asked.population)
     if not isinstance(recalibration, ConfidenceMap | None):
         raise InputError.expected("recalibration", "be a map from `recalibrate`", type(recalibration).__name__)
-    found = tuple(confidence_bounds_at(evidence, radii=distances, alpha=alpha, method=method, split_alpha=split_alpha))
+    found = tuple(confidence_bounds_at(evidence, radii=distances, **asked.terms))
     options: dict[str, Any] = {"population": chosen, "edges": bins.edges, "delta": delta}
     if recalibration is None:
         bounds = found

@@ -71,10 +71,8 @@ def settings_of(report: Report) -> RunSettings | None:
         return None
     asked = EvaluateSettings(
         radii=tuple(row.radius for row in report),
-        alpha=report.alpha,
+        **report.terms,
         delta=report.delta,
-        method=str(report.method),
-        split_alpha=report.split_alpha,
         population=str(report.population),
         n_bins=size,
         approximations=tuple(dict.fromkeys(name for row in report for name in row.approximations)),

@@ -6,7 +6,7 @@ from typing import Any
 
 from certcal.errors import InputError
 from certcal.settings.checks import at_least_0, at_least_1, bins, level, positive, radius, whole
-from certcal.settings.choices import Approximation, Method, Outputs, Population, Precision
+from certcal.settings.choices import Approximation, Method, Outputs, Population, Precision, RunnerUp
 from certcal.settings.declare import Record, declared, setting
 from certcal.settings.toml import build, check, read_toml, write_toml
 
@@ -73,6 +73,7 @@ class EvaluateSettings(Record, panel="What to ask"):
     delta: float = setting(0.001, "Error probability for the whole set", check=level)
     method: str = setting("cdf-cp", "Confidence certificate", choices=Method)
     split_alpha: bool = setting(True, "α is shared by the two parts of a certificate.", option=None, was="joint")
+    runner_up: str = setting("complement", "How the second class is bounded", choices=RunnerUp)
     population: str = setting("certified", "Inputs that errors are about", choices=Population)
     n_bins: int = setting(15, "Bins of the calibration error", check=bins)
     approximations: tuple[str, ...] = setting(
@@ -82,7 +83,7 @@ class EvaluateSettings(Record, panel="What to ask"):
     @property
     def terms(self) -> dict[str, Any]:
         """What `certcal.confidence_bounds` is asked, but for the radius."""
-        return {name: getattr(self, name) for name in ("alpha", "method", "split_alpha")}
+        return {name: getattr(self, name) for name in ("alpha", "method", "split_alpha", "runner_up")}
 
     def check_together(self) -> None:
         """Approximations need certified inputs. Radii are put in order."""
