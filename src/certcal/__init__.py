@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from certcal.attacks import ace_attack
     from certcal.certificates import (
         ConfidenceIntervals,
-        average_certified_radius,
         certified_accuracy,
         certified_radius,
         confidence_bounds,
@@ -19,14 +18,9 @@ if TYPE_CHECKING:
     from certcal.evaluation import evaluate
     from certcal.metrics import (
         adaptive_calibration_error,
-        brier_score,
-        differentiable_calibration_error,
-        equal_count_edges,
         expected_calibration_error,
-        log_score,
         reliability_curve,
         top_label_brier_score,
-        top_label_log_score,
     )
     from certcal.proportions import clopper_pearson
     from certcal.recalibration import recalibrate
@@ -34,13 +28,10 @@ if TYPE_CHECKING:
     from certcal.worstcase import (
         Kind,
         Solution,
-        Status,
         allowed_failures,
         approximate_certified_calibration_error,
         certified_brier_score,
         certified_calibration_error,
-        certified_log_score,
-        differentiable_certified_calibration_error,
         jointly_certified_brier_score,
         jointly_certified_calibration_error,
         population_bound,
@@ -55,56 +46,41 @@ __all__ = [
     "InputError",
     "Kind",
     "Solution",
-    "Status",
     "ace_attack",
     "adaptive_calibration_error",
     "allowed_failures",
     "approximate_certified_calibration_error",
-    "average_certified_radius",
-    "brier_score",
     "certified_accuracy",
     "certified_brier_score",
     "certified_calibration_error",
-    "certified_log_score",
     "certified_radius",
     "clopper_pearson",
     "collect_evidence",
     "confidence_bounds",
-    "differentiable_calibration_error",
-    "differentiable_certified_calibration_error",
-    "equal_count_edges",
     "evaluate",
     "expected_calibration_error",
     "jointly_certified_brier_score",
     "jointly_certified_calibration_error",
     "load_evidence",
-    "log_score",
     "population_bound",
     "recalibrate",
     "reliability_curve",
     "save_evidence",
     "top_label_brier_score",
-    "top_label_log_score",
 ]
 
 # Everything is loaded when first used, so that `import certcal` and `certcal --help` are quick.
 _ROOMS = {
     "attacks": "ace_attack",
-    "certificates": (
-        "ConfidenceIntervals average_certified_radius certified_accuracy certified_radius confidence_bounds"
-    ),
+    "certificates": "ConfidenceIntervals certified_accuracy certified_radius confidence_bounds",
     "evaluation": "evaluate",
-    "metrics": (
-        "adaptive_calibration_error brier_score differentiable_calibration_error equal_count_edges "
-        "expected_calibration_error log_score reliability_curve top_label_brier_score top_label_log_score"
-    ),
+    "metrics": "adaptive_calibration_error expected_calibration_error reliability_curve top_label_brier_score",
     "proportions": "clopper_pearson",
     "recalibration": "recalibrate",
     "smoothing": "Evidence collect_evidence load_evidence save_evidence",
     "worstcase": (
-        "Kind Solution Status allowed_failures approximate_certified_calibration_error certified_brier_score "
-        "certified_calibration_error certified_log_score differentiable_certified_calibration_error "
-        "jointly_certified_brier_score jointly_certified_calibration_error population_bound"
+        "Kind Solution allowed_failures approximate_certified_calibration_error certified_brier_score "
+        "certified_calibration_error jointly_certified_brier_score jointly_certified_calibration_error population_bound"
     ),
 }
 _ROOM_OF = {name: room for room, names in _ROOMS.items() for name in names.split()}

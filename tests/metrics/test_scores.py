@@ -8,15 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import brier_score_loss, log_loss
 
-from certcal import (
-    Kind,
-    brier_score,
-    certified_brier_score,
-    certified_log_score,
-    log_score,
-    top_label_brier_score,
-    top_label_log_score,
-)
+from certcal import Kind, certified_brier_score, top_label_brier_score
+from certcal.metrics import brier_score, log_score, top_label_log_score
+from certcal.worstcase import certified_log_score
 from problems import CATALOGUE, bounded_sets
 
 

@@ -9,18 +9,15 @@ from certcal import (
     InputError,
     adaptive_calibration_error,
     approximate_certified_calibration_error,
-    brier_score,
     certified_brier_score,
     certified_calibration_error,
-    certified_log_score,
     clopper_pearson,
-    differentiable_calibration_error,
     expected_calibration_error,
-    log_score,
     reliability_curve,
     top_label_brier_score,
-    top_label_log_score,
 )
+from certcal.metrics import brier_score, differentiable_calibration_error, log_score, top_label_log_score
+from certcal.worstcase import certified_log_score
 
 NAN, LONG = float("nan"), np.dtype(np.longdouble)
 DENSE = "Expected `confidence` to be a dense tensor with values"

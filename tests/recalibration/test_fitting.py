@@ -10,14 +10,7 @@ from scipy.optimize import nnls
 from sklearn.isotonic import IsotonicRegression
 from sklearn.linear_model import LogisticRegression
 
-from certcal import (
-    InputError,
-    certified_brier_score,
-    certified_calibration_error,
-    certified_log_score,
-    recalibrate,
-    top_label_brier_score,
-)
+from certcal import InputError, certified_brier_score, certified_calibration_error, recalibrate, top_label_brier_score
 from certcal.certificates import confidence_bounds_at
 from certcal.metrics import sharpness
 from certcal.recalibration import (
@@ -28,6 +21,7 @@ from certcal.recalibration import (
     recalibrate_bounds,
 )
 from certcal.recalibration.isotonic import isotonic_fit
+from certcal.worstcase import certified_log_score
 from laws import examples
 from problems import maps, smoothed_like
 from smoothing_oracles import random_evidence

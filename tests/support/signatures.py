@@ -9,14 +9,14 @@ SIGNATURES = {
     "approximate_certified_calibration_error": (
         "(lower, upper=None, correct=None, *, confidence=None, method='admm', n_bins=15, edges=None, **settings)"
     ),
-    "average_certified_radius": "(radius, correct)",
-    "brier_score": "(probs, labels)",
+    "certificates.average_certified_radius": "(radius, correct)",
+    "metrics.brier_score": "(probs, labels)",
     "certified_accuracy": "(radius, correct, *, at)",
     "certified_brier_score": f"(lower, upper=None, correct=None, *, {POPULATION})",
     "certified_calibration_error": (
         f"(lower, upper=None, correct=None, *, {POPULATION}, n_bins=15, edges=None, uncertified=0)"
     ),
-    "certified_log_score": f"(lower, upper=None, correct=None, *, {POPULATION})",
+    "worstcase.certified_log_score": f"(lower, upper=None, correct=None, *, {POPULATION})",
     "certified_radius": "(votes, trials, *, sigma, alpha)",
     "clopper_pearson": "(successes, trials, *, alpha)",
     "collect_evidence": (
@@ -28,9 +28,11 @@ SIGNATURES = {
         "(evidence, *, radius, alpha, method=<Method.CDF_CP: 'cdf-cp'>, split_alpha=True, "
         "runner_up=<RunnerUp.COMPLEMENT: 'complement'>)"
     ),
-    "differentiable_calibration_error": "(confidence, correct, *, n_bins=15, edges=None, temperature=0.01)",
-    "differentiable_certified_calibration_error": ("(lower, upper, correct, *, n_bins=15, edges=None, uncertified=0)"),
-    "equal_count_edges": "(confidence, *, n_bins=15)",
+    "metrics.differentiable_calibration_error": "(confidence, correct, *, n_bins=15, edges=None, temperature=0.01)",
+    "worstcase.differentiable_certified_calibration_error": (
+        "(lower, upper, correct, *, n_bins=15, edges=None, uncertified=0)"
+    ),
+    "metrics.equal_count_edges": "(confidence, *, n_bins=15)",
     "evaluate": (
         "(evidence, *, radii, alpha, delta=0.001, method=<Method.CDF_CP: 'cdf-cp'>, split_alpha=True, "
         "runner_up=<RunnerUp.COMPLEMENT: 'complement'>, population=<Population.CERTIFIED: 'certified'>, n_bins=15, "
@@ -42,7 +44,7 @@ SIGNATURES = {
         f"(lower, upper=None, correct=None, *, {POPULATION}, failures, n_bins=15, edges=None, uncertified=0)"
     ),
     "load_evidence": "(path)",
-    "log_score": "(probs, labels)",
+    "metrics.log_score": "(probs, labels)",
     "population_bound": (
         "(lower, upper=None, correct=None, *, alpha=None, delta, n_bins=15, edges=None, uncertified=0)"
     ),
@@ -54,5 +56,5 @@ SIGNATURES = {
     "reliability_curve": "(confidence, correct, *, n_bins=15, edges=None, alpha=0.05)",
     "save_evidence": "(evidence, path)",
     "top_label_brier_score": "(confidence, correct)",
-    "top_label_log_score": "(confidence, correct)",
+    "metrics.top_label_log_score": "(confidence, correct)",
 }

@@ -102,7 +102,7 @@ def split(model, flat):
 
 SCORES = {
     "brier": certcal.certified_brier_score,
-    "log": certcal.certified_log_score,
+    "log": certcal.worstcase.certified_log_score,
     "cce": certcal.certified_calibration_error,
 }
 

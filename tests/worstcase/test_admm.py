@@ -8,12 +8,11 @@ from hypothesis import strategies as st
 
 from certcal import (
     Kind,
-    Status,
     approximate_certified_calibration_error,
     certified_calibration_error,
     expected_calibration_error,
 )
-from certcal.worstcase import AdmmSettings, DeceSettings, WorstCaseProblem
+from certcal.worstcase import AdmmSettings, DeceSettings, Status, WorstCaseProblem
 from certcal.worstcase.admm import State, initialise, make_step, step
 from certcal.worstcase.baselines import _hard_error, _soft_gradient, _starting_points
 from certcal.worstcase.diagnostics import Recorder, constraint_distances, lagrangian_terms
@@ -273,7 +272,7 @@ def test_compiled_steps_agree():
 
 
 def test_dece_gradient_is_autograds():
-    from certcal import differentiable_calibration_error
+    from certcal.metrics import differentiable_calibration_error
     from certcal.metrics.binning import Bins
     from certcal.metrics.dece import soft_bin_lines
 

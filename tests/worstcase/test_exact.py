@@ -7,13 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from certcal import (
-    Kind,
-    adaptive_calibration_error,
-    certified_calibration_error,
-    equal_count_edges,
-    expected_calibration_error,
-)
+from certcal import Kind, adaptive_calibration_error, certified_calibration_error, expected_calibration_error
+from certcal.metrics import equal_count_edges
 from certcal.worstcase import Status
 from laws import examples
 from oracles import bin_of, plain_ece, worst_case_by_enumeration, worst_case_by_milp

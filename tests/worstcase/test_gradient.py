@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from certcal import InputError, certified_calibration_error, differentiable_certified_calibration_error
+from certcal import InputError, certified_calibration_error
+from certcal.worstcase import differentiable_certified_calibration_error
 from problems import CATALOGUE, smoothed_like
 
 
