@@ -6,14 +6,8 @@ import numpy as np
 import pytest
 
 from certcal import InputError, evaluate
-from certcal.report import (
-    page_data,
-    prepare_boxes,
-    prepare_contributions,
-    prepare_moves,
-    prepare_reliability,
-    prepare_widths,
-)
+from certcal.evaluation import contributions_at, reliability_at
+from certcal.report import page_data, prepare_boxes, prepare_moves, prepare_widths
 from smoothing_oracles import random_evidence
 
 
@@ -25,7 +19,7 @@ def report(request):
 
 def test_reliability_curves_have_the_errors_of_the_row(report):
     for position in range(3):
-        clean, worst = prepare_reliability(report, position)
+        clean, worst = reliability_at(report, position)
         row = report.rows[position]
         assert clean.error == pytest.approx(row.ece, abs=1e-12)
         assert worst.error == pytest.approx(row.certified_ece, abs=1e-9)
@@ -35,7 +29,7 @@ def test_reliability_curves_have_the_errors_of_the_row(report):
 def test_contributions_add_up_to_the_certified_error(report):
     for position in range(3):
         row, worst = report.rows[position], report.worst[position]
-        everyone = prepare_contributions(report, position, limit=1000)
+        everyone = contributions_at(report, position, limit=1000)
         assert len(everyone) == row.certified
         free = 0.0
         if worst.free is not None:
@@ -45,12 +39,12 @@ def test_contributions_add_up_to_the_certified_error(report):
         shares = [one.share for one in everyone]
         assert shares == sorted(shares, reverse=True)
         assert all(one.lower <= one.worst <= one.upper and one.certified_radius >= row.radius for one in everyone)
-        assert prepare_contributions(report, position, limit=3) == everyone[:3]
+        assert contributions_at(report, position, limit=3) == everyone[:3]
 
 
 def test_contributions_name_the_right_inputs(report):
     own, evidence = report.bounds[1], report.evidence
-    for one in prepare_contributions(report, 1):
+    for one in contributions_at(report, 1):
         place = int(np.flatnonzero(evidence.index == one.index)[0])
         assert (own.lower[place], own.upper[place], bool(own.correct[place])) == (one.lower, one.upper, one.correct)
         assert (evidence.label[place], evidence.selected[place]) == (one.label, one.predicted)
@@ -73,14 +67,14 @@ def test_boxes_moves_and_widths_are_of_the_certified_inputs(report):
 
 
 def test_nobody_certified(report):
-    assert prepare_boxes(report, 3) is None
-    assert prepare_moves(report, 3) is None
-    assert prepare_contributions(report, 3) == []
+    assert prepare_boxes(report, 3).inputs == 0
+    assert prepare_moves(report, 3).inputs == 0
+    assert contributions_at(report, 3) == []
     assert prepare_widths(report, 3).correct.sum() == 0
     if report.population == "certified":
-        assert prepare_reliability(report, 3) is None
+        assert reliability_at(report, 3) is None
     else:
-        assert prepare_reliability(report, 3)[1].error == pytest.approx(1.0)
+        assert reliability_at(report, 3)[1].error == pytest.approx(1.0)
 
 
 def test_page_data_is_json_and_says_what_the_report_says(report):

@@ -1,6 +1,6 @@
 """Results for people: tables, figures, words, and a page that holds it all."""
 
-from certcal.report.attack_figures import SandwichCurves, attack_diagrams, plot_sandwich, prepare_sandwich_curves
+from certcal.report.attack_figures import attack_diagrams, plot_sandwich
 from certcal.report.attack_page import attack_data
 from certcal.report.attacks import (
     GALIL,
@@ -32,15 +32,11 @@ from certcal.report.html import render_page
 from certcal.report.recalibrated import lead, listed, recalibration_section, score_rows, warnings
 from certcal.report.tables import cells, columns, exactly, number, percent, to_csv, to_latex, to_markdown
 from certcal.report.views import (
-    CertifiedBoxes,
-    Contribution,
-    Moves,
+    CertifiedInputs,
     Widths,
     prepare_boxes,
     prepare_certified_boxes,
-    prepare_contributions,
     prepare_moves,
-    prepare_reliability,
     prepare_widths,
 )
 from certcal.report.words import caveats, explanation, guarantee
@@ -49,12 +45,9 @@ __all__ = [
     "GALIL",
     "INCORRECT",
     "SANDWICH_COLUMNS",
-    "CertifiedBoxes",
+    "CertifiedInputs",
     "Changes",
     "Comparison",
-    "Contribution",
-    "Moves",
-    "SandwichCurves",
     "Widths",
     "ace_cells",
     "ace_heads",
@@ -90,10 +83,7 @@ __all__ = [
     "prepare_boxes",
     "prepare_certified_boxes",
     "prepare_changes",
-    "prepare_contributions",
     "prepare_moves",
-    "prepare_reliability",
-    "prepare_sandwich_curves",
     "prepare_widths",
     "reading",
     "recalibration_section",

@@ -1,12 +1,10 @@
 """What the page shows of attacks, as plain numbers and texts."""
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
 from certcal.attacks import AceTable, Sandwich
 from certcal.evaluation import Rounding
-from certcal.metrics import ReliabilityCurve
 from certcal.report.attacks import (
     GALIL,
     SANDWICH_COLUMNS,
@@ -19,6 +17,7 @@ from certcal.report.attacks import (
     tightness,
     verdict,
 )
+from certcal.report.content import curve_data
 from certcal.report.tables import exactly, percent
 
 _CURVES = ("radius", "clean_ece", "attacked_ece", "certified_ece", "limit_ece")
@@ -68,8 +67,8 @@ def _view(record: Sandwich, place: int) -> dict[str, Any]:
         "radius": row.radius,
         "sentence": tightness(record, place),
         "edges": before.edges.tolist(),
-        "before": _bins(before),
-        "after": _bins(after),
+        "before": curve_data(before),
+        "after": curve_data(after),
         "errors": [percent(error, Rounding.NEAREST) for error in (row.clean_ece, row.attacked_ece)],
         "where": f"{row.adversary}, R = {exactly(row.radius)}",
     }
@@ -109,18 +108,8 @@ def _ace(record: AceTable) -> dict[str, Any]:
             {
                 "name": ace_title(row, stronger=record.stronger),
                 "error": percent(row.ece, Rounding.NEAREST),
-                "bins": _bins(curve),
+                "bins": curve_data(curve),
             }
             for row, curve in zip(record.rows, record.curves, strict=True)
         ],
-    }
-
-
-def _bins(curve: ReliabilityCurve) -> dict[str, list[float | None]]:
-    return {
-        "count": [int(count) for count in curve.count],
-        **{
-            name: [None if math.isnan(value) else round(value, 4) for value in getattr(curve, name).tolist()]
-            for name in ("confidence", "accuracy")
-        },
     }

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import cycle
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from certcal.errors import InputError
 from certcal.evaluation import Outcome, pareto_front
 from certcal.inputs import check_choice
-from certcal.report.figures import CORRECT, INCORRECT, NEUTRAL, _legend_below, _new_axes
+from certcal.report.figures import CORRECT, INCORRECT, NEUTRAL, legend_below, new_axes
 from certcal.types import BoolArray, FloatArray
 
 if TYPE_CHECKING:
@@ -57,12 +58,12 @@ def prepare_changes(
 
 def plot_changes(changes: Changes, *, ax: "Axes | None" = None, methods: Sequence[str] | None = None) -> "Axes":
     """Each model as a point; below and to the right of the baseline it is better in both."""
-    axes, label = ax or _new_axes(), LABELS[changes.score]
+    axes, label = ax or new_axes(), LABELS[changes.score]
     axes.axhline(0, color=NEUTRAL, linewidth=0.8)
     axes.axvline(0, color=NEUTRAL, linewidth=0.8)
     names = list(dict.fromkeys(changes.method)) if methods is None else list(methods)
     own = np.array(changes.method)
-    for name, marker, colour in zip(names, _cycle(MARKERS, names), _cycle(COLOURS, names), strict=True):
+    for name, marker, colour in zip(names, cycle(MARKERS), cycle(COLOURS), strict=False):
         chosen = own == name
         if chosen.any():
             x, y = changes.accuracy[chosen], changes.error[chosen]
@@ -82,7 +83,7 @@ def plot_changes(changes: Changes, *, ax: "Axes | None" = None, methods: Sequenc
         ylabel=f"change of {label}, points",
         title=f"R = {changes.radius:g}, from {changes.baseline.model}",
     )
-    _legend_below(axes)
+    legend_below(axes)
     return axes
 
 
@@ -95,7 +96,3 @@ def _front(axes: "Axes", changes: Changes) -> None:
         x, y = np.append(x, 0.0), np.append(y, 0.0)
     order = np.lexsort((y, x))
     axes.step(x[order], y[order], where="pre", color="black", linewidth=0.9, linestyle=":")
-
-
-def _cycle(values: tuple[str, ...], names: list[str]) -> list[str]:
-    return [values[place % len(values)] for place in range(len(names))]

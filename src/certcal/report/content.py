@@ -7,21 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from certcal.evaluation import Report
+from certcal.evaluation import Contribution, Report, contributions_at, reliability_at
 from certcal.files import plain
 from certcal.metrics import ReliabilityCurve
 from certcal.report.tables import cells, columns
-from certcal.report.views import (
-    prepare_boxes,
-    prepare_contributions,
-    prepare_moves,
-    prepare_reliability,
-    prepare_widths,
-)
+from certcal.report.views import CertifiedInputs, prepare_boxes, prepare_moves, prepare_widths
 from certcal.report.words import caveats, explanation, guarantee
+from certcal.types import IntArray
 
 _FULL_VIEWS = 26  # radii up to which every view shows as many inputs as it can
-_DIGITS = 4  # of plotted values; the table and the sentences are exact
+DIGITS = 4  # of plotted values; the table and the sentences are exact
 
 
 def page_data(
@@ -82,74 +77,62 @@ def _place_of(report: Report, radius: float) -> int:
 
 
 def _view(report: Report, position: int, classes: Sequence[str] | None, share: float) -> dict[str, Any]:
-    curves, worst = prepare_reliability(report, position), report.worst[position]
+    """What the plots of one radius are drawn from."""
+    index = report.evidence.index[report.bounds[position].certified]
     boxes = prepare_boxes(report, position, limit=math.ceil(120 * share))
     moves = prepare_moves(report, position, limit=math.ceil(300 * share))
     widths = prepare_widths(report, position)
-    index = report.evidence.index[report.bounds[position].certified]
-    empty: list[float] = []
-    view: dict[str, Any] = {
+    scale = 10.0**DIGITS
+    return {
         "sentence": guarantee(report, position),
         "explanation": explanation(report, position),
         "radius": report.rows[position].radius,
         "edges": report.bins.edges.tolist(),
-        "clean": _no_curve(len(report.bins)) if curves is None else _curve(curves[0]),
-        "worst": None if curves is None or worst is None else _curve(curves[1]) | {"sign": _signs(worst.signs)},
-        "boxes": {"lower": empty, "upper": empty, "worst": empty, "correct": empty, "index": empty, "inputs": 0},
-        "moves": {"clean": empty, "worst": empty, "correct": empty, "index": empty, "inputs": 0},
-        "widths": {
-            "edges": _numbers(widths.edges),
-            "correct": widths.correct.tolist(),
-            "incorrect": widths.incorrect.tolist(),
-        },
-        "top": [_top(one, classes) for one in prepare_contributions(report, position, limit=math.ceil(20 * share))],
-    }
-    if boxes is not None and boxes.worst is not None:
-        scale = 10.0**_DIGITS
-        view["boxes"] = {
+        **_reliability(report, position),
+        "boxes": {
             "lower": (np.floor(boxes.lower * scale) / scale).tolist(),
             "upper": (np.minimum(np.ceil(boxes.upper * scale), scale) / scale).tolist(),
-            "worst": _numbers(boxes.worst),
-            "correct": boxes.correct.astype(int).tolist(),
-            "index": index[boxes.shown].tolist(),
-            "inputs": boxes.inputs,
-        }
-    if moves is not None:
-        view["moves"] = {
-            "clean": _numbers(moves.clean),
-            "worst": _numbers(moves.worst),
-            "correct": moves.correct.astype(int).tolist(),
-            "index": index[moves.shown].tolist(),
-            "inputs": moves.inputs,
-        }
-    return view
-
-
-def _curve(curve: ReliabilityCurve) -> dict[str, list[float | None]]:
-    return {
-        "count": [int(count) for count in curve.count],
-        "confidence": _numbers(curve.confidence),
-        "accuracy": _numbers(curve.accuracy),
+            **_worst_of(boxes, index),
+        },
+        "moves": {"clean": plotted(moves.clean), **_worst_of(moves, index)},
+        "widths": {name: plain(values) for name, values in vars(widths).items()} | {"edges": plotted(widths.edges)},
+        "top": [_top(one, classes) for one in contributions_at(report, position, limit=math.ceil(20 * share))],
     }
 
 
-def _no_curve(size: int) -> dict[str, list[float | None]]:
-    return {"count": [0] * size, "confidence": [None] * size, "accuracy": [None] * size}
+def _reliability(report: Report, position: int) -> dict[str, Any]:
+    """The curves without attack and at the worst case; empty bins and None where there is nothing."""
+    curves, worst, none = reliability_at(report, position), report.worst[position], len(report.bins) * [None]
+    if curves is None or worst is None:
+        return {"clean": {"count": len(none) * [0], "confidence": none, "accuracy": none}, "worst": None}
+    signs = [] if worst.signs is None else worst.signs.tolist()
+    return {"clean": curve_data(curves[0]), "worst": curve_data(curves[1]) | {"sign": signs}}
 
 
-def _signs(signs: Any) -> list[int]:
-    return [] if signs is None else signs.tolist()
+def _worst_of(some: CertifiedInputs, index: IntArray) -> dict[str, Any]:
+    """Where some of the inputs are sent, which they are, and of how many."""
+    return {
+        "worst": plotted(some.worst),
+        "correct": some.correct.astype(int).tolist(),
+        "index": index[some.shown].tolist(),
+        "inputs": some.inputs,
+    }
 
 
-def _top(one: Any, classes: Sequence[str] | None) -> dict[str, Any]:
-    values = asdict(one)
-    return values | {key: _class_name(values[key], classes) for key in ("label", "predicted")}
+def _top(one: Contribution, classes: Sequence[str] | None) -> dict[str, Any]:
+    # A model may know more classes than the data has names for.
+    names = dict(enumerate(classes or ()))
+    named = {key: names.get(getattr(one, key), str(getattr(one, key))) for key in ("label", "predicted")}
+    return asdict(one) | named
 
 
-def _class_name(index: int, classes: Sequence[str] | None) -> str:
-    """A model may know more classes than the data has names for."""
-    return classes[index] if classes is not None and index < len(classes) else str(index)
+def curve_data(curve: ReliabilityCurve) -> dict[str, Any]:
+    """A reliability curve as the page draws it."""
+    return {"count": [int(count) for count in curve.count]} | {
+        name: plotted(getattr(curve, name)) for name in ("confidence", "accuracy")
+    }
 
 
-def _numbers(values: Any) -> Any:
-    return plain(np.round(values, _DIGITS))
+def plotted(values: Any) -> Any:
+    """Numbers with as many digits as a plot shows, as JSON knows them."""
+    return plain(np.round(values, DIGITS))

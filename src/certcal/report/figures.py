@@ -9,7 +9,7 @@ from certcal.evaluation import Row
 from certcal.inputs import check_choice
 from certcal.metrics import ReliabilityCurve
 from certcal.recalibration import TradeOff
-from certcal.report.views import CertifiedBoxes, Moves, Widths
+from certcal.report.views import CertifiedInputs, Widths
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 CORRECT, INCORRECT, NEUTRAL = "#1b7a8c", "#d1495b", "#8a8f98"
 
 
-def plot_certified_boxes(boxes: CertifiedBoxes, *, ax: "Axes | None" = None) -> "Axes":
+def plot_certified_boxes(boxes: CertifiedInputs, *, ax: "Axes | None" = None) -> "Axes":
     """Certified confidences as boxes coloured by correctness, the worst case as a tick in each."""
-    axes = ax or _new_axes()
+    axes = ax or new_axes()
     place = np.arange(len(boxes.lower))
     # A hair of height keeps point intervals visible.
     height = np.maximum(boxes.upper - boxes.lower, 0.004)
@@ -38,7 +38,7 @@ def plot_certified_boxes(boxes: CertifiedBoxes, *, ax: "Axes | None" = None) -> 
         ylim=(0, 1.01),
         xlim=(-1, len(place)),
     )
-    _legend_below(axes)
+    legend_below(axes)
     return axes
 
 
@@ -54,7 +54,7 @@ def plot_reliability(
 
     Leave out the intervals of the accuracy at a worst case: an adversary's bins are no random sample.
     """
-    axes = ax or _new_axes()
+    axes = ax or new_axes()
     left, width = curve.edges[:-1], np.diff(curve.edges)
     filled, share = curve.count > 0, curve.count / curve.count.sum()
     axes.bar(left, 0.25 * share / share.max(), width, align="edge", color=NEUTRAL, alpha=0.35, label="inputs (scaled)")
@@ -69,14 +69,14 @@ def plot_reliability(
     axes.set(
         xlabel="confidence", ylabel="accuracy", xlim=(0, 1), ylim=(0, 1.01), title=title or f"ECE {curve.error:.1%}"
     )
-    _legend_below(axes)
+    legend_below(axes)
     return axes
 
 
 def plot_errors(rows: Sequence[Row], *, ax: "Axes | None" = None, score: str = "ece") -> "Axes":
     """The ECE, or with `score="brier"` the Brier score, against the radius: clean, certified, and jointly certified."""
     check_choice("score", score, ("ece", "brier"))
-    axes, rows = ax or _new_axes(), sorted(rows, key=lambda row: row.radius)
+    axes, rows = ax or new_axes(), sorted(rows, key=lambda row: row.radius)
     radius, name = [row.radius for row in rows], {"ece": "ECE", "brier": "Brier score"}[score]
     for key, label, colour, style in (
         (f"joint_{score}", "joint", INCORRECT, ":"),
@@ -92,56 +92,55 @@ def plot_errors(rows: Sequence[Row], *, ax: "Axes | None" = None, score: str = "
             axes.plot(radius, values, "--", color=NEUTRAL, label=f"approximated, {method}")
     axes.set(xlabel="radius R", ylabel=name)
     axes.set_ylim(bottom=0)
-    _legend_below(axes)
+    legend_below(axes)
     return axes
 
 
 def plot_certified_accuracy(rows: Sequence[Row], *, ax: "Axes | None" = None) -> "Axes":
     """Certified accuracy against the radius, per input and for the whole set at once."""
-    axes, rows = ax or _new_axes(), sorted(rows, key=lambda row: row.radius)
+    axes, rows = ax or new_axes(), sorted(rows, key=lambda row: row.radius)
     radius = [row.radius for row in rows]
     axes.plot(
         radius, [row.certified_accuracy for row in rows], color=CORRECT, marker="o", markersize=3.5, label="certified"
     )
     axes.plot(radius, [row.joint_accuracy for row in rows], ":", color=CORRECT, label="joint")
     axes.set(xlabel="radius R", ylabel="accuracy", ylim=(0, 1.01))
-    _legend_below(axes)
+    legend_below(axes)
     return axes
 
 
 def plot_widths(widths: Widths, *, ax: "Axes | None" = None) -> "Axes":
     """How wide the certified confidence intervals are, by correctness."""
-    axes = ax or _new_axes()
+    axes = ax or new_axes()
     left, width, below = widths.edges[:-1], np.diff(widths.edges), np.zeros_like(widths.correct)
     for counts, colour, label in ((widths.correct, CORRECT, "correct"), (widths.incorrect, INCORRECT, "incorrect")):
         if counts.any():
             axes.bar(left, counts, width, below, align="edge", color=colour, alpha=0.7, label=label)
             below = below + counts
     axes.set(xlabel="width of the certified confidence interval", ylabel="inputs", xlim=(0, 1))
-    _legend_below(axes)
+    legend_below(axes)
     return axes
 
 
-def plot_moves(moves: Moves, *, ax: "Axes | None" = None) -> "Axes":
+def plot_moves(moves: CertifiedInputs, *, ax: "Axes | None" = None) -> "Axes":
     """Where the worst case sends each input: its worst confidence against its estimated one."""
-    axes = ax or _new_axes()
+    axes = ax or new_axes()
+    clean, worst = np.asarray(moves.clean), np.asarray(moves.worst)
     axes.plot([0, 1], [0, 1], color=NEUTRAL, linewidth=1, linestyle="--", label="unmoved")
     for flag, colour, label in ((True, CORRECT, "correct"), (False, INCORRECT, "incorrect")):
         chosen = moves.correct == flag
         if not chosen.any():
             continue
-        axes.vlines(
-            moves.clean[chosen], moves.clean[chosen], moves.worst[chosen], color=colour, linewidth=0.5, alpha=0.35
-        )
-        axes.scatter(moves.clean[chosen], moves.worst[chosen], s=9, color=colour, label=label)
+        axes.vlines(clean[chosen], clean[chosen], worst[chosen], color=colour, linewidth=0.5, alpha=0.35)
+        axes.scatter(clean[chosen], worst[chosen], s=9, color=colour, label=label)
     axes.set(xlabel="estimated confidence", ylabel="confidence at the worst case", xlim=(0, 1.01), ylim=(0, 1.01))
-    _legend_below(axes)
+    legend_below(axes)
     return axes
 
 
 def plot_trade_off(curve: TradeOff, *, ax: "Axes | None" = None) -> "Axes":
     """Clean against certified Brier score of held-out inputs as clean points gain weight, and without a map."""
-    axes = ax or _new_axes()
+    axes = ax or new_axes()
     certified, clean = curve.of("certified_brier"), curve.of("brier_all")
     axes.plot(certified, clean, color=CORRECT, marker="o", markersize=4, label="recalibrated")
     before = curve.identity
@@ -158,16 +157,18 @@ def plot_trade_off(curve: TradeOff, *, ax: "Axes | None" = None) -> "Axes":
         xlabel=f"certified Brier score of inputs certified at R = {curve.radius:g}",
         ylabel="Brier score without an attack, all inputs",
     )
-    _legend_below(axes)
+    legend_below(axes)
     return axes
 
 
-def _legend_below(axes: "Axes") -> None:
+def legend_below(axes: "Axes", *, columns: int = 3) -> None:
+    """The legend, in so many columns, if there is anything to name."""
     if axes.get_legend_handles_labels()[0]:
-        axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.13), ncols=3, frameon=False, columnspacing=1.2)
+        axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.13), ncols=columns, frameon=False, columnspacing=1.2)
 
 
-def _new_axes() -> "Axes":
+def new_axes() -> "Axes":
+    """Axes of a figure of their own."""
     import matplotlib.pyplot as plt
 
     return plt.subplots(figsize=(5, 4.5), layout="constrained")[1]

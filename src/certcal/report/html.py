@@ -55,7 +55,6 @@ def render_page(data: Mapping[str, Any]) -> str:
         average_radius=_down(data["average_certified_radius"]),
         tiles=_tiles(keys),
         hidden=_repeated(data),
-        place_of_first=_by_radius(data).index(data["default_view"]),
         why_first=_why_first(data),
         style=_Verbatim(style),
         script=_Verbatim(script),
@@ -95,15 +94,10 @@ def _repeated(data: Mapping[str, Any]) -> str | None:
     return "inputs" if all(cells[inputs] == cells[certified] for cells in data["cells"]) else None
 
 
-def _by_radius(data: Mapping[str, Any]) -> list[int]:
-    return sorted(range(len(data["rows"])), key=lambda row: data["rows"][row]["radius"])
-
-
 def _why_first(data: Mapping[str, Any]) -> str | None:
-    """Why the page opens at this radius, where it is for the usual reason."""
-    rows = data["rows"]
-    halves = [row for row in _by_radius(data) if 2 * (rows[row].get("certified") or 0) >= data["inputs"]]
-    return _HALF if halves and rows[halves[-1]]["radius"] == rows[data["default_view"]]["radius"] else None
+    """Why the page opens at this radius, where it is for the usual reason. Radii rise from row to row."""
+    halves = [place for place, row in enumerate(data["rows"]) if 2 * (row.get("certified") or 0) >= data["inputs"]]
+    return _HALF if halves[-1:] == [data["default_view"]] else None
 
 
 def _down(radius: float | None) -> str:

@@ -7,11 +7,10 @@ from typing import Any
 import numpy as np
 
 from certcal.evaluation import Population, Rounding
-from certcal.files import plain
-from certcal.recalibration import HeldOut, RecalibrationMap, TradeOff
+from certcal.recalibration import HeldOut, TradeOff
+from certcal.report.content import plotted
 from certcal.report.tables import exactly, number, percent
 
-_DIGITS = 4  # of plotted values
 FEW_WRONG = 8  # certified and wrong inputs below which a map is hardly learned
 
 # (field of `Scores`, label, in percent)
@@ -61,7 +60,7 @@ def recalibration_section(
     held: HeldOut, curve: TradeOff, radii: Sequence[float], *, population: str = Population.CERTIFIED
 ) -> dict[str, Any]:
     """The recalibration part of `page_data`: the kept map, scores over splits, and the trade-off of both scores."""
-    kept = held.maps[held.kept]
+    kept, graph = held.maps[held.kept], np.linspace(0, 1, 401)
     about = lead(held, radii)
     if population == Population.ALL:
         about += " The guarantee counts inputs without a certificate too, at their worst; no map can help those."
@@ -80,10 +79,10 @@ def recalibration_section(
             "radius": exactly(curve.radius),
             "chosen": kept.about.get("clean_weight"),
             "clean_weight": curve.clean_weight.tolist(),
-            **{name: _rounded(curve.of(name)) for name in ("certified_brier", "brier_all", "auroc", "levels")},
+            **{name: plotted(curve.of(name)) for name in ("certified_brier", "brier_all", "auroc", "levels")},
         },
-        "identity": {name: _rounded(getattr(curve.identity, name)) for name in ("certified_brier", "brier_all")},
-        "map": prepare_map(kept),
+        "identity": {name: plotted(getattr(curve.identity, name)) for name in ("certified_brier", "brier_all")},
+        "map": {"x": plotted(graph), "y": plotted(kept.transform(graph))},
     }
 
 
@@ -126,13 +125,3 @@ def warnings(held: HeldOut, radius: float) -> list[str]:
     elif after.auroc < 0.5 + (before.auroc - 0.5) / 2:
         told.append("The map tells right from wrong far less well: look at the AUROC.")
     return told
-
-
-def prepare_map(recalibration: RecalibrationMap, *, points: int = 401) -> dict[str, list[float | None]]:
-    """The map as points of its graph."""
-    x = np.linspace(0, 1, points)
-    return {"x": _rounded(x), "y": _rounded(recalibration.transform(x))}
-
-
-def _rounded(values: Any) -> Any:
-    return plain(np.round(values, _DIGITS))

@@ -4,7 +4,7 @@ import io
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from certcal.evaluation import Report, Rounding
+from certcal.evaluation import Report, Rounding, reliability_at
 from certcal.report import (
     INCORRECT,
     default_view,
@@ -18,7 +18,6 @@ from certcal.report import (
     plot_widths,
     prepare_boxes,
     prepare_moves,
-    prepare_reliability,
     prepare_widths,
 )
 from certcal.runs.folder import RunFolder
@@ -60,7 +59,7 @@ def _drawings(report: Report) -> Iterator[tuple[str, Callable[["Axes"], "Axes"]]
     yield "brier_score", lambda ax: plot_errors(report.rows, ax=ax, score="brier")
     yield "certified_accuracy", lambda ax: plot_certified_accuracy(report.rows, ax=ax)
     yield "widths", lambda ax: _titled(plot_widths(prepare_widths(report, shown), ax=ax), at)
-    curves = prepare_reliability(report, shown)
+    curves = reliability_at(report, shown)
     boxes, moves = prepare_boxes(report, shown), prepare_moves(report, shown)
     if curves is not None:
         clean = f"clean: ECE {curves[0].error:.1%}"
@@ -70,9 +69,9 @@ def _drawings(report: Report) -> Iterator[tuple[str, Callable[["Axes"], "Axes"]]
             "reliability_worst",
             lambda ax: plot_reliability(curves[1], ax=ax, title=worst, colour=INCORRECT, interval=False),
         )
-    if boxes is not None:
+    if boxes.inputs:
         yield "certified_confidences", lambda ax: _titled(plot_certified_boxes(boxes, ax=ax), at)
-    if moves is not None:
+    if moves.inputs:
         yield "moves", lambda ax: _titled(plot_moves(moves, ax=ax), at)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from certcal.evaluation import Report
+from certcal.evaluation import Report, reliability_at
 from certcal.files import plain, replacing
 from certcal.report import (
     caveats,
@@ -18,7 +18,6 @@ from certcal.report import (
     explanation,
     guarantee,
     page_data,
-    prepare_reliability,
     render_page,
     to_csv,
     to_latex,
@@ -162,7 +161,7 @@ class Results:
 
 
 def _per_bin(report: Report, position: int) -> dict[str, Any] | None:
-    curves, worst = prepare_reliability(report, position), report[position].worst
+    curves, worst = reliability_at(report, position), report[position].worst
     if curves is None or worst is None:
         return None
     named = {
