@@ -140,11 +140,11 @@ class Simulation:
         self._at(wait + self.world.overhead + draws / self.world.draws_per_second * slow, "finish", worker)
 
     def _rows(self, shard: Shard) -> Rows:
-        sizes = np.array([len(own) for own in shard.chunks]) * CHUNK
+        sizes = np.array([stop - first for first, stop in shard.chunks]) * CHUNK
         counts = np.zeros((len(sizes), 256), dtype=np.int64)
         counts[:, 0] = sizes
         plain = np.zeros(len(sizes), dtype=np.int64)
-        first = np.array([own[0] for own in shard.chunks])
+        first = np.array([first for first, _ in shard.chunks])
         index, content = (np.array([getattr(item, name) for item in shard.items]) for name in ("index", "content"))
         votes = counts[:, :2]
         return Rows(index, content, plain, plain, first, first + sizes // CHUNK, votes, plain, plain, counts)

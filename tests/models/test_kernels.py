@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from certcal.models.philox import GridNoise, Run, to_grid
+from certcal.models.philox import Noise, Run, to_grid
 from certcal.smoothing.evidence import CELLS, threshold_grid
+from certcal.smoothing.tally import Tally
 
 pytest.importorskip("triton")
 from certcal.models import kernels
@@ -34,7 +35,7 @@ def launched(noise, inputs, runs, draws, place, dtype=torch.float32):
 @pytest.mark.parametrize(("seed", "stream", "sigma"), [(0, 0, 0.25), (2**64 - 1, 2**63 + 1, 1.0)])
 def test_noise_is_the_cpu_s(elements, seed, stream, sigma, place):
     """Within a step of the grid, which the rounding of logarithm and cosine can make."""
-    noise = GridNoise(seed, stream, sigma)
+    noise = Noise(seed, stream, sigma)
     inputs = to_grid(torch.rand(3, elements, generator=torch.Generator().manual_seed(0)), noise.step)
     reference = torch.empty(9, elements)
     noise.add(inputs, reference, RUNS)
@@ -47,25 +48,48 @@ def test_noise_is_the_cpu_s(elements, seed, stream, sigma, place):
 
 
 def test_noise_does_not_depend_on_how_it_is_cut(place):
-    noise, inputs = GridNoise(3, 1, 0.5), to_grid(torch.rand(2, 40), 2.0**-20)
+    noise, inputs = Noise(3, 1, 0.5), to_grid(torch.rand(2, 40), 2.0**-20)
     whole = launched(noise, inputs, [Run(0, 8, 0), Run(1, 9, 0)], 6, place)
     runs = [Run(row // 6, 8 + row // 6, row % 6) for row in range(12)]
     order = torch.randperm(12, generator=torch.Generator().manual_seed(0))
     assert torch.equal(launched(noise, inputs, [runs[row] for row in order], 1, place), whole[order])
 
 
+NAMES = ("votes", "histogram", "scores", "squares", "invalid")
+
+
 def tallied(outputs, slots, temperatures, place, *, logits=True, selected=(0, 2, 1)):
-    tally = kernels.Tally.zeros(3, outputs.shape[1], len(temperatures), place)
-    kernels.add_to_tally(
-        tally,
+    t, shapes = len(temperatures), ((3, outputs.shape[1]), (len(temperatures), 3, CELLS))
+    counts = [torch.zeros(shape, dtype=torch.int64, device=place) for shape in (*shapes, (t, 3), (t, 3), (3,))]
+    kernels.launch_tally_rows(
+        counts,
         outputs.to(place),
         torch.tensor(slots, device=place),
-        selected=torch.tensor(selected, device=place),
-        thresholds=torch.as_tensor(threshold_grid()[1:-1], dtype=torch.float32, device=place),
+        torch.tensor(selected, device=place),
+        torch.as_tensor(threshold_grid()[1:-1], dtype=torch.float32, device=place),
         temperatures=torch.tensor(temperatures, device=place),
         logits=logits,
     )
-    return {name: part.cpu() for name, part in vars(tally).items()}
+    return dict(zip(NAMES, (part.cpu() for part in counts), strict=True))
+
+
+@pytest.mark.parametrize("kind", ["logits", "probabilities"])
+def test_a_window_is_counted_as_plain_torch_would(kind, place, monkeypatch):
+    """In one kernel, or without: the same votes, and sums and cells to a rounding of the exponential."""
+    outputs = torch.randn(150, 10, generator=torch.Generator().manual_seed(0)) * 3
+    outputs = (outputs.softmax(dim=1) if kind == "probabilities" else outputs).to(place)
+    tallies = []
+    for kernel in (False, True):
+        monkeypatch.setattr("certcal.smoothing.tally.has_kernels", lambda _, kernel=kernel: kernel)
+        tally = Tally(3, 10, place)
+        tally.add(outputs, torch.tensor([0, 2, 0], device=place), torch.tensor([4, 0, 9], device=place), kind)
+        tallies.append(tally)
+    plain, ours = tallies
+    assert torch.equal(ours.votes, plain.votes)
+    assert ours.votes.sum(dim=1).tolist() == [100, 0, 50]
+    assert (ours.histogram - plain.histogram).abs().sum() <= 2
+    for name in ("score_units", "square_units"):
+        assert ((getattr(ours, name) - getattr(plain, name)).abs() * 2.0**-40).max() < 1e-5
 
 
 @pytest.mark.parametrize("classes", [3, 10, 100])

@@ -8,27 +8,26 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
-from torch import nn
 
 from certcal import InputError
-from certcal.models import GaussianNoise, Purpose
 from certcal.models.philox import (
     LARGEST_INPUT,
     LARGEST_NOISE,
-    GridNoise,
+    Noise,
     Run,
     blocks_per_draw,
     device_words,
-    grid_reach,
     grid_step,
     philox_words,
     to_grid,
     whole_normals,
 )  # fmt: skip
+from certcal.smoothing.evidence import grid_reach
+from low_bits import ReadsLowBits, two_inputs
 
 
-def noisy(noise, inputs, runs, draws, **options):
-    out = torch.empty(len(runs) * draws, *inputs.shape[1:], **options).fill_(float("nan"))
+def noisy(noise, inputs, runs, draws, *, runs_there=None, **options):
+    out = torch.empty((runs_there or len(runs)) * draws, *inputs.shape[1:], **options).fill_(float("nan"))
     noise.add(inputs, out, runs)
     return out
 
@@ -36,7 +35,7 @@ def noisy(noise, inputs, runs, draws, **options):
 def standard(draws, *, seed=1, stream=1, index=0, first=0, elements=3072):
     """Noise over its deviation, shape (draws, elements)."""
     zero = torch.zeros(1, elements)
-    return noisy(GridNoise(seed, stream, 0.5), zero, [Run(0, index, first)], draws) / 0.5
+    return noisy(Noise(seed, stream, 0.5), zero, [Run(0, index, first)], draws) / 0.5
 
 
 # The generator
@@ -97,7 +96,7 @@ def test_all_64_bits_of_the_seed_count():
 def test_noise_does_not_depend_on_how_it_is_cut(data):
     elements, draws = data.draw(st.integers(1, 70)), 12
     size = data.draw(st.sampled_from([1, 2, 3, 4, 6, 12]))
-    noise, inputs = GridNoise(3, 1, 0.25), to_grid(torch.rand(2, elements), 2.0**-20)
+    noise, inputs = Noise(3, 1, 0.25), to_grid(torch.rand(2, elements), 2.0**-20)
     whole = noisy(noise, inputs, [Run(0, 8, 0), Run(1, 9, 0)], draws).view(2, draws, elements)
     runs = [Run(slot, 8 + slot, first) for slot in (0, 1) for first in range(0, draws, size)]
     runs = data.draw(st.permutations(runs))
@@ -107,20 +106,20 @@ def test_noise_does_not_depend_on_how_it_is_cut(data):
 
 def test_large_runs_are_drawn_in_groups():
     inputs = torch.zeros(1, 3072)
-    together = noisy(GridNoise(0, 0, 1.0), inputs, [Run(0, 0, 0)], 100)
-    alone = noisy(GridNoise(0, 0, 1.0), inputs, [Run(0, 0, 99)], 1)
+    together = noisy(Noise(0, 0, 1.0), inputs, [Run(0, 0, 0)], 100)
+    alone = noisy(Noise(0, 0, 1.0), inputs, [Run(0, 0, 99)], 1)
     assert torch.equal(together[99:], alone)
 
 
 def test_elements_are_numbered_in_the_order_of_memory():
-    noise, inputs = GridNoise(0, 1, 0.5), to_grid(torch.rand(1, 3, 4, 4), 2.0**-20)
+    noise, inputs = Noise(0, 1, 0.5), to_grid(torch.rand(1, 3, 4, 4), 2.0**-20)
     plain = noisy(noise, inputs, [Run(0, 0, 0)], 2) - inputs
     last = noisy(noise, inputs, [Run(0, 0, 0)], 2, memory_format=torch.channels_last) - inputs
     assert torch.equal(last.permute(0, 2, 3, 1).reshape(2, -1), plain.reshape(2, -1))
 
 
 def test_other_types_hold_the_rounded_sum():
-    noise, inputs = GridNoise(0, 1, 0.5), to_grid(torch.rand(1, 20), 2.0**-20)
+    noise, inputs = Noise(0, 1, 0.5), to_grid(torch.rand(1, 20), 2.0**-20)
     exact = noisy(noise, inputs, [Run(0, 0, 0)], 3)
     assert torch.equal(noisy(noise, inputs, [Run(0, 0, 0)], 3, dtype=torch.bfloat16), exact.bfloat16())
 
@@ -131,7 +130,7 @@ def test_other_types_hold_the_rounded_sum():
 @pytest.mark.parametrize("sigma", [0.01, 0.12, 0.25, 0.5, 0.6, 0.61, 1.0, 3.0, 64.0])
 def test_sums_are_exact_on_the_grid(sigma):
     """Noise moved by a grid vector is the same noise, bit for bit."""
-    noise = GridNoise(1, 1, sigma)
+    noise = Noise(1, 1, sigma)
     inputs = to_grid(torch.rand(2, 3072) * LARGEST_INPUT * noise.step, noise.step)
     inputs[0] = 0
     still, moved = noisy(noise, inputs, [Run(0, 4, 0), Run(1, 4, 0)], 20).double().view(2, 20, 3072)
@@ -168,27 +167,21 @@ def test_rounding_moves_no_two_inputs_further_apart_than_said(elements, radius, 
     assert apart <= radius + grid_reach(elements, step) + 1e-12
 
 
-class ReadsLowBits(nn.Module):
-    """Class 0 if some element near zero has bits that the sum of 2^-7 and noise cannot have, else class 1."""
-
-    def forward(self, x):
-        small = x.abs() < 2.0**-9
-        finer = (x * 2.0**31).frac() != 0
-        leaks = (small & finer).flatten(1).any(dim=1).float()
-        return torch.stack((leaks, 1 - leaks), dim=1)
-
-
-def test_low_bits_tell_the_input_from_plain_noise_only():
-    """Two inputs 0.433 apart, σ = 0.5: plain noise certifies classes 0 and 1, at radii above 1.4; ours one class."""
-    inputs = torch.stack((torch.zeros(3, 32, 32), torch.full((3, 32, 32), 2.0**-7)))
-    votes = []
-    for x in inputs:
-        plain = torch.empty(500, 3, 32, 32)
-        GaussianNoise(0.5).fill(plain, index=0, purpose=Purpose.ESTIMATION)
-        votes.append(int(ReadsLowBits()(plain + x).argmax(dim=1).sum()))
-    assert votes == [0, 500]
-    ours = noisy(GridNoise(0, 1, 0.5), inputs, [Run(0, 0, 0), Run(1, 1, 0)], 500)
+def test_low_bits_do_not_tell_the_input():
+    """The same noise at two inputs 0.433 apart, σ = 0.5; tests/smoothing/test_rounding.py certifies them."""
+    inputs = two_inputs()
+    ours = Noise(0, 1, 0.5).copies(inputs, [0, 0], draws=500)
     assert ReadsLowBits()(ours).argmax(dim=1).tolist() == [1] * 1000
+
+
+def test_copies_are_of_the_rounded_inputs():
+    noise, inputs = Noise(3, 1, 0.5), torch.rand(2, 5, dtype=torch.float64)
+    ours = noise.copies(inputs, [7, 8], first=4, draws=3)
+    assert ours.dtype == torch.float64
+    on_grid = to_grid(inputs, noise.step)
+    assert torch.equal(ours.float(), noisy(noise, on_grid, [Run(0, 7, 4), Run(1, 8, 4)], 3))
+    table = torch.tensor([[0, 1], [7, 8], [4, 4]])
+    assert torch.equal(ours.float(), noisy(noise, on_grid, table, 3, runs_there=2))
 
 
 # The law

@@ -95,4 +95,3 @@ def test_conditions_in_words():
     assert str(Conditions("cpu")) == "float32 on cpu"
     assert str(Conditions("cuda:1", "bfloat16", fuse=True, compile=True)) == "bfloat16 fused compiled on cuda"
     assert str(Conditions("cuda")) == "float32 (tf32 convolutions) on cuda"
-    assert [Conditions(kind).chunks_at_once(250) for kind in ("cpu", "cuda")] == [1, 16]

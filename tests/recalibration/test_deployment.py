@@ -147,7 +147,7 @@ def test_the_model_inside_stays_in_evaluation_mode():
 def test_logits_are_not_taken_for_probabilities():
     wrapped = RecalibratedModel(torch.nn.Linear(3, 2), IdentityMap(), sigma=0.1, draws=4, outputs="probabilities")
     with pytest.raises(InputError, match="Expected `model` to give probabilities"):
-        wrapped(torch.full((1, 3), 50.0))
+        wrapped(torch.full((1, 3), 10.0))
 
 
 def test_the_prediction_is_the_vote_and_not_the_mean():

@@ -1,4 +1,6 @@
-"""Sampling: the statistics are those of the draws, and nothing but seed, input and chunk decides them."""
+"""Sampling: the statistics are those of the draws, and nothing but seed, input and draw decides them."""
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -7,7 +9,7 @@ from torch import nn
 from torch.utils.data import BatchSampler, DataLoader, SequentialSampler, SubsetRandomSampler, TensorDataset
 
 from certcal import CertcalError, InputError
-from certcal.models import GaussianNoise, Purpose
+from certcal.models import Noise, Purpose
 from certcal.smoothing import load_evidence
 from certcal.smoothing.evidence import threshold_grid
 from collecting import assert_same, collect
@@ -18,13 +20,12 @@ def test_statistics_are_those_of_the_draws():
     """Redo the sampling of one input by hand."""
     model, (inputs, labels) = small_model(), small_data()
     evidence = collect(model)
-    source, index = GaussianNoise(0.3, seed=0, chunk=50), 3
+    index = 3
 
     def probabilities(purpose, draws):
-        noise = torch.empty(draws, 1, 8, 8)
-        source.fill(noise, index=index, purpose=purpose)
+        noisy = Noise(0, purpose, 0.3).copies(inputs[index : index + 1], [index], draws=draws)
         with torch.no_grad():
-            return torch.cat([model(part).softmax(dim=1) for part in (inputs[index] + noise).split(50)])
+            return torch.cat([model(part).softmax(dim=1) for part in noisy.split(250)])
 
     first = probabilities(Purpose.SELECTION, 20).argmax(dim=1).bincount(minlength=4)
     selected = int(first.argmax())
@@ -61,6 +62,20 @@ class TestSameEvidence:
             (inputs, labels, range(10)),
         ):
             assert_same(collect(data=data), expected)
+
+    @pytest.mark.parametrize("chunk", [1, 20, 100, 125, 500])
+    def test_whatever_the_chunk(self, chunk, monkeypatch):
+        """Chunks within a forward pass, across two of them, and of several; rows collected rarely and often."""
+        expected = collect()
+        for seconds in (3.0, 0.0):
+            monkeypatch.setattr("certcal.smoothing.sampler.COLLECT_SECONDS", seconds)
+            other = collect(chunk=chunk)
+            assert_same(replace(other, header=expected.header), expected)
+
+    def test_when_added_draws_begin_within_a_pass(self, tmp_path):
+        for n in (60, 180, 330, 600):
+            collect(n=n, chunk=30, store=tmp_path)
+        assert_same(load_evidence(tmp_path), collect(n=600, chunk=30), plan=False)
 
     @pytest.mark.parametrize("options", [{"batch_size": 7}, {"batch_size": 10_000}, {"progress": True}])
     def test_whatever_the_batch_size(self, options):
@@ -210,7 +225,7 @@ class TestModels:
         model = Counting(small_model(), 13, nan if trouble is CertcalError else fail)
         with pytest.raises(trouble):
             collect(model, store=tmp_path)
-        assert load_evidence(tmp_path).draws.sum() == 600
+        assert load_evidence(tmp_path).draws.tolist() == [500] * 6
 
     def test_frozen_layers_stay_frozen(self):
         model = small_model().train()
@@ -239,7 +254,7 @@ class TestModels:
 
     def test_the_rounding_of_sums_is_owned_up_to(self):
         evidence = collect()
-        assert (evidence.score_rounding == 10 * 2.0**-40).all()  # ten chunks, each off by at most one unit
+        assert (evidence.score_rounding == 500 * 2.0**-41).all()  # 500 draws, each off by at most half a unit
 
     def test_probabilities_a_rounding_above_one_are_clipped(self):
         class Above(nn.Module):

@@ -49,24 +49,34 @@ class TestInterrupts:
         os.kill(os.getpid(), signal.SIGINT)
         return out
 
+    def once(self, out):
+        self.once = lambda later: later
+        return self.interrupt(out)
+
     def resumed(self, folder):
         model = Counting(small_model(), 10**9, None)
         assert_same(collect(model, store=folder), collect(model))
 
-    def test_in_a_chunk(self, tmp_path):
-        """The chunk is finished first: seven are kept."""
+    def test_in_a_pass(self, tmp_path):
+        """The pass is finished first: seven are kept."""
         with pytest.raises(KeyboardInterrupt, match="the same call goes on from here"):
             collect(Counting(small_model(), 7, self.interrupt), store=tmp_path)
         peek = load_evidence(tmp_path)
-        assert peek.draws.tolist() == [350]
-        assert peek.header.planned(peek.draws).tolist() == [False]  # a look that was not planned
+        assert peek.draws.tolist() == [500, 500, 500, 250]
+        assert peek.header.planned(peek.draws).tolist() == [True, True, True, False]  # a look that was not planned
         self.resumed(tmp_path)
 
+    def test_in_a_chunk_of_two_passes(self, tmp_path):
+        """The chunk is finished first, and not the pass in which it ends."""
+        with pytest.raises(KeyboardInterrupt, match="the same call goes on from here"):
+            collect(Counting(small_model(), 1, lambda out: self.once(out)), store=tmp_path, n=900, chunk=300)
+        assert load_evidence(tmp_path).draws.tolist() == [300]
+
     def test_between_counting_votes_and_scores(self, tmp_path, monkeypatch):
-        from certcal.smoothing import sampler
+        from certcal.smoothing import tally
 
         bucketize = torch.bucketize
-        monkeypatch.setattr(sampler.torch, "bucketize", lambda *a, **k: self.interrupt(bucketize(*a, **k)))
+        monkeypatch.setattr(tally.torch, "bucketize", lambda *a, **k: self.interrupt(bucketize(*a, **k)))
         with pytest.raises(KeyboardInterrupt):
             collect(Counting(small_model(), 10**9, None), store=tmp_path)
         monkeypatch.undo()

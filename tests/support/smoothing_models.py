@@ -37,16 +37,16 @@ class Slow(nn.Module):
 
 
 class Counting(nn.Module):
-    """Does something at a chosen forward pass over a chunk; the class count, probe and selections are not chunks."""
+    """Does something at a chosen forward pass over 250 draws; the class count, probe and selections have fewer."""
 
     def __init__(self, model, at, action):
         super().__init__()
         self.model, self.at, self.action, self.calls = model, at, action, 0
 
     def forward(self, x):
-        self.calls += len(x) == 50
+        self.calls += len(x) == 250
         out = self.model(x)
-        return self.action(out) if self.calls >= self.at and len(x) == 50 else out
+        return self.action(out) if self.calls >= self.at and len(x) == 250 else out
 
 
 def main(folder, seconds):

@@ -13,7 +13,7 @@ from certcal.inputs import check_choice, check_integer, check_number
 from certcal.means import empirical_bernstein
 from certcal.models import (
     PRECISIONS,
-    GaussianNoise,
+    Noise,
     Purpose,
     as_outputs,
     autocast,
@@ -120,16 +120,12 @@ class Look:
         """Σ of the class's probability, Σ of its square, shape (n,), and votes, shape (n, k), for a few inputs."""
         total = square = torch.zeros((), dtype=torch.float64, device=inputs.device)
         votes = torch.zeros((), dtype=torch.int64, device=inputs.device)
-        noise = GaussianNoise(self.sigma, self.seed, chunk=CHUNK)
+        noise = Noise(self.seed, self.purpose, self.sigma)
         for begin in range(0, self.draws, CHUNK):
             rows, size = len(inputs), min(CHUNK, self.draws - begin)
-            noisy = inputs[:, None].repeat(1, size, *[1] * (inputs.ndim - 1))
-            for number, own in zip(indices, noisy, strict=True):
-                drawn = torch.empty_like(own)
-                noise.fill(drawn, index=number, purpose=self.purpose, first_draw=begin)
-                own += drawn
+            noisy = noise.copies(inputs, indices, first=begin, draws=size)
             with autocast(self.precision, inputs.device):
-                logits = as_outputs(self.model(noisy.flatten(0, 1)), rows * size)
+                logits = as_outputs(self.model(noisy), rows * size)
             probs = logits.float().softmax(dim=1).reshape(rows, size, -1)
             score = probs.gather(2, classes[:, None, None].expand(rows, size, 1)).squeeze(2).double()
             total, square = total + score.sum(dim=1), square + score.square().sum(dim=1)

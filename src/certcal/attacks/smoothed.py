@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from certcal.attacks.balls import Ball, Norm
 from certcal.attacks.batched import attack_batched
 from certcal.attacks.climb_settings import Loss, Predict, Settings
-from certcal.models import GaussianNoise, Purpose, as_outputs, autocast, device_of
+from certcal.models import Noise, Purpose, as_outputs, autocast, device_of
 from certcal.types import BoolArray, FloatArray, IntArray
 
 # Noisy inputs per forward pass.
@@ -91,8 +91,7 @@ def smoothed(model: nn.Module, shape: torch.Size, *, sigma: float, draws: int, s
     Salman et al. (2019), SmoothAdv, Eq. (6).
     """
     device = device_of(model)
-    noise = torch.empty(draws, *shape, device=device)
-    GaussianNoise(sigma, seed).fill(noise, index=0, purpose=Purpose.ATTACK)
+    noise = Noise(seed, Purpose.ATTACK, sigma).copies(torch.zeros(1, *shape, device=device), [0], draws=draws)
 
     def predict(inputs: Tensor) -> Tensor:
         noisy = (inputs[:, None] + noise.to(inputs.dtype)).flatten(0, 1)

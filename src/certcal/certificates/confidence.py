@@ -139,7 +139,7 @@ def confidence_bounds_at(
 def _intervals(
     evidence: Evidence, found: MeanLimits | CellLimits, radii: Radii, distance: float, terms: dict[str, Any]
 ) -> ConfidenceIntervals:
-    lower, upper = found.at(distance / evidence.header.sigma)
+    lower, upper = found.at(evidence.header.shift(distance))
     return ConfidenceIntervals(
         lower=lower,
         upper=upper,

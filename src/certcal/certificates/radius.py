@@ -111,7 +111,8 @@ def certify_radii(evidence: Evidence, *, alpha: float, runner_up: str = RunnerUp
     """Certified radii of all inputs of the evidence: Cohen's CERTIFY on stored votes.
 
     Per input, with probability at least 1 - alpha: it abstains, or the smoothed classifier predicts `predicted` at
-    every point within `radius`, at all looks at the draws together.
+    every point within `radius`, at all looks at the draws together. Radii allow for the rounding of inputs to the grid
+    of the noise; where nothing is left of one it is 0, and the claim is of the input itself.
 
     Paper: App. A.1, C1.   Errs: low.
     """
@@ -126,6 +127,8 @@ def certify_radii(evidence: Evidence, *, alpha: float, runner_up: str = RunnerUp
         radius = _radius(failure, limit, evidence.header.sigma)
     else:
         radius = _radius(upper_limits_by_look(evidence, lost, level), None, evidence.header.sigma)
+    if reach := evidence.header.reach:
+        radius = np.maximum(np.nextafter(radius - reach, -np.inf), 0.0)
     return Radii(evidence.index, evidence.label, evidence.selected, radius, alpha)
 
 

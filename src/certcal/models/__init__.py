@@ -4,7 +4,6 @@ from certcal.models.catalog import build_model, model_names
 from certcal.models.checkpoints import load_checkpoint, save_checkpoint
 from certcal.models.devices import best_device, device_of, fastest_convolutions, on_device, wait_for
 from certcal.models.fingerprint import model_fingerprint
-from certcal.models.noise import GaussianNoise, Noise, Purpose
 from certcal.models.normalization import Normalize
 from certcal.models.outputs import (
     OUTPUTS,
@@ -14,16 +13,17 @@ from certcal.models.outputs import (
     logits_of,
     no_distribution,
 )
+from certcal.models.philox import NOISE, Noise, Purpose, grid_step, has_kernels, to_grid
 from certcal.models.precision import PRECISIONS, autocast
 from certcal.models.running import Conditions, Runner, held_still, made_up_inputs
 from certcal.models.seeds import place_generator, place_seed
 from certcal.models.temperature import Tempered
 
 __all__ = [
+    "NOISE",
     "OUTPUTS",
     "PRECISIONS",
     "Conditions",
-    "GaussianNoise",
     "Noise",
     "Normalize",
     "Purpose",
@@ -37,6 +37,8 @@ __all__ = [
     "count_classes",
     "device_of",
     "fastest_convolutions",
+    "grid_step",
+    "has_kernels",
     "held_still",
     "load_checkpoint",
     "logits_of",
@@ -48,5 +50,6 @@ __all__ = [
     "place_generator",
     "place_seed",
     "save_checkpoint",
+    "to_grid",
     "wait_for",
 ]

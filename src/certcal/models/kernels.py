@@ -4,9 +4,6 @@ Noise: words of Philox4x64-10, the same as NumPy's, turned into normals by Box a
 Statistics: integers only, so that sums come out the same however the draws are cut into batches.
 """
 
-from dataclasses import dataclass
-
-import torch
 import triton
 import triton.language as tl
 from torch import Tensor
@@ -135,7 +132,8 @@ def noisy_rows(
 def tally_rows(
     outputs, run_slot, selected, thresholds, temperatures, votes, histogram, scores, squares, invalid,
     rows, draws, slots,
-    classes: tl.constexpr, width: tl.constexpr, kinds: tl.constexpr, logits: tl.constexpr, block: tl.constexpr,
+    classes: tl.constexpr, width: tl.constexpr, kinds: tl.constexpr, tempered: tl.constexpr,
+    logits: tl.constexpr, block: tl.constexpr,
 ):  # fmt: skip
     """Add the outputs of a batch to the statistics of its inputs: whole numbers, so that no order or cut shows."""
     row = tl.program_id(0) * block + tl.arange(0, block)
@@ -156,7 +154,7 @@ def tally_rows(
     alone = tl.sum((inside & (slot != owner)).to(tl.int32), axis=0) == 0
     for t in tl.static_range(kinds):
         if logits:
-            temperature = tl.load(temperatures + t)
+            temperature = tl.load(temperatures + t) if tempered else 1.0
             powers = tl.where(real, tl.exp((ranked - top[:, None]) / temperature), 0.0)
             total = tl.sum(powers, axis=1)
             valid = total < float("inf")  # false for NaN too
@@ -206,51 +204,30 @@ def launch_noisy_rows(
         )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Tally:
-    """Statistics of a window of inputs, on the device, int64; one set of scores for each temperature."""
-
-    votes: Tensor  # (inputs, k)
-    histogram: Tensor  # (temperatures, inputs, 256)
-    scores: Tensor  # (temperatures, inputs), in units of 2^-40, each draw rounded by itself
-    squares: Tensor  # likewise
-    invalid: Tensor  # (inputs,) outputs that are no probabilities
-
-    @classmethod
-    def zeros(cls, inputs: int, classes: int, temperatures: int, device: torch.device | str) -> "Tally":
-        """No draws yet."""
-        shapes = (
-            (inputs, classes),
-            (temperatures, inputs, 256),
-            (temperatures, inputs),
-            (temperatures, inputs),
-            (inputs,),
-        )
-        return cls(*(torch.zeros(shape, dtype=torch.int64, device=device) for shape in shapes))
-
-
-def add_to_tally(
-    tally: Tally,
+def launch_tally_rows(
+    counts: tuple[Tensor, Tensor, Tensor, Tensor, Tensor],
     outputs: Tensor,
     slot: Tensor,
-    *,
     selected: Tensor,
     thresholds: Tensor,
-    temperatures: Tensor,
+    *,
     logits: bool,
+    temperatures: Tensor | None = None,
 ) -> None:
     """Count a batch: outputs (rows, k), as many rows for each run of slot (runs,); selected classes (inputs,).
 
     Args:
+        counts: int64, added to. Votes (inputs, k) and invalid outputs (inputs,) are the first and the last; between
+            them, for each temperature, histogram (t, inputs, 256), scores and squares (t, inputs) in units of 2^-40.
         thresholds: the 255 inner edges of the histogram, float32.
-        temperatures: float32; one, unused, for probabilities.
+        temperatures: (t,) float32; one temperature, 1, by default.
     """
     rows, classes = outputs.shape
     width = triton.next_power_of_2(classes)
     block = max(1, min(128, 8192 // width))
+    kinds = 1 if temperatures is None else len(temperatures)
     tally_rows[(triton.cdiv(rows, block),)](
-        outputs.contiguous(), slot, selected, thresholds, temperatures,
-        tally.votes, tally.histogram, tally.scores, tally.squares, tally.invalid,
-        rows, rows // len(slot), len(tally.votes),
-        classes=classes, width=width, kinds=len(temperatures), logits=logits, block=block, num_warps=4,
+        outputs.contiguous(), slot, selected, thresholds, thresholds if temperatures is None else temperatures,
+        *counts, rows, rows // len(slot), len(counts[0]), classes=classes, width=width, kinds=kinds,
+        tempered=temperatures is not None, logits=logits, block=block, num_warps=4,
     )  # fmt: skip

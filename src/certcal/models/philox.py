@@ -11,6 +11,7 @@ docs/noise.md proves why noisy inputs rounded in this way are Gaussian smoothing
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import IntEnum
 from functools import cache
 from importlib.util import find_spec
 from typing import NamedTuple
@@ -21,10 +22,23 @@ from torch import Tensor
 
 from certcal.errors import InputError
 
+NOISE = "philox-1"  # what evidence records: these numbers, on this grid
+
 FINEST_STEP = 2.0**-20
 LARGEST_NOISE, LARGEST_INPUT = 2**22, 3 * 2**22  # in steps. Their sum is 2^24: float32 holds every such whole number.
 LARGEST_NORMAL = 6.6605  # the radius of the smallest uniform, √(2 ln 2^32), rounded up
 GROUP = 2**17  # elements drawn at a time on a CPU, so that they stay in its cache
+
+
+class Purpose(IntEnum):
+    """What draws are for: a stream each, so that none is used twice."""
+
+    SELECTION = 0  # choosing the class to certify
+    ESTIMATION = 1  # evidence
+    ATTACK = 2  # what adversaries optimise on
+    CHOICE = 3  # choosing between attacked inputs
+    JUDGING = 4  # judging them
+    DEPLOYMENT = 5  # predictions of a recalibrated model
 
 
 class Run(NamedTuple):
@@ -44,11 +58,6 @@ def grid_step(sigma: float) -> float:
     return max(FINEST_STEP, 2.0 ** math.ceil(math.log2(LARGEST_NORMAL * sigma / LARGEST_NOISE)))
 
 
-def grid_reach(elements: int, step: float) -> float:
-    """How far two roundings to the grid can move an input: √d · step, to be added to every radius.   Errs: high."""
-    return math.nextafter(math.sqrt(elements) * step, math.inf)
-
-
 def to_grid(inputs: Tensor, step: float) -> Tensor:
     """Inputs in float32, each element moved to the nearest multiple of `step`.
 
@@ -62,7 +71,7 @@ def to_grid(inputs: Tensor, step: float) -> Tensor:
 
 
 @dataclass(frozen=True)
-class GridNoise:
+class Noise:
     """The noise of one seed and stream: multiples of `step`, of the law of N(0, σ²) rounded to them.
 
     The same address gives the same noise on any device of one kind. Between kinds the uniform words are the same, and
@@ -78,21 +87,30 @@ class GridNoise:
         """The step of the grid on which the noise lies, and inputs must lie."""
         return grid_step(self.sigma)
 
-    def add(self, inputs: Tensor, out: Tensor, runs: Sequence[Run]) -> None:
-        """Fill `out` with noisy copies of inputs, run after run, each of len(out) / len(runs) consecutive draws.
+    def copies(self, inputs: Tensor, indices: Sequence[int], *, first: int = 0, draws: int) -> Tensor:
+        """Noisy copies of inputs (n, …), which are rounded to the grid first: shape (n · draws, …), in their type."""
+        source = to_grid(inputs, self.step)
+        out = source.new_empty(len(source) * draws, *source.shape[1:])
+        self.add(source, out, [Run(slot, index, first) for slot, index in enumerate(indices)])
+        return out.to(inputs.dtype)
+
+    def add(self, inputs: Tensor, out: Tensor, runs: Sequence[Run] | Tensor) -> None:
+        """Fill `out` with noisy copies of inputs, run after run, each of as many consecutive draws.
 
         Args:
             inputs: (n, …) float32 on the grid; copied if they lie in memory in another order than `out`.
             out: (rows, …), float32 or the model's own type, to which the exact sum is then rounded.
+            runs: slots, indices and first draws; as a tensor, shape (3, runs), on the device of `out`.
         """
         if out.dim() == 4 and not out.is_contiguous():  # channels last: elements are numbered as they lie in memory
             inputs, out = (part.permute(0, 2, 3, 1) for part in (inputs, out))
         source, target = inputs.reshape(len(inputs), -1), out.view(len(out), -1)
+        table = runs if isinstance(runs, Tensor) else torch.tensor(runs).T.contiguous().to(out.device)
         if out.device.type == "cpu":
-            self._add_on_cpu(source, target.view(len(runs), -1, source.shape[1]), runs)
+            self._add_on_cpu(source, target.view(table.shape[1], -1, source.shape[1]), table)
             return
-        slot, index, first = torch.tensor(runs).T.contiguous().to(out.device, non_blocking=True)
-        if out.device.type == "cuda" and has_triton():
+        slot, index, first = table
+        if has_kernels(out.device):
             from certcal.models.kernels import launch_noisy_rows
 
             launch_noisy_rows(
@@ -106,12 +124,12 @@ class GridNoise:
         """-2 times the variance, in steps: what the logarithm in Box and Muller's formula is multiplied by."""
         return -2.0 * (self.sigma / self.step) ** 2
 
-    def _add_on_cpu(self, source: Tensor, target: Tensor, runs: Sequence[Run]) -> None:
+    def _add_on_cpu(self, source: Tensor, target: Tensor, runs: Tensor) -> None:
         """Draw run by run, in groups that fit the cache. NumPy's Philox counts up by itself."""
         _, draws, elements = target.shape
         most = max(1, GROUP // elements)
         scratch = torch.empty(2, min(most, draws), blocks_per_draw(elements) * 4)
-        for out, (slot, index, first) in zip(target, runs, strict=True):
+        for out, (slot, index, first) in zip(target, runs.T.tolist(), strict=True):
             for start in range(0, draws, most):
                 part = out[start : start + most]
                 words = philox_words(self.seed, self.stream, index, first + start, len(part), elements)
@@ -199,7 +217,11 @@ def _signed(word: int) -> int:
     return word - 2**64 if word >= 2**63 else word
 
 
+def has_kernels(device: torch.device) -> bool:
+    """Whether kernels can be compiled for a device; without, a GPU draws the same noise in plain torch, slowly."""
+    return device.type == "cuda" and _has_triton()
+
+
 @cache
-def has_triton() -> bool:
-    """Whether kernels can be compiled here; without, a GPU draws the same noise in plain torch, slowly."""
+def _has_triton() -> bool:
     return find_spec("triton") is not None

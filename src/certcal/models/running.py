@@ -1,6 +1,6 @@
 """How a model is run: held still, under stated conditions, from inputs to probabilities."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -38,7 +38,7 @@ class Conditions:
 
     device: str  # the kind of device, or one of them
     precision: str = "float32"
-    batch_size: int | None = None  # rows of a forward pass on a GPU
+    batch_size: int | None = None  # rows of a forward pass on a GPU; None: measured there
     fuse: bool = False
     compile: bool = False
     tf32: bool = True  # whether cuDNN may convolve in TF32
@@ -50,10 +50,6 @@ class Conditions:
         if kind == "cuda" and self.precision == "float32" and self.tf32:
             words.append("(tf32 convolutions)")
         return " ".join([*words, "on", kind])
-
-    def chunks_at_once(self, chunk: int) -> int:
-        """Chunks in one forward pass: one on a CPU, whose results then depend on nothing else in the batch."""
-        return 1 if torch.device(self.device).type == "cpu" else max(1, (self.batch_size or 4000) // chunk)
 
 
 class Runner:
@@ -68,19 +64,30 @@ class Runner:
     ) -> None:
         self.device = made_up.device
         self._precision, self._outputs, self._classes = conditions.precision, outputs, classes
-        runner = fuse(model, made_up[:4], autocast_dtype(conditions.precision)) if conditions.fuse else model
-        # Batches have one of two shapes, those of selection and of estimation; each deserves code of its own.
-        self._model = torch.compile(runner, dynamic=False) if conditions.compile else runner
+        self._plain = fuse(model, made_up[:4], autocast_dtype(conditions.precision)) if conditions.fuse else model
+        # Batches have one or two shapes, those of selection and of estimation; each deserves code of its own.
+        self._model = torch.compile(self._plain, dynamic=False) if conditions.compile else self._plain
 
     def empty(self, rows: int, shape: torch.Size) -> Tensor:
         """Room for a batch of inputs of one shape, in the layout that is fastest."""
         return torch.empty(rows, *shape, device=self.device, memory_format=layout_for(self.device, shape))
 
+    def outputs(self, batch: Tensor) -> Tensor:
+        """What the model answers, shape (rows, k)."""
+        return self._answer(self._model, batch)
+
+    def plain_outputs(self, batch: Tensor) -> Tensor:
+        """The same without the compiler: for a batch of a size that will not come again."""
+        return self._answer(self._plain, batch)
+
     def __call__(self, batch: Tensor) -> Tensor:
         """Class probabilities in float32, shape (rows, k)."""
+        return as_probabilities(self.outputs(batch).float(), self._outputs)
+
+    def _answer(self, model: Callable[[Tensor], object], batch: Tensor) -> Tensor:
         with autocast(self._precision, self.device):
-            answer = self._model(batch)
-        return as_probabilities(as_outputs(answer, len(batch), self._classes).float(), self._outputs)
+            answer = model(batch)
+        return as_outputs(answer, len(batch), self._classes)
 
 
 def made_up_inputs(rows: int, shape: tuple[int, ...]) -> Tensor:

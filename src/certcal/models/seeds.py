@@ -1,19 +1,10 @@
-"""Every seed in one place: a stream of random numbers is named by what it is for, never by what came before it.
+"""Seeds of training: a stream of random numbers is named by what it is for, never by what came before it.
 
 So a resumed run needs no more than its seed, and neither batches nor workers nor their order change a number.
 """
 
-import hashlib
-import struct
-
 import numpy as np
 import torch
-
-
-def noise_seed(seed: int, index: int, stream: int) -> int:
-    """A 63-bit seed for one stream of one input's noise. Hashing keeps neighbouring streams unrelated."""
-    digest = hashlib.blake2b(struct.pack("<QQQ", seed, index, stream), digest_size=8, person=b"certcal-noise").digest()
-    return int.from_bytes(digest, "little") >> 1
 
 
 def place_seed(seed: int, purpose: int, *place: int) -> int:

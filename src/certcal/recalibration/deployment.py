@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from certcal.errors import InputError
 from certcal.inputs import check_choice, check_integer, check_number
-from certcal.models import OUTPUTS, GaussianNoise, as_outputs, as_probabilities, no_distribution
+from certcal.models import OUTPUTS, Noise, Purpose, as_outputs, as_probabilities, no_distribution
 from certcal.recalibration.maps import RecalibrationMap
 
 
@@ -61,7 +61,8 @@ class RecalibratedModel(nn.Module):
         self.draws = check_integer("draws", draws, minimum=1) if self.sigma else 1
         self.outputs = check_choice("outputs", outputs, OUTPUTS)
         self.batch_size = check_integer("batch_size", batch_size, minimum=1)
-        self._generator = torch.Generator().manual_seed(check_integer("seed", seed, minimum=0, maximum=2**63 - 1))
+        self._seed = check_integer("seed", seed, minimum=0, maximum=2**63 - 1)
+        self._seen = 0  # inputs so far: each gets noise of its own
 
     def train(self, mode: bool = True) -> "RecalibratedModel":
         """The wrapper's own mode; the model inside stays as it was certified, in evaluation mode."""
@@ -88,23 +89,23 @@ class RecalibratedModel(nn.Module):
         votes = total = torch.zeros((), dtype=torch.float64, device=inputs.device)
         at_once = max(1, self.batch_size // max(len(inputs), 1))
         for start in range(0, self.draws, at_once):
-            probs = self._probabilities(inputs, min(at_once, self.draws - start))
-            votes = votes + nn.functional.one_hot(probs.argmax(dim=2), probs.shape[2]).sum(dim=0)
-            total = total + probs.sum(dim=0)
+            probs = self._probabilities(inputs, start, min(at_once, self.draws - start))
+            votes = votes + nn.functional.one_hot(probs.argmax(dim=2), probs.shape[2]).sum(dim=1)
+            total = total + probs.sum(dim=1)
+        self._seen += len(inputs)
         predicted = votes.argmax(dim=1)
         mean = (total.gather(1, predicted[:, None])[:, 0] / self.draws).clamp(0.0, 1.0)  # sums may round past 1
         return RecalibratedPredictions(predicted, torch.from_numpy(self.recalibration.transform(mean)).to(mean))
 
-    def _probabilities(self, inputs: Tensor, copies: int) -> Tensor:
-        """Class probabilities of noisy copies, shape (copies, n, classes), float64."""
-        noisy = inputs.expand(copies, *inputs.shape)
+    def _probabilities(self, inputs: Tensor, first: int, draws: int) -> Tensor:
+        """Class probabilities of noisy copies, from the first draw on, shape (n, draws, classes), float64."""
+        noisy = inputs
         if self.sigma:
-            # Drawn where the generator lives, so that the noise is the same on every device.
-            noise = GaussianNoise(self.sigma).draw(torch.empty(noisy.shape), self._generator)
-            noisy = noisy + noise.to(inputs)
-        answer = as_outputs(self.model(noisy.flatten(0, 1)), copies * len(inputs))
+            noise = Noise(self._seed, Purpose.DEPLOYMENT, self.sigma)
+            noisy = noise.copies(inputs, range(self._seen, self._seen + len(inputs)), first=first, draws=draws)
+        answer = as_outputs(self.model(noisy), draws * len(inputs))
         probs = as_probabilities(answer.double(), self.outputs)
         if bool(no_distribution(probs).any()):
             needs = "finite outputs" if self.outputs == "logits" else "probabilities, as `outputs` says"
             raise InputError.expected("model", f"give {needs}", "values that are none")
-        return probs.reshape(copies, len(inputs), -1)
+        return probs.reshape(len(inputs), draws, -1)

@@ -1,9 +1,11 @@
 """The guarantee in words: what is claimed at a radius, with which probability, and what is not."""
 
+import math
 from decimal import Decimal
 
 from certcal.evaluation import Population, Report, Rounding
 from certcal.report.tables import exactly, number, percent
+from certcal.smoothing import EvidenceHeader
 
 
 def guarantee(report: Report, position: int) -> str:
@@ -66,6 +68,7 @@ def caveats(report: Report) -> list[str]:
         "radii together are covered, and all looks at the draws: they may be added at any time. Choosing among several "
         "reports is not: divide α and δ by their number."
     )
+    about.append(_rounding(header))
     about.append(
         "What is assumed of the noise generator, rounding, independence and looks: docs/certificates.md, “What is "
         "assumed, and what is not”."
@@ -87,6 +90,19 @@ def caveats(report: Report) -> list[str]:
             f"of them fails with probability at most {report.level!r}; the joint values account for this."
         )
     return about
+
+
+def _rounding(header: EvidenceHeader) -> str:
+    if not header.grid:
+        return (
+            "Its noise was not rounded to a grid, as that of newer versions is: the guarantee leaves aside what the "
+            "low bits of floating-point sums may tell the network of its input (docs/noise.md)."
+        )
+    return (
+        f"The smoothed model rounds inputs and noise to multiples of 2^{math.log2(header.grid):.0f}, so that the "
+        f"guarantee holds in floating point too: every R > 0 allows for {number(header.reach, Rounding.UP)} more, and "
+        "R = 0 is about the input itself (docs/noise.md)."
+    )
 
 
 def _complement(level: float) -> str:

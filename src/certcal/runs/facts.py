@@ -34,7 +34,7 @@ def facts(report: Report, sources: Sources, circumstances: dict[str, Any]) -> li
         ),
         ("model fingerprint", header.model),
         ("data", _joined(data.get("name"), f"{report.inputs:,} inputs", _shape(data.get("shape")))),
-        ("noise", f"Gaussian, σ = {header.sigma:g}, seed {header.seed}"),
+        ("noise", f"Gaussian, σ = {header.sigma:g}, seed {header.seed}, generator {header.noise}"),
         ("draws per input", f"{header.n0:,} to select the class and {each} to certify"),
         ("draws to certify, all inputs", f"{int(draws.sum()):,}"),
         ("looks at the draws", _looks(report)),

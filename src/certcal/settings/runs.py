@@ -57,7 +57,7 @@ class CertifySettings(Record, panel="How to draw"):
     outputs: str = setting("logits", "What the model gives", choices=Outputs)
     device: str | None = setting(None, "cpu, cuda, …", shown="a GPU if there is one")
     precision: str = setting("float32", "Numbers that the model runs in", choices=Precision)
-    batch_size: int | None = setting(None, "Draws per forward pass on a GPU", check=at_least_1, shown="4000")
+    batch_size: int | None = setting(None, "Draws per forward pass on a GPU", check=at_least_1, shown="found by trying")
     fuse: bool = setting(False, "Fold batch-norm into convolutions: fastest on a GPU.")
     compile: bool = setting(False, "Run the model through torch.compile.")
 

@@ -14,12 +14,14 @@ from certcal.errors import InputError
 from certcal.inputs import check_choice, check_device, check_flag, check_integer, check_number, one_or_more
 from certcal.interrupts import deferred_interrupts
 from certcal.models import (
+    NOISE,
     OUTPUTS,
     PRECISIONS,
     Conditions,
     count_classes,
     device_of,
     fastest_convolutions,
+    grid_step,
     held_still,
     made_up_inputs,
     model_fingerprint,
@@ -59,7 +61,7 @@ def collect_evidence(
     """The evidence of a smoothed model: for each input, votes, sums and a histogram of its noisy predictions.
 
     Certificates at any radius and level follow from it without running the model again. On a CPU the evidence is the
-    same bit for bit whatever the batch size, the order of inputs, interruptions, or how often draws were added.
+    same bit for bit whatever the chunk, the order of inputs, interruptions, or how often draws were added.
 
     Paper: App. A.1.
 
@@ -69,8 +71,9 @@ def collect_evidence(
         sigma: standard deviation of the noise, in the units of the inputs.
         n: estimation draws per input, rounded up to whole chunks.
         n0: selection draws per input, which only choose the class to certify.
-        seed: of the noise. Noise depends on (seed, input, chunk) alone.
-        chunk: draws that are generated, run and stored together.
+        seed: of the noise. Noise depends on (seed, input, draw) alone. Like inputs it is rounded to a fine grid, which
+            makes certificates hold in floating point too; docs/noise.md.
+        chunk: draws that are stored together.
         stages: draws after which sampling may stop for an input, rising to `n`; needs `stop`.
         stop: given the evidence of some inputs, says which of them need no more draws, such as
             `certcal.certificates.StopWhenDecided`. Each stage is a planned look at the data, and certificates share
@@ -78,7 +81,8 @@ def collect_evidence(
         outputs: "logits", or "probabilities" if the model ends in a softmax.
         device: where to run; the model's own device by default.
         precision: "float32", or "bfloat16" / "float16" for autocast. The certificate is of the model run that way.
-        batch_size: draws per forward pass on a GPU, 4000 by default, in whole chunks. On a CPU it is one chunk.
+        batch_size: draws per forward pass on a GPU, in whole chunks; by default as many as run fastest, which takes
+            some seconds to find. A CPU takes 250, fewer of large inputs.
         fuse: fold batch-norm, ReLU and residual sums into convolutions: the fastest way on a GPU, with other rounding.
         compile: run the model through torch.compile.
         store: a folder to keep the evidence in. A run that was interrupted, or asks for more draws, goes on there. The
@@ -94,7 +98,7 @@ def collect_evidence(
     check_number("sigma", sigma, "be a number > 0", lambda value: value > 0)
     for name, value, most in (("n", n, MAX_DRAWS), ("n0", n0, MAX_CHUNK), ("chunk", chunk, MAX_CHUNK)):
         check_integer(name, value, minimum=1, maximum=most)
-    check_integer("batch_size", 4000 if batch_size is None else batch_size, minimum=1)
+    check_integer("batch_size", 1 if batch_size is None else batch_size, minimum=1)
     check_flag("fuse", fuse)
     check_flag("compile", compile)
     check_integer("seed", seed, minimum=0, maximum=2**63 - 1)
@@ -122,6 +126,9 @@ def collect_evidence(
             looks=len(targets),
             stages=tuple(target * chunk for target in targets),
             outputs=outputs,
+            noise=NOISE,
+            grid=grid_step(sigma),
+            elements=shape.numel(),
         )
         probe = ready(made_up_inputs(1, tuple(shape)).to(at)).float().flatten().tolist()
         with nullcontext() if store is None else closing(EvidenceStore(store, header, probe=probe)) as keeping:

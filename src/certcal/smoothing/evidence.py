@@ -1,5 +1,6 @@
 """Evidence: all that certificates need to know of a smoothed model's draws, whatever the radius, level or bound."""
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,8 +11,8 @@ from certcal.types import BoolArray, FloatArray
 
 Counts = NDArray[np.int64]
 
-# The sum of a chunk's scores is rounded to a whole multiple of 2^-40, so that sums add up exactly in any order.
-# 64-bit integers then hold the sums of 2^23 draws, float64 that of a chunk of 2^13.
+# Each draw's score is rounded to a whole multiple of 2^-40, so that sums add up exactly in any order. 64-bit integers
+# then hold the sums of 2^23 draws. (Evidence of schema 1 rounded the sum of each chunk.)
 SCORE_UNIT = 2.0**-40
 MAX_DRAWS, MAX_CHUNK = 8_000_000, 8_000
 CELLS = 256
@@ -27,6 +28,11 @@ def threshold_grid() -> FloatArray:
     return np.asarray(grid, dtype=np.float32).astype(np.float64)
 
 
+def grid_reach(elements: int, step: float) -> float:
+    """How far two roundings to a grid can move an input of so many elements: √d · step.   Errs: high."""
+    return math.nextafter(math.sqrt(elements) * step, math.inf) if step else 0.0
+
+
 @dataclass(frozen=True)
 class EvidenceHeader:
     """What the draws were drawn from. Evidence with different headers is never mixed."""
@@ -36,12 +42,28 @@ class EvidenceHeader:
     seed: int
     classes: int
     n0: int  # selection draws per input
-    chunk: int  # estimation draws per chunk, the unit of noise generation and of resumption
+    chunk: int  # estimation draws per chunk, the unit in which they are stored
     precision: str  # what the model ran in, such as "float32 on cpu": the certificate is of that model
     looks: int = 1  # how many looks at the data were planned before the first draw
     stages: tuple[int, ...] = ()  # after how many draws: the plan; empty in evidence of earlier versions without stages
     outputs: str = "logits"  # how the model's outputs were read, or "probabilities"
-    schema: int = 1
+    noise: str = "torch"  # the generator: its name and version, or "torch" in evidence of schema 1
+    grid: float = 0.0  # the step of the grid to which inputs and noise were rounded; 0 if they were not
+    elements: int = 0  # numbers in one input; 0 in evidence of schema 1
+    schema: int = 2
+
+    @property
+    def reach(self) -> float:
+        """How far two roundings to the grid can move an input, which every radius has to allow for."""
+        return grid_reach(self.elements, self.grid)
+
+    def shift(self, radius: float) -> float:
+        """By how many σ the noisy input moves, at most, when the input moves by up to `radius`.   Errs: high.
+
+        Not at all at radius 0: the smoothed model rounds its input itself, so what holds at the rounded input holds at
+        the input. Otherwise the rounded inputs may be `reach` further apart than the inputs are; docs/noise.md.
+        """
+        return (radius + self.reach) / self.sigma if radius else 0.0
 
     def planned(self, draws: Counts) -> BoolArray:
         """Which of these numbers of draws are those of a planned look; all, where no plan was kept."""
@@ -81,8 +103,13 @@ class Evidence:
 
     @property
     def score_rounding(self) -> FloatArray:
-        """How far each of the two sums may be off: half a unit, and float64's own error, per chunk, shape (n,)."""
-        return self.draws / self.header.chunk * SCORE_UNIT
+        """How far each of the two sums may be off: half a unit per draw, shape (n,).
+
+        In schema 1 it is one unit per chunk, whose sum in float64 was rounded.
+        """
+        if self.header.schema == 1:
+            return self.draws / self.header.chunk * SCORE_UNIT
+        return self.draws / 2 * SCORE_UNIT
 
     @property
     def correct(self) -> BoolArray:
@@ -108,6 +135,11 @@ ARRAYS = ("index", "content", "label", "selected", "draws", "votes", "score_sum"
 
 def check_same_header(found: EvidenceHeader, wanted: EvidenceHeader, where: str) -> None:
     """Refuse to mix draws of another model, noise or seed, naming what differs. Plans of looks may differ."""
+    if found.noise != wanted.noise:
+        raise InputError(
+            f"Expected the evidence in {where} to have noise = {wanted.noise}, but it has noise = {found.noise}, of "
+            "another version of certcal, which cannot be drawn on. Draw into a new folder, or evaluate what is there."
+        )
     for name in EvidenceHeader.__dataclass_fields__:
         old, new = getattr(found, name), getattr(wanted, name)
         if old != new and name not in ("looks", "stages"):

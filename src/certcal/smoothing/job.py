@@ -12,7 +12,7 @@ from certcal.types import BoolArray
 
 StoppingRule = Callable[[Evidence], BoolArray]
 
-WINDOW = 32  # inputs whose statistics are on the device together
+WINDOW = 32  # inputs whose statistics are on the device together; a GPU has room for more
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,11 +46,11 @@ class Job:
             self.meter.stopped(self.keeper.drawn(index) * self.keeper.header.chunk)
         return over
 
-    def windows(self) -> Iterator[list[Item]]:
-        """Groups of inputs that still need draws."""
+    def windows(self, size: int = WINDOW) -> Iterator[list[Item]]:
+        """Groups of so many inputs that still need draws."""
         over = self.finished(self.source.indices)
         for index in self.source.indices:
             self.meter.known(self.keeper.drawn(index) * self.keeper.header.chunk, finished=index in over)
         items = self.source.items(over)
-        while window := list(islice(items, WINDOW)):
+        while window := list(islice(items, size)):
             yield window

@@ -47,14 +47,18 @@ class Keeper:
         """How many chunks of an input are drawn."""
         return sum(stop - first for first, stop in self._ranges.get(index, []))
 
-    def missing(self, index: int, target: int) -> list[int]:
-        """Which of an input's first `target` chunks are not drawn; a shard that was moved away leaves gaps."""
-        gaps: list[int] = []
+    def missing(self, index: int, target: int) -> list[tuple[int, int]]:
+        """Which of an input's first `target` chunks are not drawn, as [first, stop).
+
+        Most often that is one piece; a shard that was moved away leaves gaps.
+        """
+        gaps: list[tuple[int, int]] = []
         position = 0
-        for first, stop in sorted(self._ranges.get(index, [])):
-            gaps += range(position, min(first, target))
+        for first, stop in [*sorted(self._ranges.get(index, [])), (target, target)]:
+            if position < min(first, target):
+                gaps.append((position, min(first, target)))
             position = max(position, stop)
-        return gaps + list(range(position, target))
+        return gaps
 
     def evidence(self, indices: Sequence[int]) -> Evidence:
         """The evidence of some inputs, in their order."""

@@ -8,24 +8,29 @@ from torch import nn
 
 from certcal.interrupts import deferred_interrupts
 from certcal.models import Conditions, made_up_inputs
-from certcal.smoothing.job import Job
-from certcal.smoothing.sampler import Sampler
+from certcal.smoothing.job import WINDOW, Job
+from certcal.smoothing.passes import Work
+from certcal.smoothing.sampler import Sampler, rows_on_cpu
 from certcal.smoothing.sources import Item
 from certcal.threads import fastest_threads
 
 
 def sample_here(model: nn.Module, conditions: Conditions, shape: torch.Size, job: Job) -> None:
     """Draw all that the job asks for with a model that is on its device, for inputs of one shape."""
+    if job.over:
+        return
     place, header = torch.device(conditions.device), job.keeper.header
-    sizes = (header.chunk, header.n0)
-    rows = max(sizes) if place.type == "cpu" else 4  # a rehearsal on the CPU takes whole batches
-    made_up = made_up_inputs(rows, tuple(shape)).to(place)
+    on_cpu, elements = place.type == "cpu", shape.numel()
+    rows = rows_on_cpu(elements)
+    made_up = made_up_inputs(rows if on_cpu else 4, tuple(shape)).to(place)
     sampler = Sampler(model, header, conditions, made_up)
-    threads = fastest_threads(lambda: torch.cat([sampler.run(made_up[:draws]) for draws in sizes]))
-    rehearse = place.type == "cpu" and not job.over
-    with threads if rehearse else nullcontext(), job.meter, deferred_interrupts() as interrupted:
+    sizes = (rows, min(rows, header.n0))  # a rehearsal on the CPU takes whole batches
+    threads = fastest_threads(lambda: torch.cat([sampler.run(made_up[:size]) for size in sizes]))
+    # On a GPU a window has enough draws for many passes, so that a last one which is not full costs little.
+    window_size = WINDOW if on_cpu else max(WINDOW, min(1024, 2**28 // elements))
+    with threads if on_cpu else nullcontext(), job.meter, deferred_interrupts() as interrupted:
         try:
-            for window in job.windows():
+            for window in job.windows(window_size):
                 _sample_window(window, sampler, job, interrupted)
         finally:
             job.keeper.save()
@@ -38,12 +43,12 @@ def _sample_window(window: list[Item], sampler: Sampler, job: Job, interrupted: 
     sampler.open_window(window, keeper.selected)
     active = {item.index for item in window}
     for target in job.targets:
-        work = [
-            (slot, chunk)
+        while spans := [
+            (slot, *gaps[0])  # those after the first follow in the next round
             for slot, item in enumerate(window)
-            if item.index in active
-            for chunk in keeper.missing(item.index, target)
-        ]
-        sampler.draw(work, keep=keeper.keep, drew=job.meter.drew, interrupted=interrupted)
+            if item.index in active and (gaps := keeper.missing(item.index, target))
+        ]:
+            work = Work.of(spans, keeper.header.chunk)
+            sampler.draw(work, keep=keeper.keep, drew=job.meter.drew, interrupted=interrupted)
         if target != job.targets[-1]:
             active -= job.stopped(sorted(active))

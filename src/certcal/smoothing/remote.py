@@ -14,7 +14,8 @@ from certcal.errors import CertcalError, InputError
 from certcal.inputs import check_device
 from certcal.models import Conditions, fastest_convolutions, made_up_inputs, model_fingerprint, on_device
 from certcal.smoothing.evidence import EvidenceHeader
-from certcal.smoothing.sampler import Sampler
+from certcal.smoothing.passes import Work
+from certcal.smoothing.sampler import Sampler, rows_on_cpu
 from certcal.smoothing.schedule import Schedule, Shard
 from certcal.smoothing.shards import Rows, concatenate, same_probe
 from certcal.smoothing.sources import Item
@@ -46,7 +47,10 @@ def sample_on(
     cluster: Cluster, parcel: Parcel, make_schedule: Callable[[int], Schedule], interrupted: Callable[[], bool]
 ) -> None:
     """Check the cluster, place the model once per worker, and draw until the schedule is over."""
-    kind, batch = torch.device(parcel.conditions.device).type, parcel.conditions.chunks_at_once(parcel.header.chunk)
+    kind = torch.device(parcel.conditions.device).type
+    # What a shard has at least; it grows with the speed that is seen.
+    rows = rows_on_cpu(parcel.header.elements) if kind == "cpu" else parcel.conditions.batch_size or 4000
+    batch = max(1, rows // parcel.header.chunk)
     with connected(cluster, device=kind) as session, Pool(session, make_station, ray.put(parcel)) as pool:
         _drive(pool, make_schedule(batch), session.workers, interrupted)
 
@@ -116,12 +120,12 @@ def select_classes(station: Station, *items: Item) -> list[int]:
 
 
 def draw_chunks(
-    station: Station, selected: tuple[int, ...], chunks: tuple[tuple[int, ...], ...], *items: Item
+    station: Station, selected: tuple[int, ...], chunks: tuple[tuple[int, int], ...], *items: Item
 ) -> tuple[Rows, float]:
-    """Rows of the chunks of each input, and the seconds they took."""
+    """Rows of the chunks first … stop − 1 of each input, and the seconds they took."""
     start = time.perf_counter()
     known = {item.index: chosen for item, chosen in zip(items, selected, strict=True)}
-    work = [(slot, chunk) for slot, own in enumerate(chunks) for chunk in own]
+    work = Work.of([(slot, *own) for slot, own in enumerate(chunks)], station.sampler.header.chunk)
     parts: list[Rows] = []
     with torch.inference_mode(), fastest_convolutions():
         station.sampler.open_window(items, known)

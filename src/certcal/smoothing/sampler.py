@@ -1,54 +1,72 @@
-"""A window of inputs under noise, on one device: chunks of draws in, rows of votes, histograms and sums out.
+"""A window of inputs under noise, on one device: draws in, rows of votes, histograms and sums out.
 
-Nothing leaves the device between batches. On a CPU a forward pass always holds exactly one chunk, so that no result
-depends on what else is in the batch; on a GPU many chunks share one pass of fixed shape.
+Noise belongs to (input, draw), so how draws are cut into passes is mere scheduling. On a CPU a draw has a fixed place
+in a batch of fixed size, so that not even rounding depends on the cut. On a GPU batches are as large as runs fastest,
+and nothing leaves the device between them.
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from certcal.errors import CertcalError, InputError
-from certcal.models import Conditions, GaussianNoise, Purpose, Runner, no_distribution
-from certcal.smoothing.evidence import CELLS, SCORE_UNIT, EvidenceHeader, threshold_grid
+from certcal.models import Conditions, Noise, Purpose, Runner, to_grid, wait_for
+from certcal.smoothing.batch_size import fastest_batch
+from certcal.smoothing.evidence import EvidenceHeader
+from certcal.smoothing.passes import Pass, Work, aligned_passes, packed_passes
 from certcal.smoothing.shards import Rows
 from certcal.smoothing.sources import Item
+from certcal.smoothing.tally import Tally
 
 COLLECT_SECONDS = 3.0  # how long statistics may stay on the device
 
-Work = list[tuple[int, int]]  # chunks to draw: the place of an input in the window, and the number of its chunk
+
+def rows_on_cpu(elements: int) -> int:
+    """Rows of a forward pass on a CPU: 250, or as many as fit in 16 MB. The last bits of evidence depend on it."""
+    return max(1, min(250, 2**22 // elements))
 
 
 class Sampler:
-    """Draws noisy predictions of a window of inputs and accumulates their statistics.
+    """Draws noisy predictions of a window of inputs and counts them.
 
     The model is in evaluation mode and on the device of the made-up inputs.
     """
 
     def __init__(self, model: nn.Module, header: EvidenceHeader, conditions: Conditions, made_up: Tensor) -> None:
-        self.header, self.capacity = header, conditions.chunks_at_once(header.chunk)
+        self.header = header
         self.run = Runner(model, conditions, outputs=header.outputs, classes=header.classes, made_up=made_up)
-        self._noise = GaussianNoise(header.sigma, header.seed, header.chunk)
-        self._thresholds = torch.as_tensor(threshold_grid()[1:-1], dtype=torch.float32, device=self.run.device)
+        self._on_cpu = self.run.device.type == "cpu"
+        self._noise = {purpose: Noise(header.seed, purpose, header.sigma) for purpose in Purpose}
+        self._batches: dict[int, Tensor] = {}  # by their rows; one is filled again and again
+        if self._on_cpu:
+            self.rows = rows_on_cpu(made_up[0].numel())
+        elif conditions.batch_size is not None:
+            self.rows = max(1, conditions.batch_size // header.chunk) * header.chunk
+        else:
+            self.rows = fastest_batch(lambda rows: self._seconds(made_up[:1], rows), header.chunk)
 
     def open_window(self, items: Sequence[Item], selected: dict[int, int]) -> None:
         """Start on a window of inputs; classes not yet selected are selected now."""
-        self._items = list(items)
         for item in items:
             if item.input.shape != items[0].input.shape:
                 got = f"{tuple(item.input.shape)} at input {item.index}"
                 raise InputError.expected("data", f"have inputs of one shape, {tuple(items[0].input.shape)}", got)
-        self._inputs = torch.stack([item.input for item in items]).to(self.run.device)
+        self._items = list(items)
+        self._place(torch.stack([item.input for item in items]), [item.index for item in items])
         missing = [slot for slot, item in enumerate(items) if item.index not in selected]
-        chosen = torch.tensor([selected.get(item.index, -1) for item in items])
+        chosen = torch.tensor([selected.get(item.index, 0) for item in items])
         if missing:
-            chosen[missing] = self._select(missing)
+            work = Work.of([(slot, 0, self.header.n0) for slot in missing])
+            for _ in self._count(work, Purpose.SELECTION, self.header.n0):
+                pass
+            self._check()
+            chosen[missing] = self._tally.votes.argmax(dim=1).cpu()[missing]  # the lowest number wins a tie
+            self._tally.reset()
         self.selected: list[int] = chosen.tolist()
-        self._selected = chosen.to(self.run.device)
-        self._reset()
+        self._selected.copy_(chosen)
 
     def draw(
         self,
@@ -58,112 +76,92 @@ class Sampler:
         drew: Callable[[int], None] = lambda draws: None,
         interrupted: Callable[[], bool] = lambda: False,
     ) -> None:
-        """Draw chunks in batches and hand over their rows, now and then, to be kept."""
-        pending: Work = []
-        last = time.monotonic()
-        for start in range(0, len(work), self.capacity):
-            batch = work[start : start + self.capacity]
-            # A row holds chunks in one piece, so a gap is a reason to collect what came before it.
-            if pending and (not _continues(pending + batch) or time.monotonic() - last > COLLECT_SECONDS):
-                keep(self._rows(pending))
-                pending, last = [], time.monotonic()
-            self._add(batch)
-            pending += batch
-            drew(len(batch) * self.header.chunk)
-            if interrupted():
-                keep(self._rows(pending))
-                raise KeyboardInterrupt("sampling stopped; with a store, the same call goes on from here")
-        if pending:
-            keep(self._rows(pending))
+        """Make draws, whole chunks of each input, and hand over their rows, now and then, to be kept."""
+        made, kept, last = 0, 0, time.monotonic()
 
-    def _add(self, work: Work) -> None:
-        """Add at most `capacity` chunks to the statistics."""
-        size = self.header.chunk
-        places = [(slot, chunk * size) for slot, chunk in work]
-        probs = self.run(self._noisy(places, Purpose.ESTIMATION, size, self.capacity))[: len(work) * size]
-        votes = probs.argmax(dim=1)
-        slots = torch.tensor([slot for slot, _ in work]).to(self.run.device, non_blocking=True)
-        per_draw = slots.repeat_interleave(size, output_size=len(votes))
-        score = probs.gather(1, self._selected[per_draw][:, None]).squeeze(1)
-        cell = torch.bucketize(score, self._thresholds, right=True)
-        ones = torch.ones_like(votes)
-        self._votes.view(-1).scatter_add_(0, per_draw * self.header.classes + votes, ones)
-        self._histogram.view(-1).scatter_add_(0, per_draw * CELLS + cell, ones)
-        exact = score.double().view(len(work), size)
-        self._score_units.index_add_(0, slots, (exact.sum(dim=1) / SCORE_UNIT).round().long())
-        self._square_units.index_add_(0, slots, (exact.square().sum(dim=1) / SCORE_UNIT).round().long())
-        self._invalid.scatter_add_(0, per_draw, no_distribution(probs).long())
+        def due() -> bool:
+            return interrupted() or time.monotonic() - last > COLLECT_SECONDS
+
+        for draws in self._count(work, Purpose.ESTIMATION, self.header.chunk, due):
+            made += draws
+            drew(draws)
+            if made == len(work) or (made % self.header.chunk == 0 and due()):
+                keep(self._rows(work.part(kept, made)))
+                kept, last = made, time.monotonic()
+                if interrupted():
+                    raise KeyboardInterrupt("sampling stopped; with a store, the same call goes on from here")
+
+    def _place(self, inputs: Tensor, indices: list[int]) -> None:
+        """Put inputs on the device, with nothing counted yet."""
+        device, step = self.run.device, self._noise[Purpose.ESTIMATION].step
+        self._inputs = self.run.empty(len(inputs), inputs.shape[1:]).copy_(to_grid(inputs, step))
+        self._indices = torch.tensor(indices, device=device)
+        self._selected = torch.zeros(len(indices), dtype=torch.int64, device=device)
+        self._tally = Tally(len(indices), self.header.classes, device)
+
+    def _count(self, work: Work, purpose: Purpose, unit: int, due: Callable[[], bool] = lambda: False) -> Iterator[int]:
+        """Count all draws of the work, pass by pass, and tell how many each had."""
+        if self._on_cpu:
+            rows = min(self.rows, unit) if purpose is Purpose.SELECTION else self.rows
+            passes = aligned_passes(work, rows, unit, due)
+        else:
+            rows = max(self.rows, unit)
+            passes = packed_passes(work, rows, unit, self.run.device)
+        for own in passes:
+            self._add(own, purpose, rows, self.run.outputs)
+            yield own.runs.shape[1] * own.draws
+
+    def _add(self, own: Pass, purpose: Purpose, rows: int, run: Callable[[Tensor], Tensor]) -> None:
+        """Add one pass to the statistics."""
+        if rows not in self._batches:
+            self._batches[rows] = self.run.empty(rows, self._inputs.shape[1:]).zero_()
+        batch, (slots, first) = self._batches[rows], own.runs
+        runs = torch.stack((slots, self._indices[slots], first))
+        self._noise[purpose].add(self._inputs, batch[own.rows], runs)
+        self._tally.add(run(batch)[own.rows], slots, self._selected, self.header.outputs)
 
     def _rows(self, drawn: Work) -> Rows:
-        """The statistics of the chunks drawn since the last call. Waits for the device."""
-        invalid = self._invalid.cpu()
+        """The statistics of what was drawn since the last call. Waits for the device."""
+        self._check()
+        slots, items = drawn.slot, [self._items[slot] for slot in drawn.slot]
+        rows = Rows(
+            index=np.array([item.index for item in items]),
+            content=np.array([item.content for item in items]),
+            label=np.array([item.label for item in items]),
+            selected=np.array(self.selected)[slots],
+            first=drawn.first // self.header.chunk,
+            stop=drawn.stop // self.header.chunk,
+            votes=self._tally.votes.cpu().numpy()[slots],
+            score_units=self._tally.score_units.cpu().numpy()[slots],
+            square_units=self._tally.square_units.cpu().numpy()[slots],
+            histogram=self._tally.histogram.cpu().numpy()[slots],
+        )
+        self._tally.reset()
+        return rows
+
+    def _check(self) -> None:
+        """Refuse outputs that are no probabilities. Waits for the device."""
+        invalid = self._tally.invalid.cpu()
         if invalid.any():
             slot = int(invalid.argmax())
             raise CertcalError(
                 f"The model gave {int(invalid[slot])} outputs that are no probabilities (such as NaN) for "
                 f"noisy copies of input {self._items[slot].index}. Finished chunks are kept; these are not."
             )
-        slots = sorted({slot for slot, _ in drawn})
-        chunks = [[chunk for slot, chunk in drawn if slot == own] for own in slots]
-        rows = Rows(
-            index=np.array([self._items[slot].index for slot in slots]),
-            content=np.array([self._items[slot].content for slot in slots]),
-            label=np.array([self._items[slot].label for slot in slots]),
-            selected=np.array([self.selected[slot] for slot in slots]),
-            first=np.array([own[0] for own in chunks]),
-            stop=np.array([own[-1] + 1 for own in chunks]),
-            votes=self._votes.cpu().numpy()[slots],
-            score_units=self._score_units.cpu().numpy()[slots],
-            square_units=self._square_units.cpu().numpy()[slots],
-            histogram=self._histogram.cpu().numpy()[slots],
-        )
-        self._reset()
-        return rows
 
-    def _reset(self) -> None:
-        def zeros(*shape: int) -> Tensor:
-            return torch.zeros(len(self._items), *shape, dtype=torch.int64, device=self.run.device)
-
-        self._votes, self._histogram = zeros(self.header.classes), zeros(CELLS)
-        self._score_units, self._square_units, self._invalid = zeros(), zeros(), zeros()
-
-    def _select(self, slots: list[int]) -> Tensor:
-        """The class most often predicted in the selection draws; the lowest number wins a tie."""
-        n0 = self.header.n0
-        together = 1 if self.run.device.type == "cpu" else max(1, self.capacity * self.header.chunk // n0)
-        counts = []
-        for start in range(0, len(slots), together):
-            part = slots[start : start + together]
-            probs = self.run(self._noisy([(slot, 0) for slot in part], Purpose.SELECTION, n0, together))
-            probs = probs[: len(part) * n0]
-            votes = probs.argmax(dim=1).view(len(part), n0)
-            one_hot = torch.zeros(len(part), self.header.classes, dtype=torch.int64, device=self.run.device)
-            counts.append(one_hot.scatter_add_(1, votes, torch.ones_like(votes)))
-            bad = no_distribution(probs).view(len(part), n0).any(dim=1)
-            if bad.any():
-                index = self._items[part[int(bad.long().argmax())]].index
-                raise CertcalError(f"The model gave outputs that are no probabilities (such as NaN) for input {index}.")
-        return torch.cat(counts).argmax(dim=1).cpu()
-
-    def _noisy(self, places: Work, purpose: Purpose, draws: int, capacity: int) -> Tensor:
-        """Noisy copies in a batch of fixed size, whose end may be zero.
-
-        Places are the slots of inputs, each with the first of its `draws` draws.
-        """
-        batch = self.run.empty(capacity * draws, self._inputs.shape[1:])
-        for place, (slot, first) in enumerate(places):
-            own = batch[place * draws : (place + 1) * draws]
-            self._noise.fill(own, index=self._items[slot].index, purpose=purpose, first_draw=first)
-            own += self._inputs[slot]
-        batch[len(places) * draws :] = 0
-        return batch
-
-
-def _continues(chunks: Work) -> bool:
-    """Whether each slot's chunks follow one another without a gap."""
-    last: dict[int, int] = {}
-    for slot, chunk in chunks:
-        if last.get(slot, chunk - 1) != chunk - 1:
-            return False
-        last[slot] = chunk
-    return True
+    def _seconds(self, made_up: Tensor, rows: int) -> float | None:
+        """How long a pass of so many rows takes, not compiled; None if it does not fit on the device."""
+        self._place(made_up, [0])
+        own = Pass(torch.zeros(2, 1, dtype=torch.int64, device=self.run.device), rows)
+        try:
+            self._add(own, Purpose.ESTIMATION, rows, self.run.plain_outputs)  # convolutions are chosen in the first
+            wait_for(self.run.device)
+            start = time.perf_counter()
+            for _ in range(3):
+                self._add(own, Purpose.ESTIMATION, rows, self.run.plain_outputs)
+            wait_for(self.run.device)
+        except torch.OutOfMemoryError:
+            return None
+        finally:
+            self._batches.clear()
+        return (time.perf_counter() - start) / 3

@@ -13,6 +13,8 @@ from certcal.smoothing.sources import Item
 SHARD_SECONDS = 2.0  # how long a shard should take: long beside its overhead, short beside the run
 MOST_CHUNKS = 4096
 
+Span = tuple[int, int]
+
 
 @dataclass(frozen=True)
 class Shard:
@@ -20,12 +22,12 @@ class Shard:
 
     items: tuple[Item, ...]
     selected: tuple[int, ...] = ()  # empty in a shard that selects
-    chunks: tuple[tuple[int, ...], ...] = ()  # of each input
+    chunks: tuple[Span, ...] = ()  # of each input, the first and that after the last
 
     @property
     def size(self) -> int:
         """Chunks to draw."""
-        return sum(map(len, self.chunks))
+        return sum(stop - first for first, stop in self.chunks)
 
 
 @dataclass(eq=False)
@@ -35,7 +37,7 @@ class _Open:
     item: Item
     selected: int
     stage: int
-    waiting: deque[int] = field(default_factory=deque)
+    waiting: deque[Span] = field(default_factory=deque)
     under_way: int = 0
 
 
@@ -81,7 +83,7 @@ class Schedule:
         through = []
         for item, chunks in zip(shard.items, shard.chunks, strict=True):
             own = self._open[item.index]
-            own.under_way -= len(chunks)
+            own.under_way -= chunks[1] - chunks[0]
             if not own.under_way and not own.waiting:
                 through.append(own)
         self._look(through)
@@ -107,17 +109,21 @@ class Schedule:
         return Shard(items)
 
     def _drawing(self) -> Shard:
-        items, selected, chunks, room = [], [], [], self._size
+        items, selected, chunks, later, room = [], [], [], [], self._size
         while self._drawable and room:
-            own = self._drawable[0]
-            part = tuple(own.waiting.popleft() for _ in range(min(room, len(own.waiting))))
-            if not own.waiting:
-                self._drawable.popleft()
-            own.under_way += len(part)
-            room -= len(part)
+            own = self._drawable.popleft()
+            first, stop = own.waiting.popleft()
+            cut = min(stop, first + room)
+            if cut < stop:
+                own.waiting.appendleft((cut, stop))
+            if own.waiting:
+                later.append(own)  # an input is in a shard once
+            own.under_way += cut - first
+            room -= cut - first
             items.append(own.item)
             selected.append(own.selected)
-            chunks.append(part)
+            chunks.append((first, cut))
+        self._drawable.extendleft(reversed(later))
         return Shard(tuple(items), tuple(selected), tuple(chunks))
 
     def _begin(self, item: Item, selected: int) -> None:
@@ -146,4 +152,5 @@ class Schedule:
                 self._go_on(own)
 
     def _waiting_chunks(self) -> int:
-        return sum(len(own.waiting) for own in self._drawable) + self._selecting * self._job.targets[0]
+        waiting = sum(stop - first for own in self._drawable for first, stop in own.waiting)
+        return waiting + self._selecting * self._job.targets[0]

@@ -90,9 +90,9 @@ def read_header(path: Path) -> EvidenceHeader:
     if _KEY not in metadata:
         raise _unreadable(path, "it is a Parquet file of something else")
     fields = json.loads(metadata[_KEY])
-    if fields.get("schema") != EvidenceHeader.schema:
+    if fields.get("schema") not in (1, EvidenceHeader.schema):
         raise _unreadable(
-            path, f"its schema is version {fields.get('schema')}, this certcal reads {EvidenceHeader.schema}"
+            path, f"its schema is version {fields.get('schema')}, this certcal reads up to {EvidenceHeader.schema}"
         )
     return EvidenceHeader(**(fields | {"stages": tuple(fields["stages"])}))
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import BatchSampler, DataLoader, Dataset, SequentialSampler
 
-from certcal.data.images import ImageData
+from certcal.data import ImageData
 from certcal.errors import InputError
 from certcal.inputs import to_numpy
 

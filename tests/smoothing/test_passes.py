@@ -1,0 +1,99 @@
+"""How draws are cut into passes: each once, in rows that are theirs; and how large a pass on a GPU should be."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import nn
+
+from certcal.smoothing.batch_size import MOST_ROWS, fastest_batch
+from certcal.smoothing.passes import Work, aligned_passes, packed_passes
+from collecting import assert_same, collect
+
+SPANS = st.lists(st.tuples(st.integers(0, 9), st.integers(1, 9)), min_size=1, max_size=6).map(
+    lambda pairs: [(slot, first, first + size) for slot, (first, size) in enumerate(pairs)]
+)
+
+
+def drawn(passes):
+    """(slot, draw) of every row that counts, in order."""
+    for own in passes:
+        for slot, first in own.runs.T.tolist():
+            yield from ((slot, draw) for draw in range(first, first + own.draws))
+
+
+@given(SPANS, st.integers(1, 12), st.integers(1, 12), st.integers(0, 2**32 - 1))
+def test_passes_make_every_draw_once(spans, unit, rows, seed):
+    work, rng = Work.of(spans, unit), np.random.default_rng(seed)
+    wanted = [(slot, draw) for slot, first, stop in spans for draw in range(first * unit, stop * unit)]
+    assert len(work) == len(wanted)
+    passes = list(aligned_passes(work, rows, unit, lambda: rng.random() < 0.5))
+    assert list(drawn(passes)) == wanted
+    for own in passes:  # a draw is in its own row
+        assert own.offset == int(own.runs[1, 0]) % rows
+        assert own.rows.stop <= rows
+    packed = list(packed_passes(work, max(rows, unit), unit, torch.device("cpu")))
+    assert list(drawn(packed)) == wanted
+    assert all(own.rows.stop <= max(rows, unit) for own in packed)
+
+
+@given(SPANS, st.data())
+def test_a_part_is_what_lies_between_two_positions(spans, data):
+    work = Work.of(spans, 3)
+    begin = data.draw(st.integers(0, len(work)))
+    end = data.draw(st.integers(begin, len(work)))
+    whole = [(slot, draw) for slot, first, stop in spans for draw in range(3 * first, 3 * stop)]
+    part = work.part(begin, end)
+    assert [
+        (slot, draw)
+        for slot, first, stop in zip(part.slot, part.first, part.stop, strict=True)
+        for draw in range(first, stop)
+    ] == whole[begin:end]
+
+
+def test_a_pass_that_is_due_ends_with_a_whole_unit():
+    """After 200 draws, not 250; the next then ends where its rows do, within a unit."""
+    work = Work.of([(0, 0, 3)], 100)
+    assert [own.draws for own in aligned_passes(work, 250, 100, lambda: True)] == [200, 50, 50]
+    assert [own.draws for own in aligned_passes(work, 250, 100, lambda: False)] == [250, 50]
+
+
+class Elementwise(nn.Module):
+    """Rounds the same wherever a row is in its batch."""
+
+    def forward(self, x):
+        return torch.stack([x[:, 0, 0, 0], x[:, 0, 3, 4], x[:, 0, 7, 7], 0 * x[:, 0, 0, 0]], dim=1)
+
+
+@pytest.mark.parametrize("batch", [50, 200, 5000])
+@pytest.mark.parametrize("chunk", [50, 100])
+def test_packed_passes_give_the_same_evidence(batch, chunk, monkeypatch):
+    """What a GPU does, on the CPU: any batch and chunk."""
+    expected = collect(Elementwise(), chunk=chunk)
+
+    def packed(work, rows, unit, due):
+        return packed_passes(work, rows, unit, torch.device("cpu"))
+
+    monkeypatch.setattr("certcal.smoothing.sampler.aligned_passes", packed)
+    monkeypatch.setattr("certcal.smoothing.sampler.rows_on_cpu", lambda elements: max(batch, chunk))
+    assert_same(collect(Elementwise(), chunk=chunk), expected)
+
+
+class TestFastestBatch:
+    def test_grows_while_it_pays(self):
+        """Launching takes 1, and each row above 4000 as much as it should."""
+        assert fastest_batch(lambda rows: 1.0 + max(0, rows - 4000) / 4000, 250) == 4000
+
+    def test_one_slow_size_is_no_end(self):
+        assert fastest_batch(lambda rows: 9.0 if rows == 1000 else 1.0 + rows / 10**5, 250) > 10_000
+
+    def test_stays_within_memory_and_bounds(self):
+        assert fastest_batch(lambda rows: None if rows > 3000 else 1.0, 250) == 2000
+        assert fastest_batch(lambda rows: None, 250) == 250
+        assert fastest_batch(lambda rows: 1.0, 250) in range(MOST_ROWS // 2, MOST_ROWS + 1)
+
+    def test_does_not_look_for_long(self, monkeypatch):
+        clock = iter(range(0, 10**6, 2))
+        monkeypatch.setattr("certcal.smoothing.batch_size.time.monotonic", lambda: next(clock))
+        assert fastest_batch(lambda rows: 1.0, 250) == 500
