@@ -8,7 +8,8 @@ from pathlib import Path
 
 from bench.harness import Figure, medians
 from bench.smoothing import SIGMA, synthetic_evidence
-from certcal.runs import CertifySettings, DataSettings, EvaluateSettings, ModelSettings, RunFolder, RunSettings
+from certcal.runs import RunFolder
+from certcal.settings import CertifySettings, DataSettings, EvaluateSettings, ModelSettings, RunSettings
 from certcal.smoothing import save_evidence
 
 RADII = (0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 2.5, 3.0)

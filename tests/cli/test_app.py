@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 from certcal import confidence_bounds, load_evidence, save_evidence
-from certcal.runs import CertifySettings, DataSettings, ModelSettings, RunFolder, RunSettings
+from certcal.runs import RunFolder
+from certcal.settings import CertifySettings, DataSettings, ModelSettings, RunSettings
 from command import SCRIPT, certcal
 from smoothing_oracles import random_evidence
 

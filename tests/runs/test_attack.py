@@ -21,21 +21,11 @@ from certcal.attacks import attack_certificates, inputs_of, run_ace_attacks
 from certcal.cli.app import main
 from certcal.data import load_dataset
 from certcal.models import save_checkpoint
-from certcal.runs import (
-    AttackSettings,
-    CertifySettings,
-    DataSettings,
-    EvaluateSettings,
-    ModelSettings,
-    RunFolder,
-    RunSettings,
-    attack_run,
-    certify_run,
-    evaluate_run,
-)
+from certcal.runs import RunFolder, attack_run, certify_run, evaluate_run
 from certcal.runs import attack as attack_room
 from certcal.runs.attack_cost import ace_passes, in_words, sandwich_passes
 from certcal.runs.attack_files import kept_attacks, read_family
+from certcal.settings import AttackSettings, CertifySettings, DataSettings, EvaluateSettings, ModelSettings, RunSettings
 
 SCRIPT = Path(sys.executable).with_name("certcal")
 QUICK = ("--draws", 100, "--attack-draws", 8, "--steps", 3, "--ace-steps", 5, "--limit", 20)
@@ -126,7 +116,9 @@ def test_both_families_from_a_shell(desk, run):
 
 
 def test_rows_are_what_the_library_gives(run):
-    found = attack_run(run, AttackSettings(adversaries=("brier",), epsilons=(0.05,), **SMALL), figures=False)
+    found = attack_run(
+        run, AttackSettings(adversaries=("brier",), epsilons=(0.05,), **SMALL), figures=False
+    ).attacks.metrics()
     evidence = load_evidence(run.evidence).select(np.linspace(0, 39, 20).round().astype(int))
     model, data = trained_on_digits(sigma=0.25), load_dataset("digits", split="test", limit=40)
     shared = {"draws": 100, "attack_draws": 8, "steps": 3}
@@ -148,12 +140,12 @@ def test_rows_are_what_the_library_gives(run):
 
 @pytest.mark.slow
 def test_one_family_leaves_the_other_alone(run):
-    first = attack_run(run, AttackSettings(family="ace", **SMALL), figures=False)
+    first = attack_run(run, AttackSettings(family="ace", **SMALL), figures=False).attacks.metrics()
     assert set(first) == {"ace"}
-    both = attack_run(run, AttackSettings(family="smoothed", radii=(0.1,), **SMALL), figures=False)
+    both = attack_run(run, AttackSettings(family="smoothed", radii=(0.1,), **SMALL), figures=False).attacks.metrics()
     assert set(both) == {"sandwich", "ace"}
     assert both["ace"] == first["ace"]
-    again = attack_run(run, AttackSettings(family="ace", stronger=True, **SMALL), figures=False)
+    again = attack_run(run, AttackSettings(family="ace", stronger=True, **SMALL), figures=False).attacks.metrics()
     assert again["ace"]["rows"] != first["ace"]["rows"]
     assert all(row["label_changes"] == 0 for row in again["ace"]["rows"])
 

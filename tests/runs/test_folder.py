@@ -20,23 +20,25 @@ from certcal.certificates import confidence_bounds_at, read_certification_log
 from certcal.metrics import sharpness
 from certcal.recalibration import load_map, recalibrate_bounds, split_inputs
 from certcal.runs import (
+    RunFolder,
+    demo_run,
+    evaluate_run,
+    load_data,
+    load_model,
+    recalibrate_run,
+    rewrite_report,
+    write_results,
+)
+from certcal.runs.recipes import TrainRecipe
+from certcal.runs.train import train_run
+from certcal.settings import (
     CertifySettings,
     DataSettings,
     EvaluateSettings,
     ModelSettings,
     RecalibrateSettings,
-    RunFolder,
     RunSettings,
-    evaluate_run,
-    load_data,
-    load_model,
-    recalibrate_run,
-    write_results,
 )
-from certcal.runs.demo import demo_run
-from certcal.runs.evaluate import rewrite_report
-from certcal.runs.recipes import TrainRecipe
-from certcal.runs.train import train_run
 from certcal.training import ObjectiveSettings, TrainSettings
 from smoothing_oracles import random_evidence
 
@@ -64,7 +66,7 @@ def contents(run):
 
 
 def test_files_hold_the_report(run):
-    report = evaluate_run(run, ASKED)
+    report = evaluate_run(run, ASKED).report
     metrics = json.loads((run.path / "metrics.json").read_text())
     assert metrics["rows"][1]["certified_ece"] == report.rows[1].certified_ece
     assert metrics["rows"][2]["certified_ece"] is None
@@ -88,9 +90,9 @@ def test_files_hold_the_report(run):
 def test_draws_that_were_not_planned_are_told_and_certified_at_any_time(run):
     """Also of runs of an earlier version, which kept no plan but how many draws there had been reports of."""
     evidence = load_evidence(run.evidence)
-    before = evaluate_run(run, ASKED, figures=False)
+    before = evaluate_run(run, ASKED, figures=False).report
     save_evidence(replace(evidence, header=replace(evidence.header, stages=(400,))), run.evidence)
-    after = evaluate_run(run, ASKED, figures=False)
+    after = evaluate_run(run, ASKED, figures=False).report
     metrics = json.loads((run.path / "metrics.json").read_text())
     assert (metrics["looks"], metrics["stages"], metrics["inputs_at_other_looks"]) == (1, [400], 50)
     told = "1 planned, after 400 draws; 50 of 50 inputs have another number, and limits that hold at every number"
@@ -102,14 +104,14 @@ def test_draws_that_were_not_planned_are_told_and_certified_at_any_time(run):
     assert row.population_ece > old.population_ece
     save_evidence(evidence, run.evidence)
     run.write_json("provenance.json", {"added": {"draws": [50 * 400]}})
-    assert evaluate_run(run, ASKED, figures=False).rows[1] == row
+    assert evaluate_run(run, ASKED, figures=False).report.rows[1] == row
 
 
 @pytest.mark.slow
 def test_the_same_evidence_gives_the_same_files(run):
     evaluate_run(run, ASKED)
     first = contents(run)
-    assert rewrite_report(run) == run.path / "report.html"
+    assert rewrite_report(run).page == run.path / "report.html"
     evaluate_run(run, ASKED)
     second = contents(run)
     assert first.keys() == second.keys()
@@ -130,7 +132,7 @@ def test_an_evaluation_made_in_python_leaves_the_same_folder(run, tmp_path, rng)
     wanted = {"config.toml", "evidence.parquet", "certificates.parquet", "metrics.json", "report.html"}
     assert wanted <= {path.name for path in (tmp_path / "python").iterdir()}
     again = RunFolder.existing(tmp_path / "python")
-    assert evaluate_run(again, again.settings().evaluate, figures=False).rows == report.rows
+    assert evaluate_run(again, again.settings().evaluate, figures=False).report.rows == report.rows
     other = evaluate(random_evidence(np.random.default_rng(1), inputs=20, draws=500), radii=[0.1], alpha=0.01)
     write_results(other, tmp_path / "python", figures=False)  # replaces the evidence with the rest
     assert len(load_evidence(again.evidence)) == 20
@@ -340,7 +342,7 @@ def test_the_demo_is_the_same_whatever_the_number_of_threads(tmp_path):
     for threads in (1, 2):
         torch.set_num_threads(threads)
         run = RunFolder(tmp_path / str(threads))
-        report = demo_run(run, inputs=12, draws=250, epochs=1, tell=told.append)
+        report = demo_run(run, inputs=12, draws=250, epochs=1, tell=told.append).report
         results.append((load_evidence(run.evidence).votes.tolist(), report.as_dicts()))
     assert str(results[0]) == str(results[1])
     assert len(told) == 8

@@ -3,17 +3,16 @@
 from typing import TYPE_CHECKING
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from certcal.cli import options as o
 from certcal.cli.declare import takes
-from certcal.cli.screen import print_json, tell, wide_console
+from certcal.cli.screen import new_table, print_json, show_path, tell, wide_console
 from certcal.settings import AttackSettings, Sections
 
 if TYPE_CHECKING:
     from certcal.attacks import AceTable, Sandwich
-    from certcal.runs.attack_files import Kept
+    from certcal.runs import Results
 
 _SHOWN = (
     "radius", "adversary", "inputs", "clean_ece", "attacked_ece", "certified_ece", "attacked_brier", "certified_brier",
@@ -35,25 +34,24 @@ def attack(run: o.RunName, *, given: Sections, no_figures: o.NoFigures = False, 
     [dim]Example:[/dim] certcal attack mine --radii 0.1,0.25 --epsilon 2/255,8/255
     """
     from certcal.runs import RunFolder, attack_run
-    from certcal.runs.attack_files import kept_attacks
 
     folder, asked = RunFolder.existing(run), AttackSettings(**given["attack"])
-    found = attack_run(folder, asked, figures=not no_figures, progress=True, tell=tell)
+    results = attack_run(folder, asked, figures=not no_figures, progress=True, tell=tell)
     if json:
-        print_json(found)
+        print_json(results.attacks.metrics())
     else:
-        _show(kept_attacks(folder), str(folder.path), asked.family)
+        _show(results, asked.family)
 
 
-def _show(kept: "Kept", where: str, family: str) -> None:
+def _show(results: "Results", family: str) -> None:
     """What was asked for; the other family, from an earlier time, is in the report."""
-    console = wide_console()
+    console, kept = wide_console(), results.attacks
     if kept.sandwich is not None and family != "ace":
         _show_sandwich(console, kept.sandwich)
     if kept.ace is not None and family != "smoothed":
         _show_ace(console, kept.ace)
-    console.print(Text.assemble("\nTables: ", (f"{where}/attack", "bold")), soft_wrap=True)
-    console.print(Text.assemble("Report: ", (f"{where}/report.html", "bold")), soft_wrap=True)
+    show_path(console, "\nTables: ", results.run.path / "attack")
+    show_path(console, "Report: ", results.page)
 
 
 def _show_sandwich(console: Console, own: "Sandwich") -> None:
@@ -63,7 +61,7 @@ def _show_sandwich(console: Console, own: "Sandwich") -> None:
     shown = (*_SHOWN, *(("limit_ece", "excess") if close or not own.holds else ()), *(() if own.holds else ("holds",)))
     wanted = [place for place, column in enumerate(SANDWICH_COLUMNS) if column.key in shown]
     best = own.strongest()
-    table = _table("The smoothed model: clean, attacked, certified (bold: the strongest attack)")
+    table = new_table(title="The smoothed model: clean, attacked, certified (bold: the strongest attack)")
     for column in (SANDWICH_COLUMNS[place] for place in wanted):
         table.add_column(column.label, justify="left" if column.key == "adversary" else "right", vertical="bottom")
     for place, line in enumerate(sandwich_cells(own)):
@@ -84,7 +82,7 @@ def _show_sandwich(console: Console, own: "Sandwich") -> None:
 def _show_ace(console: Console, own: "AceTable") -> None:
     from certcal.report import GALIL, ace_cells, ace_heads, ace_sentence
 
-    table = _table("The network without noise: (η, ω)-ACE, which keeps labels")
+    table = new_table(title="The network without noise: (η, ω)-ACE, which keeps labels")
     lines = ace_cells(own)
     for place, head in enumerate(ace_heads(own)):
         # A narrow screen breaks heads between words, but no number.
@@ -96,9 +94,3 @@ def _show_ace(console: Console, own: "AceTable") -> None:
     console.print()
     console.print(table)
     console.print(Text(f"\nThis is {ace_sentence(own)}.{f' {GALIL}' if own.galil else ''}", style="dim"))
-
-
-def _table(title: str) -> Table:
-    return Table(
-        title=Text(title), title_justify="left", title_style="bold", box=None, pad_edge=False, header_style="dim"
-    )

@@ -16,7 +16,7 @@ def bench(*, given: Sections, json: o.Json = False) -> None:
 
     [dim]Example:[/dim] certcal bench --model resnet110 --shape 3,32,32 --inputs 500 --n 100000
     """
-    from certcal.runs.cost import measure_cost
+    from certcal.runs import measure_cost
 
     asked = BenchSettings(**given["bench"])
     channels, size, _ = asked.shape

@@ -2,8 +2,7 @@
 
 from certcal.cli import options as o
 from certcal.cli.declare import takes
-from certcal.cli.evaluate import finish
-from certcal.cli.screen import tell
+from certcal.cli.screen import show_results, tell
 from certcal.settings import (
     CertifySettings,
     Cluster,
@@ -12,6 +11,7 @@ from certcal.settings import (
     ModelSettings,
     PlaceSettings,
     Sections,
+    load_settings,
 )
 
 
@@ -42,8 +42,7 @@ def certify(
 
     [dim]Again, with what the folder remembers:[/dim] certcal certify mine
     """
-    from certcal.runs import RunFolder, certify_run
-    from certcal.settings import load_settings
+    from certcal.runs import RunFolder, certify_run, evaluate_run
 
     folder, where = RunFolder.named(run), o.engine_of(given)
     o.follow_paper(given["evaluate"], paper)
@@ -52,4 +51,4 @@ def certify(
         tell("no --weights: certifying the network as its factory returns it")
     certify_run(folder, settings, engine=where, progress=True)
     tell(f"evidence: {folder.evidence}")
-    finish(folder, settings.evaluate, figures=not no_figures, json=json)
+    show_results(evaluate_run(folder, settings.evaluate, figures=not no_figures), as_json=json)

@@ -4,12 +4,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from certcal.cli import options as o
 from certcal.cli.declare import Part, takes
-from certcal.cli.screen import print_json
+from certcal.cli.screen import new_table, print_json
 from certcal.settings import DataSettings, Sections
 
 if TYPE_CHECKING:
@@ -68,9 +67,7 @@ def _list(root: str | None) -> list[dict[str, Any]]:
 
 
 def _show_list(found: list[dict[str, Any]]) -> None:
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    for heading in ("name", "here", "missing"):
-        table.add_column(heading)
+    table = new_table("name", "here", "missing")
     for one in found:
         here = [split for split, path in one["splits"].items() if path]
         missing = [split for split, path in one["splits"].items() if not path]

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from certcal.cli import options as o
-from certcal.cli.screen import print_metrics, show_report, tell
+from certcal.cli.screen import show_results, tell
 
 
 def demo(
@@ -16,13 +16,6 @@ def demo(
 
     [dim]Example:[/dim] certcal demo
     """
-    from certcal.runs import RunFolder
-    from certcal.runs.demo import demo_run
-    from certcal.runs.facts import title
+    from certcal.runs import RunFolder, demo_run
 
-    folder = RunFolder.named(run)
-    report = demo_run(folder, tell=tell, progress=True)
-    if json:
-        print_metrics(folder)
-    else:
-        show_report(report, title(folder, report, folder.sources()), folder.path / "report.html")
+    show_results(demo_run(RunFolder.named(run), tell=tell, progress=True), as_json=json)

@@ -1,14 +1,9 @@
 """`certcal evaluate`: other radii, levels or bounds from the evidence of a run, in seconds."""
 
-from typing import TYPE_CHECKING
-
 from certcal.cli import options as o
 from certcal.cli.declare import takes
-from certcal.cli.screen import print_metrics, show_report, tell_stale
-from certcal.settings import EvaluateSettings, Sections
-
-if TYPE_CHECKING:
-    from certcal.runs import RunFolder
+from certcal.cli.screen import show_results
+from certcal.settings import EvaluateSettings, Sections, change_evaluation
 
 
 @takes(evaluate=EvaluateSettings)
@@ -27,23 +22,9 @@ def evaluate(
 
     [dim]Example:[/dim] certcal evaluate mine --radii 0,0.1,0.2,0.5 --alpha 0.0001 --population all
     """
-    from certcal.runs import RunFolder
-    from certcal.settings import change_evaluation
+    from certcal.runs import RunFolder, evaluate_run
 
     folder = RunFolder.existing(run)
     o.follow_paper(given["evaluate"], paper)
     asked = change_evaluation(folder.settings(), config, given["evaluate"])
-    finish(folder, asked, figures=not no_figures, json=json)
-
-
-def finish(folder: "RunFolder", asked: EvaluateSettings, *, figures: bool, json: bool) -> None:
-    """Evaluate, write everything and show it."""
-    from certcal.runs.evaluate import evaluate_run
-    from certcal.runs.facts import title
-
-    report = evaluate_run(folder, asked, figures=figures)
-    tell_stale(folder)
-    if json:
-        print_metrics(folder)
-    else:
-        show_report(report, title(folder, report, folder.sources()), folder.path / "report.html")
+    show_results(evaluate_run(folder, asked, figures=not no_figures), as_json=json)

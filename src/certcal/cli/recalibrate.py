@@ -2,12 +2,11 @@
 
 from typing import TYPE_CHECKING
 
-from rich.table import Table
 from rich.text import Text
 
 from certcal.cli import options as o
 from certcal.cli.declare import takes
-from certcal.cli.screen import print_json, wide_console
+from certcal.cli.screen import new_table, print_json, show_path, wide_console
 from certcal.settings import RecalibrateSettings, Sections
 
 if TYPE_CHECKING:
@@ -24,17 +23,16 @@ def recalibrate(run: o.RunName, *, given: Sections, no_figures: o.NoFigures = Fa
     [dim]Example:[/dim] certcal recalibrate mine --radii 0.25,0.5 --clean-weight 0.2
     """
     from certcal.runs import RunFolder, recalibrate_run
-    from certcal.runs.recalibrate import FOLDER, describe
 
     folder, asked = RunFolder.existing(run), RecalibrateSettings(**given["fit"])
     result = recalibrate_run(folder, asked, figures=not no_figures)
     if json:
-        print_json(describe(result, asked))
+        print_json(result.as_dict())
     else:
-        _show(result, str(folder.path / FOLDER))
+        _show(result)
 
 
-def _show(result: "Recalibration", where: str) -> None:
+def _show(result: "Recalibration") -> None:
     from certcal.report import lead, listed, score_rows, warnings
 
     console = wide_console()
@@ -43,8 +41,7 @@ def _show(result: "Recalibration", where: str) -> None:
     title = f"{result.map.kind} map for {listed(result.radii)}, {over}, {held:,} inputs held out"
     console.print(Text(title, style="bold"))
     for radius in result.radii:
-        table = Table(box=None, pad_edge=False, header_style="dim")
-        table.add_column(f"at R = {radius:g}" if len(result.radii) > 1 else "")
+        table = new_table(f"at R = {radius:g}" if len(result.radii) > 1 else "")
         for heading in ("before", "after", "±"):
             table.add_column(heading, justify="right", style="dim" if heading == "±" else "", no_wrap=True)
         for row in score_rows(result.held_out, radius, first=radius == result.radii[0]):
@@ -57,6 +54,5 @@ def _show(result: "Recalibration", where: str) -> None:
         console.print(f"\n{hint}", style="yellow")
     for told in warnings(result.held_out, result.radius):
         console.print(f"\n{told}", style="yellow")
-    console.print(Text.assemble("\nMap:    ", (f"{where}/map.json", "bold")), soft_wrap=True)
-    page = Text.assemble("Report: ", (f"{where}/report.html", "bold"), " (inputs held out of the map's split)")
-    console.print(page, soft_wrap=True)
+    show_path(console, "\nMap:    ", result.folder / "map.json")
+    show_path(console, "Report: ", result.folder / "report.html", " (inputs held out of the map's split)")

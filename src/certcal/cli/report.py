@@ -17,12 +17,10 @@ def report(
 
     [dim]Example:[/dim] certcal report mine --open
     """
-    from certcal.runs import RunFolder
-    from certcal.runs.evaluate import rewrite_report
+    from certcal.runs import RunFolder, rewrite_report
 
-    folder = RunFolder.existing(run)
-    page = rewrite_report(folder, figures=not no_figures)
-    tell_stale(folder)
-    print(page)
+    results = rewrite_report(RunFolder.existing(run), figures=not no_figures)
+    tell_stale(results)
+    print(results.page)
     if open:
-        typer.launch(str(page))
+        typer.launch(str(results.page))

@@ -4,12 +4,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.table import Table
 from rich.text import Text
 
 from certcal.cli import options as o
 from certcal.cli.declare import Part, takes
-from certcal.cli.screen import print_json, tell, wide_console
+from certcal.cli.screen import new_table, print_json, show_path, tell, wide_console
 from certcal.cli.train import name_failures, show_dry_run, study_changes
 from certcal.errors import InputError
 from certcal.settings import Cluster, MachineSettings, PlaceSettings, Sections
@@ -100,9 +99,7 @@ def _show_list(*, json: bool) -> None:
     if json:
         print_json(about)
         return
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    for heading in ("study", "", "size"):
-        table.add_column(heading)
+    table = new_table("study", "", "size")
     for name, one in about.items():
         table.add_row(Text(name, "bold"), one["title"], Text(one["cost"], "dim"))
     wide_console().print(table)
@@ -139,8 +136,7 @@ def _show_result(study: "Study", result: "Reproduction", *, json: bool) -> None:
         print_json(asdict(result.comparison))
         return
     head, *rows = comparison_cells(result.comparison)
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    table.title, table.title_justify = Text(study.about.title, "bold"), "left"
+    table = new_table(title=study.about.title)
     for place, heading in enumerate(head):
         table.add_column(heading, justify="left" if place < 2 else "right", no_wrap=True)
     last = ""
@@ -154,8 +150,8 @@ def _show_result(study: "Study", result: "Reproduction", *, json: bool) -> None:
     console.print(table)
     console.print()
     console.print(Text(reading(result.comparison), "dim"))
-    console.print(Text.assemble("\nTable:   ", (str(result.folder / "table.md"), "bold")), soft_wrap=True)
-    console.print(Text.assemble("Figures: ", (str(result.folder / "figures"), "bold")), soft_wrap=True)
+    show_path(console, "\nTable:   ", result.folder / "table.md")
+    show_path(console, "Figures: ", result.folder / "figures")
 
 
 def _bold(cell: str) -> Text:

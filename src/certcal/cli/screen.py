@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from rich.console import Console
 from rich.panel import Panel
@@ -10,8 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 if TYPE_CHECKING:
-    from certcal.evaluation import Report
-    from certcal.runs import RunFolder
+    from certcal.runs import Results
 
 
 def complain(text: str) -> None:
@@ -24,12 +23,10 @@ def tell(text: str) -> None:
     Console(stderr=True, highlight=False, soft_wrap=True).print(Text(text, style="dim"))
 
 
-def tell_stale(folder: "RunFolder") -> None:
+def tell_stale(results: "Results") -> None:
     """Say so where attacks were left out, because they are about other evidence or cannot be read."""
-    from certcal.runs.attack_files import kept_attacks
-
-    if left_out := kept_attacks(folder).left_out:
-        tell(f"attack: {left_out}; again with: certcal attack {folder.path}")
+    if left_out := results.attacks.left_out:
+        tell(f"attack: {left_out}; again with: certcal attack {results.run.path}")
 
 
 def print_json(content: Any) -> None:
@@ -37,21 +34,18 @@ def print_json(content: Any) -> None:
     print(json.dumps(content, indent=1, allow_nan=False))
 
 
-def print_metrics(folder: "RunFolder") -> None:
-    """What metrics.json holds."""
-    print_json(json.loads((folder.path / "metrics.json").read_text(encoding="utf-8")))
-
-
-def show_report(report: "Report", heading: str, page: Path | None) -> None:
-    """The table over radii, the guarantee in words and where the page is."""
+def show_results(results: "Results", *, as_json: bool) -> None:
+    """The table over radii, the guarantee in words and where the page is; or what metrics.json holds."""
     from certcal.report import cells, columns, default_view, explanation, guarantee
 
-    console = wide_console()
+    tell_stale(results)
+    if as_json:
+        print_json(results.metrics)
+        return
+    console, report = wide_console(), results.report
     shown = default_view(report)
     wanted = [place for place, column in enumerate(columns(report)) if column.terminal]
-    table = Table(
-        title=Text(heading), title_justify="left", title_style="bold", box=None, pad_edge=False, header_style="dim"
-    )
+    table = new_table(title=results.title)
     for place in wanted:
         table.add_column(columns(report)[place].label, justify="right", vertical="bottom")
     for position, line in enumerate(cells(report)):
@@ -66,8 +60,20 @@ def show_report(report: "Report", heading: str, page: Path | None) -> None:
     console.print(Panel(sentence, border_style="cyan", title="guarantee", title_align="left"))
     console.print(Text(explanation(report, shown), style="dim"))
     console.print(Text(f"{why} Every radius has its sentence in the report.", style="dim"))
-    if page is not None:
-        console.print(Text.assemble("\nReport: ", (str(page), "bold")), soft_wrap=True)
+    show_path(console, "\nReport: ", results.page)
+
+
+def new_table(*headings: str, title: str | None = None) -> Table:
+    """An empty table as all of ours look; headings are those of its first columns."""
+    named = None if title is None else Text(title)
+    return Table(
+        *headings, title=named, title_justify="left", title_style="bold", box=None, pad_edge=False, header_style="dim"
+    )
+
+
+def show_path(console: Console, label: str, path: Path | str, after: str = "") -> None:
+    """Where something is, on a line of its own."""
+    console.print(Text.assemble(label, (str(path), "bold"), after), soft_wrap=True)
 
 
 def wide_console() -> Console:
@@ -76,14 +82,12 @@ def wide_console() -> Console:
     return Console(highlight=False, width=80) if console.width < 80 else console
 
 
-def percent_up(value: float) -> str:
-    """A certified error in percent, rounded up; a dash where there is none."""
-    return _percent(value, "up")
+def in_percent(value: float, side: Literal["up", "down"]) -> str:
+    """A certified score in percent, rounded to the side on which it stays true; a dash where there is none."""
+    from certcal.evaluation import Rounding
+    from certcal.report import percent
 
-
-def percent_down(value: float) -> str:
-    """A certified accuracy in percent, rounded down."""
-    return _percent(value, "down")
+    return "—" if value != value else percent(value, Rounding(side))
 
 
 def clock(seconds: float) -> str:
@@ -91,10 +95,3 @@ def clock(seconds: float) -> str:
     if seconds < 90:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
-
-
-def _percent(value: float, side: str) -> str:
-    from certcal.evaluation import Rounding
-    from certcal.report import percent
-
-    return "—" if value != value else percent(value, Rounding(side))

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from certcal.cli import options as o
 from certcal.cli.declare import Part, takes
-from certcal.cli.screen import clock, complain, percent_down, percent_up, print_json, tell, wide_console
+from certcal.cli.screen import clock, complain, in_percent, new_table, print_json, show_path, tell, wide_console
 from certcal.settings import (
     Cluster,
     DataSettings,
@@ -142,9 +142,9 @@ def _show_trained(result: "TrainResult", command: str, *, json: bool) -> None:
     last = result.history[-1]
     done = f"{len(result.history)} epochs, {sum(row['seconds'] for row in result.history):.1f} s of steps, "
     console.print(Text.assemble(done, f"loss {last['loss']:.4f}"))
-    console.print(Text.assemble("Weights: ", (str(result.weights), "bold")), soft_wrap=True)
-    console.print(Text.assemble("Log:     ", (str(result.weights.with_name("log.csv")), "bold")), soft_wrap=True)
-    console.print(Text.assemble("\nCertify it:\n", (command, "bold")), soft_wrap=True)
+    show_path(console, "Weights: ", result.weights)
+    show_path(console, "Log:     ", result.weights.with_name("log.csv"))
+    show_path(console, "\nCertify it:\n", command)
     console.print("With --n 1000 for a first look: 100,000 draws of each input take a while.", style="dim")
 
 
@@ -178,16 +178,16 @@ def _show_trials(listed: list[dict[str, str]]) -> None:
 def _show_outcomes(outcomes: "list[Outcome]", folder: Path) -> None:
     console = wide_console()
     for radius in sorted({one.radius for one in outcomes}):
-        table = Table(box=None, pad_edge=False, header_style="dim", title=f"R = {radius:g}", title_justify="left")
+        table = new_table(title=f"R = {radius:g}")
         for heading in ("trial", "settings", "certified accuracy", "CCE", "CBS"):
             table.add_column(heading, justify="left" if heading in ("trial", "settings") else "right")
         for one in outcomes:
             if one.radius == radius:
-                scores = (percent_down(one.certified_accuracy), percent_up(one.certified_ece))
-                table.add_row(one.model, one.settings, *scores, percent_up(one.certified_brier))
+                errors = (in_percent(score, "up") for score in (one.certified_ece, one.certified_brier))
+                table.add_row(one.model, one.settings, in_percent(one.certified_accuracy, "down"), *errors)
         console.print(table)
         console.print()
-    console.print(Text.assemble("Table: ", (str(folder / "results.csv"), "bold")), soft_wrap=True)
+    show_path(console, "Table: ", folder / "results.csv")
 
 
 def _brief(value: Any) -> str:

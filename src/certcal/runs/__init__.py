@@ -2,48 +2,37 @@
 
 from certcal.runs.attack import attack_run
 from certcal.runs.certify import certify_run
+from certcal.runs.cost import measure_cost
+from certcal.runs.demo import demo_run
 from certcal.runs.drawing import save_figure
-from certcal.runs.evaluate import evaluate_run, write_results
+from certcal.runs.evaluate import evaluate_run, rewrite_report, write_results
 from certcal.runs.folder import RunFolder
 from certcal.runs.load import load_data, load_model, training_part, weights_digest
 from certcal.runs.recalibrate import Recalibration, recalibrate_run
 from certcal.runs.recipes import TrainRecipe, build_recipe, load_recipe, parse_changes, save_recipe
+from certcal.runs.results import Results
 from certcal.runs.train import TRAIN, estimate_training, next_command, train_run
-from certcal.settings import (
-    AttackSettings,
-    CertifySettings,
-    DataSettings,
-    EvaluateSettings,
-    ModelSettings,
-    RecalibrateSettings,
-    RunSettings,
-    load_settings,
-)
 
 __all__ = [
     "TRAIN",
-    "AttackSettings",
-    "CertifySettings",
-    "DataSettings",
-    "EvaluateSettings",
-    "ModelSettings",
-    "RecalibrateSettings",
     "Recalibration",
+    "Results",
     "RunFolder",
-    "RunSettings",
     "TrainRecipe",
     "attack_run",
     "build_recipe",
     "certify_run",
+    "demo_run",
     "estimate_training",
     "evaluate_run",
     "load_data",
     "load_model",
     "load_recipe",
-    "load_settings",
+    "measure_cost",
     "next_command",
     "parse_changes",
     "recalibrate_run",
+    "rewrite_report",
     "save_figure",
     "save_recipe",
     "train_run",

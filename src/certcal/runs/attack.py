@@ -11,10 +11,10 @@ from certcal.errors import InputError
 from certcal.runs.attack_cost import ace_passes, counted, in_words, sandwich_passes, seconds_per_pass
 from certcal.runs.attack_files import FOLDER, Family, read_family, write_family
 from certcal.runs.attack_target import Target, Tell, certified_at, load_target
-from certcal.runs.certify import radii_of
 from certcal.runs.evaluate import refresh_results
 from certcal.runs.folder import RunFolder
 from certcal.runs.provenance import provenance
+from certcal.runs.results import Results
 from certcal.settings import AttackSettings, EvaluateSettings
 
 # The settings that a family's results depend on.
@@ -41,8 +41,8 @@ def attack_run(
     figures: bool = True,
     progress: bool | None = None,
     tell: Tell = lambda text: None,
-) -> dict[str, Any]:
-    """What attacks do to a run's model, as written to its folder attack and into its page and metrics.
+) -> Results:
+    """The results of a run with what attacks do to its model, as written to its folder attack, page and metrics.
 
     A family whose results are there already, with the same settings, evidence and model, is not attacked again; each
     family is written as soon as it is finished.
@@ -63,7 +63,7 @@ def attack_run(
 def plan_sandwich(target: Target, asked: AttackSettings, evaluation: EvaluateSettings, tell: Tell) -> Plan:
     """Attacks on the smoothed model, within those radii at which somebody is certified."""
     certificates = evaluation.terms | {"delta": evaluation.delta, "n_bins": evaluation.n_bins}
-    radii = radii_of(evaluation, target.evidence.header.sigma) if asked.radii is None else asked.radii
+    radii = evaluation.radii_at(target.evidence.header.sigma) if asked.radii is None else asked.radii
     certified = certified_at(target.evidence, radii, evaluation.terms, tell)
     options: dict[str, Any] = {"draws": asked.draws, "attack_draws": asked.attack_draws, "steps": asked.steps}
 

@@ -57,6 +57,24 @@ class Kept:
     def __bool__(self) -> bool:
         return bool(self.families)
 
+    def metrics(self) -> dict[str, Any]:
+        """What metrics.json says about attacks: rows and settings, without curves."""
+        return {
+            name: {key: value for key, value in family.as_dict().items() if key not in CURVES}
+            for name, family in self.families.items()
+        }
+
+    def page(self, radius: float, certificates: dict[str, Any]) -> dict[str, Any] | None:
+        """What a page that opens at a radius shows of attacks; None if there are none."""
+        if not self and not self.left_out:
+            return None
+        return attack_data(self.sandwich, self.ace, radius=radius, certificates=certificates, left_out=self.left_out)
+
+    def write_figures(self, run: RunFolder, radius: float) -> None:
+        """The figures of attacks, that of one radius at the radius closest to that given."""
+        for name, panels in attack_diagrams(self.sandwich, self.ace, radius=radius).items():
+            save_figure(run, name, *panels)
+
 
 def kept_attacks(run: RunFolder) -> Kept:
     """What the attack folder holds that fits the evidence."""
@@ -96,25 +114,3 @@ def write_family(run: RunFolder, name: str, family: Family) -> None:
         for ending, text in tables.items():
             run.write(f"{FOLDER}/{name}.{ending}", text)
         run.write_json(f"{FOLDER}/{name}.json", family.as_dict())
-
-
-def attack_metrics(kept: Kept) -> dict[str, Any] | None:
-    """What metrics.json says about attacks: rows and settings, without curves; None if there are none."""
-    brief = {
-        name: {key: value for key, value in family.as_dict().items() if key not in CURVES}
-        for name, family in kept.families.items()
-    }
-    return brief or None
-
-
-def attack_page(kept: Kept, radius: float, certificates: dict[str, Any]) -> dict[str, Any] | None:
-    """What a page that opens at a radius shows of attacks; None if there are none."""
-    if not kept and not kept.left_out:
-        return None
-    return attack_data(kept.sandwich, kept.ace, radius=radius, certificates=certificates, left_out=kept.left_out)
-
-
-def write_attack_figures(run: RunFolder, kept: Kept, radius: float) -> None:
-    """The figures of attacks, that of one radius at the radius closest to that given."""
-    for name, panels in attack_diagrams(kept.sandwich, kept.ace, radius=radius).items():
-        save_figure(run, name, *panels)

@@ -8,7 +8,7 @@ from certcal.cluster import Cluster, as_cluster
 from certcal.runs.folder import CONFIG, SHARDS, SOURCES, RunFolder
 from certcal.runs.load import load_data, load_model
 from certcal.runs.provenance import provenance
-from certcal.settings import EvaluateSettings, RunSettings
+from certcal.settings import RunSettings
 from certcal.smoothing import Evidence
 
 if TYPE_CHECKING:
@@ -74,18 +74,13 @@ def _evidence_facts(run: RunFolder, evidence: Evidence, added: list[int]) -> dic
     return facts | ({"added": {"draws": earlier}} if earlier else {})
 
 
-def radii_of(settings: EvaluateSettings, sigma: float) -> tuple[float, ...]:
-    """The radii asked for, or 0 to 2 σ in steps of σ / 4."""
-    return settings.radii if settings.radii is not None else tuple(round(sigma * step / 4, 12) for step in range(9))
-
-
 def _sampling(settings: RunSettings) -> dict[str, Any]:
     from certcal.certificates import StopWhenDecided
 
     options = {key: value for key, value in vars(settings.certify).items() if key not in ("device", "stages")}
     if settings.certify.stages is not None:
         asked = settings.evaluate
-        radii = radii_of(asked, settings.certify.sigma)
+        radii = asked.radii_at(settings.certify.sigma)
         options |= {"stages": settings.certify.stages, "stop": StopWhenDecided(radii=radii, **asked.terms)}
     return options
 

@@ -4,11 +4,11 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from certcal.evaluation import Report
 from certcal.runs.certify import certify_run
 from certcal.runs.evaluate import evaluate_run
 from certcal.runs.folder import RunFolder
 from certcal.runs.load import load_data, load_model
+from certcal.runs.results import Results
 from certcal.settings import CertifySettings, DataSettings, EvaluateSettings, ModelSettings, RunSettings
 
 SIGMA = 0.25
@@ -22,8 +22,8 @@ def demo_run(
     epochs: int = 40,
     tell: Callable[[str], None] = print,
     progress: bool | None = None,
-) -> Report:
-    """The report of a small smoothed network on digits, in under two minutes on two cores; the same every time.
+) -> Results:
+    """The results of a small smoothed network on digits, in under two minutes on two cores; the same every time.
 
     Paper: —; an example.
     """
@@ -44,9 +44,9 @@ def demo_run(
     tell(f"2/3  drawing {settings.certify.n:,} noisy predictions of each of {inputs} inputs")
     certify_run(run, settings, progress=progress)
     tell("3/3  certifying at 9 radii, drawing figures, writing the report")
-    report = evaluate_run(run, settings.evaluate)
+    results = evaluate_run(run, settings.evaluate)
     tell(f"done in {time.perf_counter() - start:.0f} s")
-    return report
+    return results
 
 
 def train_under_noise(settings: RunSettings, weights: Path, *, epochs: int) -> None:

@@ -12,7 +12,6 @@ import numpy as np
 from certcal.errors import InputError
 from certcal.evaluation import Report, evaluate
 from certcal.metrics import choose_bins
-from certcal.runs.certify import radii_of
 from certcal.runs.folder import SOURCES, RunFolder
 from certcal.runs.results import Results
 from certcal.settings import CertifySettings, DataSettings, EvaluateSettings, ModelSettings, RunSettings
@@ -21,7 +20,7 @@ from certcal.smoothing import Evidence
 IN_PYTHON = "given in Python"  # the model and data of a run that was not made by the command line
 
 
-def evaluate_run(run: RunFolder, asked: EvaluateSettings, *, figures: bool = True) -> Report:
+def evaluate_run(run: RunFolder, asked: EvaluateSettings, *, figures: bool = True) -> Results:
     """The evaluation of a run's evidence; certificates, metrics, tables, figures and page are written to its folder.
 
     Paper: Sec. 5.   Errs: as `certcal.evaluate` does.
@@ -32,7 +31,7 @@ def evaluate_run(run: RunFolder, asked: EvaluateSettings, *, figures: bool = Tru
     with run.writing():
         run.save_settings(settings)
         results.write(figures=figures)
-    return results.report
+    return results
 
 
 def write_results(
@@ -58,7 +57,9 @@ def write_results(
         settings = settings_of(report)
         if settings is not None:
             run.save_settings(settings)
-        return Results.of(run, report, start).write(figures=figures, recalibration=recalibration)
+        results = Results(run, report, start)
+        results.write(figures=figures, recalibration=recalibration)
+    return results.page
 
 
 def settings_of(report: Report) -> RunSettings | None:
@@ -82,8 +83,8 @@ def settings_of(report: Report) -> RunSettings | None:
     return RunSettings(model=model, data=data, certify=drawn, evaluate=asked)
 
 
-def rewrite_report(run: RunFolder, *, figures: bool = True) -> Path:
-    """Where the page of a run is, made again from its evidence as it was last evaluated, with its figures.
+def rewrite_report(run: RunFolder, *, figures: bool = True) -> Results:
+    """The evaluation of a run as it was last asked for, after its page and figures were written again.
 
     Paper: —; run folders are ours.
     """
@@ -91,33 +92,32 @@ def rewrite_report(run: RunFolder, *, figures: bool = True) -> Path:
     with run.writing():
         if figures:
             results.write_figures()
-        page = results.write_page(results.circumstances())
-        run.log(f"report: {page.name} written again")
-    return page
+        results.write_page()
+        run.log(f"report: {results.page.name} written again")
+    return results
 
 
-def refresh_results(run: RunFolder, *, figures: bool = True) -> dict[str, Any]:
-    """What metrics.json says of attacks, after it, the page and the attacks' figures were written again."""
+def refresh_results(run: RunFolder, *, figures: bool = True) -> Results:
+    """The same, after metrics.json, the page and the attacks' figures were written again."""
     results = _evaluated(run, run.settings().evaluate)
     with run.writing():
         if figures:
             results.write_attack_figures()
-        circumstances = results.circumstances()
-        metrics = results.write_metrics(circumstances)
-        results.write_page(circumstances)
-    return dict(metrics["attack"] or {})
+        results.write_metrics()
+        results.write_page()
+    return results
 
 
 def load_run_evidence(run: RunFolder) -> Evidence:
     """The evidence of a run, if it is the one that the run was made with."""
     from certcal.smoothing import load_evidence
 
-    evidence = load_evidence(run.evidence)
-    recorded = run.sources().get("evidence", {}).get("sha256")
+    evidence, sources = load_evidence(run.evidence), run.sources()
+    recorded = sources.get("evidence", {}).get("sha256")
     if recorded is not None and recorded != run.evidence_digest():
         wanted = f"hold the {run.evidence.name} that its {SOURCES} was written with"
         raise InputError.expected("run", wanted, f"another one in {run.path}")
-    added = run.sources().get("added", {}).get("draws")
+    added = sources.get("added", {}).get("draws")
     if added and not evidence.header.stages:  # an earlier version kept no plan, but what reports had been made of
         plan = (min(added) // len(evidence),)
         return replace(evidence, header=replace(evidence.header, stages=plan))
@@ -127,6 +127,5 @@ def load_run_evidence(run: RunFolder) -> Evidence:
 def _evaluated(run: RunFolder, asked: EvaluateSettings) -> Results:
     """The evaluation and what else the folder holds; writes nothing."""
     start, evidence = time.perf_counter(), load_run_evidence(run)
-    options = vars(asked) | {"radii": radii_of(asked, evidence.header.sigma)}
-    report = evaluate(evidence, **options)
-    return Results.of(run, report, start)
+    report = evaluate(evidence, **vars(asked) | {"radii": asked.radii_at(evidence.header.sigma)})
+    return Results(run, report, start)

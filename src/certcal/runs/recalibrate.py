@@ -1,6 +1,7 @@
 """Recalibrate a run: fit a map on one part of its inputs, report before and after on the rest."""
 
 from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
 from typing import Any
 
 from certcal.certificates import ConfidenceIntervals, confidence_bounds_at
@@ -21,13 +22,10 @@ from certcal.recalibration import (
     trade_off,
 )
 from certcal.report import plot_trade_off, recalibration_section
-from certcal.runs.certify import radii_of
 from certcal.runs.drawing import save_figure
 from certcal.runs.evaluate import load_run_evidence, write_results
 from certcal.runs.folder import SOURCES, RunFolder
 from certcal.settings import CLEAN_WEIGHTS, RecalibrateSettings
-
-FOLDER = "recalibration"
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +36,8 @@ class Recalibration:
     held_out: HeldOut  # over all splits
     trade_off: TradeOff  # at the largest of them
     report: Report  # of the kept split's held-out part, with the map
+    asked: RecalibrateSettings
+    folder: Path  # where it is written
 
     @property
     def map(self) -> RecalibrationMap:
@@ -53,6 +53,22 @@ class Recalibration:
         """Mean scores on held-out inputs before and after, over the splits, at the largest radius."""
         return self.held_out.mean(self.radius)
 
+    def as_dict(self) -> dict[str, Any]:
+        """The held-out scores as plain data."""
+        held, curve = self.held_out, self.trade_off
+        return {
+            "radii": list(self.radii),
+            "settings": asdict(self.asked),
+            "map": self.map.kind,
+            "splits": len(held.fit),
+            "splits_without_map": held.without_map,
+            "fitted_on": len(held.fit[held.kept]),
+            "held_out": len(held.test[held.kept]),
+            "scores": [_scores(held, radius) for radius in self.radii],
+            "trade_off": {"radius": curve.radius, "clean_weight": plain(curve.clean_weight)}
+            | {one.name: plain(curve.of(one.name)) for one in fields(Scores)},
+        }
+
 
 def recalibrate_run(run: RunFolder, asked: RecalibrateSettings, *, figures: bool = True) -> Recalibration:
     """A map fitted on part of a run's inputs, and what it does to the rest, written to the run's folder.
@@ -63,7 +79,7 @@ def recalibrate_run(run: RunFolder, asked: RecalibrateSettings, *, figures: bool
     Paper: —; docs/recalibration.md.
     """
     evaluation, evidence = run.settings().evaluate, load_run_evidence(run)
-    radii = radii_of(evaluation, evidence.header.sigma)
+    radii = evaluation.radii_at(evidence.header.sigma)
     wanted = radii if asked.radii is None else asked.radii
     bounds = confidence_bounds_at(evidence, radii=wanted, **evaluation.terms)
     names = ("method", "objective", "holdout", "folds", "repeats", "seed")
@@ -84,8 +100,8 @@ def recalibrate_run(run: RunFolder, asked: RecalibrateSettings, *, figures: bool
         **evaluation.terms,
     )
     curve = trade_off(own, radius=max(fitted), clean_weights=sorted({*CLEAN_WEIGHTS, asked.clean_weight}), **options)
-    result = Recalibration(fitted, held, curve, report)
-    _write(run, result, asked, figures=figures)
+    result = Recalibration(fitted, held, curve, report, asked, run.path / "recalibration")
+    _write(run, result, figures=figures)
     return result
 
 
@@ -129,8 +145,8 @@ def _first_that_teaches(
     return next((n for n, own in enumerate(choices) if all(one.certified.any() for one in own)), 0)
 
 
-def _write(run: RunFolder, result: Recalibration, asked: RecalibrateSettings, *, figures: bool) -> None:
-    inner = RunFolder(run.path / FOLDER)
+def _write(run: RunFolder, result: Recalibration, *, figures: bool) -> None:
+    inner = RunFolder(result.folder)
     inner.create()
     section = recalibration_section(
         result.held_out, result.trade_off, result.radii, population=result.report.population
@@ -138,40 +154,20 @@ def _write(run: RunFolder, result: Recalibration, asked: RecalibrateSettings, *,
     with run.writing():
         inner.write_json(SOURCES, run.sources())  # whence title, facts and class names of the page
         write_results(result.report, inner.path, figures=figures, recalibration=section)
-        save_map(_with_origin(result, asked), inner.path / "map.json")
-        inner.write_json("held_out.json", describe(result, asked))
+        save_map(_with_origin(result), inner.path / "map.json")
+        inner.write_json("held_out.json", result.as_dict())
         if figures:
             save_figure(inner, "trade_off", lambda ax: plot_trade_off(result.trade_off, ax=ax))
         at = ", ".join(f"{radius:g}" for radius in result.radii)
         run.log(f"recalibrate: {result.map.kind} map for R = {at}, {len(result.held_out.fit)} splits")
 
 
-def _with_origin(result: Recalibration, asked: RecalibrateSettings) -> RecalibrationMap:
+def _with_origin(result: Recalibration) -> RecalibrationMap:
     """The kept map with what deployment has to match, and the split that it was fitted on."""
     report, header = result.report, result.report.evidence.header
     origin = {"sigma": header.sigma, "model": header.model, "alpha": report.alpha, "certificate": str(report.method)}
-    split = {"split": result.held_out.kept, "seed": asked.seed}
+    split = {"split": result.held_out.kept, "seed": result.asked.seed}
     return replace(result.map, about=dict(result.map.about) | origin | split)  # type: ignore[type-var]
-
-
-def describe(result: Recalibration, asked: RecalibrateSettings) -> dict[str, Any]:
-    """The held-out scores as plain data."""
-    held = result.held_out
-    return {
-        "radii": list(result.radii),
-        "settings": asdict(asked),
-        "map": result.map.kind,
-        "splits": len(held.fit),
-        "splits_without_map": held.without_map,
-        "fitted_on": len(held.fit[held.kept]),
-        "held_out": len(held.test[held.kept]),
-        "scores": [_scores(held, radius) for radius in result.radii],
-        "trade_off": {"radius": result.trade_off.radius}
-        | {
-            "clean_weight": plain(result.trade_off.clean_weight),
-            **{f.name: plain(result.trade_off.of(f.name)) for f in fields(Scores)},
-        },
-    }
 
 
 def _scores(held: HeldOut, radius: float) -> dict[str, Any]:

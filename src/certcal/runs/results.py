@@ -4,7 +4,8 @@ import io
 import shutil
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +24,9 @@ from certcal.report import (
     to_latex,
     to_markdown,
 )
-from certcal.runs.attack_files import Kept, attack_metrics, attack_page, kept_attacks, write_attack_figures
+from certcal.runs.attack_files import Kept, kept_attacks
 from certcal.runs.drawing import write_figures
-from certcal.runs.facts import facts, title
+from certcal.runs.facts import Sources, facts, title
 from certcal.runs.folder import RunFolder
 from certcal.runs.provenance import provenance
 
@@ -36,17 +37,35 @@ class Results:
 
     run: RunFolder
     report: Report
-    sources: dict[str, dict[str, Any]]  # what is recorded of the sampling
-    attacks: Kept
-    start: float = field(default_factory=time.perf_counter)  # of the command, in seconds
+    start: float  # of the command, in seconds
 
-    @classmethod
-    def of(cls, run: RunFolder, report: Report, start: float) -> "Results":
-        """With what the folder holds beside the evidence."""
-        return cls(run, report, run.sources(), kept_attacks(run), start)
+    @cached_property
+    def sources(self) -> Sources:
+        """What is recorded of the sampling."""
+        return self.run.sources()
 
-    def write(self, *, figures: bool, recalibration: Mapping[str, Any] | None = None) -> Path:
-        """Everything; where the page is."""
+    @cached_property
+    def attacks(self) -> Kept:
+        """What attacks found."""
+        return kept_attacks(self.run)
+
+    @cached_property
+    def title(self) -> str:
+        """Data, model and noise in one line."""
+        return title(self.run, self.report, self.sources)
+
+    @cached_property
+    def circumstances(self) -> dict[str, Any]:
+        """Versions, machine and time of this command, as of when it is first asked for."""
+        return provenance(seconds=time.perf_counter() - self.start)
+
+    @property
+    def page(self) -> Path:
+        """Where the page is."""
+        return self.run.path / "report.html"
+
+    def write(self, *, figures: bool, recalibration: Mapping[str, Any] | None = None) -> None:
+        """Everything."""
         report, run = self.report, self.run
         self.write_certificates()
         run.write("tables/radii.csv", to_csv(report))
@@ -55,15 +74,9 @@ class Results:
         shutil.rmtree(run.path / "figures", ignore_errors=True)  # those of an earlier evaluation
         if figures:
             self.write_figures()
-        circumstances = self.circumstances()
-        self.write_metrics(circumstances)
-        page = self.write_page(circumstances, recalibration=recalibration)
+        self.write_metrics()
+        self.write_page(recalibration)
         run.log(f"evaluate: {len(report)} radii, {report.inputs} inputs, method {report.method}")
-        return page
-
-    def circumstances(self) -> dict[str, Any]:
-        """Versions, machine and time of this command."""
-        return provenance(seconds=time.perf_counter() - self.start)
 
     def write_figures(self) -> None:
         """The figures of the evaluation and those of attacks on its evidence."""
@@ -72,27 +85,25 @@ class Results:
 
     def write_attack_figures(self) -> None:
         """The figures of attacks alone."""
-        write_attack_figures(self.run, self.attacks, self._shown_radius)
+        self.attacks.write_figures(self.run, self._shown_radius)
 
-    def write_metrics(self, circumstances: dict[str, Any]) -> dict[str, Any]:
-        """metrics.json, and what it says."""
-        metrics = self._describe() | {"provenance": circumstances}
-        self.run.write_json("metrics.json", metrics)
-        return metrics
+    def write_metrics(self) -> None:
+        """metrics.json."""
+        self.run.write_json("metrics.json", self.metrics)
 
-    def write_page(self, circumstances: dict[str, Any], *, recalibration: Mapping[str, Any] | None = None) -> Path:
+    def write_page(self, recalibration: Mapping[str, Any] | None = None) -> None:
         """The page that people read, report.html."""
         report = self.report
         page = page_data(
             report,
-            title=title(self.run, report, self.sources),
-            created=str(circumstances["date"]),
-            facts=facts(report, self.sources, circumstances),
+            title=self.title,
+            created=str(self.circumstances["date"]),
+            facts=facts(report, self.sources, self.circumstances),
             classes=self.sources.get("data", {}).get("classes"),
             recalibration=recalibration,
         )
-        attack = attack_page(self.attacks, self._shown_radius, self._certificates())
-        return self.run.write("report.html", render_page(page | {"attack": attack}))
+        attack = self.attacks.page(self._shown_radius, {**report.terms, "n_bins": len(report.bins)})
+        self.run.write(self.page.name, render_page(page | {"attack": attack}))
 
     def write_certificates(self) -> None:
         """One row per input and radius as Parquet, and the certified radii as a log in the field's format."""
@@ -124,15 +135,13 @@ class Results:
     def _shown_radius(self) -> float:
         return self.report[default_view(self.report)].radius
 
-    def _certificates(self) -> dict[str, Any]:
-        return {**self.report.terms, "n_bins": len(self.report.bins)}
-
-    def _describe(self) -> dict[str, Any]:
-        """The evaluation as plain data: what metrics.json holds beside the circumstances of its making."""
+    @cached_property
+    def metrics(self) -> dict[str, Any]:
+        """The evaluation as plain data: what metrics.json holds."""
         report, header, shown = self.report, self.report.evidence.header, default_view(self.report)
         own, rows = report.recalibration, range(len(report))
         return {
-            "title": title(self.run, report, self.sources),
+            "title": self.title,
             "guarantee": guarantee(report, shown),
             "guarantees": [guarantee(report, position) for position in rows],
             "explanation": explanation(report, shown),
@@ -156,7 +165,8 @@ class Results:
             "rows": plain(report.as_dicts()),
             "per_bin": [_per_bin(report, position) for position in rows],
             "sampling": self.sources,
-            "attack": attack_metrics(self.attacks),
+            "attack": self.attacks.metrics() or None,
+            "provenance": self.circumstances,
         }
 
 

@@ -93,6 +93,10 @@ class EvaluateSettings(Record, panel="What to ask"):
         if self.radii is not None:
             object.__setattr__(self, "radii", tuple(sorted(set(self.radii))))
 
+    def radii_at(self, sigma: float) -> tuple[float, ...]:
+        """The radii asked for, or 0 to 2 σ in steps of σ / 4."""
+        return self.radii if self.radii is not None else tuple(round(sigma * step / 4, 12) for step in range(9))
+
 
 @dataclass(frozen=True, kw_only=True)
 class RunSettings:

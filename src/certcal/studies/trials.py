@@ -145,7 +145,7 @@ def _certify(recipe: SweepRecipe, run: RunFolder, weights: str, *, progress: boo
         evaluate=recipe.evaluate,
     )
     certify_run(run, settings, progress=progress)
-    return evaluate_run(run, recipe.evaluate, figures=False).rows
+    return evaluate_run(run, recipe.evaluate, figures=False).report.rows
 
 
 def _facts(trial: Trial) -> dict[str, Any]:
