@@ -9,8 +9,9 @@ import pytest
 from browser import launch, open_page, probe
 from certcal.report import plot_sandwich
 from certcal.report.attack_page import attack_data
-from certcal.report.attacks import ace_cells, ace_tables, as_budget, sandwich_tables, tightness, verdict
+from certcal.report.attacks import ace_cells, ace_tables, sandwich_tables, tightness, verdict
 from certcal.report.html import render_page
+from certcal.settings import as_budget
 from page_samples import attacked_sample, page_sample
 
 PLOTS = ("sandwich", "before", "after", "unattacked", "attacked")

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from certcal.attacks.ace import CONFIGURATIONS, Configuration, Omega, ace_attack, galil_ace_attack
     from certcal.attacks.ace_table import run_ace_attacks
     from certcal.attacks.adversaries import BACKWARD, attack_passes
-    from certcal.attacks.balls import DTYPES, Ball, Norm
+    from certcal.attacks.balls import Ball, Norm
     from certcal.attacks.batched import Attacked
     from certcal.attacks.calibration import CalibrationAttack, attack_calibration
     from certcal.attacks.climb_settings import Direction, End, OnFlip, Plateau, Settings
@@ -26,7 +26,6 @@ __all__ = [
     "BACKWARD",
     "CONFIGURATIONS",
     "CURVES",
-    "DTYPES",
     "SANDWICH",
     "AceRow",
     "AceTable",
@@ -68,7 +67,7 @@ __all__ = [
 # The records need no torch. What else there is comes from these modules when first used.
 _LATER = (
     "ace", "ace_table", "adversaries", "balls", "batched", "calibration", "climb_settings", "fresh_draws",
-    "input_attack", "pgd", "sandwich", "smoothed", "victims",
+    "input_attack", "pgd", "sandwich", "smoothed",
 )  # fmt: skip
 
 

@@ -9,7 +9,6 @@ from torch import Tensor
 # Scaling an offset and adding it to its centre rounds each entry by a few parts in 2^24. ℓ2 balls are drawn in by this
 # much, so that the point that is handed out is inside to the last bit.
 _SHRINK = {torch.float32: 1 - 2.0**-20, torch.float64: 1 - 2.0**-40}
-DTYPES = tuple(_SHRINK)
 
 
 class Norm(StrEnum):

@@ -11,10 +11,9 @@ from torch import Tensor, nn
 from certcal.attacks.balls import Ball, Norm, random_unit
 from certcal.attacks.climb_settings import ENDS, Loss, Predict, Settings
 from certcal.attacks.climbers import Found, climb
-from certcal.attacks.victims import as_inputs, as_labels, check_classes, check_finite, classify
-from certcal.errors import InputError
+from certcal.errors import CertcalError
 from certcal.inputs import check_number, one_or_more, to_numpy
-from certcal.models import count_classes, device_of, held_still, logits_of
+from certcal.models import as_inputs, as_labels, classify, count_classes, device_of, held_still, logits_of
 from certcal.types import ArrayLike, FloatArray
 
 BATCH = {"cpu": 128, "cuda": 1024}
@@ -55,21 +54,6 @@ def one_or_all(epsilon: object, found: list[Attacked]) -> Attacked | list[Attack
     return found if isinstance(epsilon, Iterable) and getattr(epsilon, "ndim", 1) > 0 else found[0]
 
 
-def check_fits_box(epsilons: Sequence[float]) -> None:
-    """Refuse budgets in ℓ∞ beyond the box [0, 1], which are steps of a byte that were not divided."""
-    for epsilon in epsilons:
-        if epsilon > 1:
-            got = f"{epsilon:g} (did you mean {epsilon:g}/255?)"
-            raise InputError.expected("epsilon", "be at most 1, as inputs lie in [0, 1]", got)
-
-
-def check_each_once(name: str, values: Sequence[object]) -> None:
-    """Refuse a value that is named twice."""
-    for place, value in enumerate(values):
-        if value in values[:place]:
-            raise InputError.expected(name, "name each value once", f"{value} twice")
-
-
 def attack_model(
     model: nn.Module,
     x: ArrayLike,
@@ -86,8 +70,7 @@ def attack_model(
     """
     with held_still(model):
         inputs = as_inputs(x, model, boxed=settings.box)
-        target, predicted = as_labels(y, len(inputs)), None
-        check_classes("y", target, count_classes(model, inputs))
+        target, predicted = as_labels(y, len(inputs), classes=count_classes(model, inputs)), None
         if keeping is not None:
             predicted, _ = classify(model, inputs)
             target = keeping(target, predicted)
@@ -125,9 +108,17 @@ def attack_batched(
         rate = _first_rates(own, settings).to(ball.center)
         keep = None if label is None else label[rows].to(device)
         found = climb(predict, loss, ball, target[rows].to(device), rate, settings, start=begin, label=keep)
-        check_finite(found.clean, rows)
+        _check_finite(found.clean, rows)
         parts.append(found)
     return _per_budget(parts, epsilons, inputs, norm)
+
+
+def _check_finite(values: Tensor, rows: Tensor) -> None:
+    """Refuse a loss that is no number where the attack begins; `rows` are the numbers of the inputs."""
+    bad = ~values.isfinite()
+    if bool(bad.any()):
+        index, value = int(rows[bad.cpu()][0]), float(values[bad][0])
+        raise CertcalError(f"The loss is {value} at input {index} itself, where the attack would begin.")
 
 
 def _first_rates(epsilon: Tensor, settings: Settings) -> Tensor:

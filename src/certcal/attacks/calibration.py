@@ -9,14 +9,13 @@ from certcal.attacks.adversaries import ADVERSARIES
 from certcal.attacks.attainable import CHOICE_DRAWS
 from certcal.attacks.balls import Norm
 from certcal.attacks.climb_settings import Settings
-from certcal.attacks.fresh_draws import Look
+from certcal.attacks.fresh_draws import Look, check_numbers
 from certcal.attacks.smoothed import Scene, smoothed
-from certcal.attacks.victims import as_inputs, as_labels, check_classes, check_numbers
 from certcal.certificates import MeanLimits
 from certcal.errors import InputError
 from certcal.inputs import check_choice, check_integer, check_number
 from certcal.means import hoeffding
-from certcal.models import PRECISIONS, Purpose, count_classes, device_of, held_still
+from certcal.models import PRECISIONS, Purpose, as_inputs, as_labels, count_classes, device_of, held_still
 from certcal.settings import Adversary
 from certcal.types import ArrayLike, BoolArray, FloatArray
 from certcal.worstcase import WorstCaseProblem
@@ -106,13 +105,13 @@ def attack_calibration(
     settings = Settings(norm=Norm.L2, steps=steps, step_size=length, box=box, seed=seed, batch_size=batch_size)
     with held_still(model):
         inputs = as_inputs(x, model, boxed=box)
-        labels = as_labels(y, len(inputs))
-        number = count_classes(model, inputs)
-        check_classes("y", labels, number)
+        known = count_classes(model, inputs)
+        labels = as_labels(y, len(inputs), classes=known)
         predict = smoothed(model, inputs.shape[1:], sigma=noise, draws=draws, seed=seed, precision=precision)
         scene = Scene(predict, inputs, labels, labels, noise, radius, draws, device_of(model), settings)
-        classes = scene.predictions() if predicted is None else as_labels(predicted, len(inputs), name="predicted")
-        check_classes("predicted", classes, number)
+        classes = scene.predictions()
+        if predicted is not None:
+            classes = as_labels(predicted, len(inputs), name="predicted", classes=known)
         numbers = torch.arange(len(inputs))
         other = Look(model, noise, CHOICE_DRAWS, seed, precision, Purpose.CHOICE, batch_size)
         scene = replace(scene, predicted=classes, judge=lambda points: other(points, classes, numbers).confidence)

@@ -8,7 +8,7 @@ from torch import Tensor
 from certcal.attacks.balls import Ball
 from certcal.attacks.climb_settings import ENDS, Direction, End, Loss, OnFlip, Plateau, Predict, Settings
 from certcal.attacks.pgd import ascend, loss_and_gradient
-from certcal.attacks.victims import as_flags
+from certcal.errors import InputError
 
 # Seeing whether an update moves an input takes a pass over the batch, and so is not done at every step.
 LOOK_EVERY = 5
@@ -136,7 +136,7 @@ class _Climbers:
         if settings.plateau is not None:
             self._wait(value, settings.plateau)
         if settings.goal is not None:
-            self.leave(better & as_flags(settings.goal(logits, self.target), len(self.place)), End.GOAL)
+            self.leave(better & _flags(settings.goal(logits, self.target), len(self.place)), End.GOAL)
         if settings.updates is not None:
             self.leave(self.updates >= settings.updates, End.STEPS)
 
@@ -177,3 +177,11 @@ class _Climbers:
             if isinstance(value := getattr(self, name), Tensor):
                 setattr(self, name, value[staying])
         self.ball = self.ball.take(staying)
+
+
+def _flags(value: object, rows: int) -> Tensor:
+    """What a goal gives: one boolean per input."""
+    if not isinstance(value, Tensor) or value.dtype != torch.bool or value.shape != (rows,):
+        got = f"{value.dtype} of shape {tuple(value.shape)}" if isinstance(value, Tensor) else type(value).__name__
+        raise InputError.expected("goal", f"give one boolean per input, shape ({rows},)", got)
+    return value

@@ -8,13 +8,15 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from certcal.attacks.smoothed import COPIES
-from certcal.attacks.victims import as_inputs, as_labels, check_classes, check_numbers
+from certcal.errors import CertcalError
 from certcal.inputs import check_choice, check_integer, check_number
 from certcal.means import empirical_bernstein
 from certcal.models import (
     PRECISIONS,
     Noise,
     Purpose,
+    as_inputs,
+    as_labels,
     as_outputs,
     autocast,
     count_classes,
@@ -83,9 +85,8 @@ def estimate_smoothed(
     check_choice("precision", precision, PRECISIONS)
     with held_still(model):
         inputs = as_inputs(x, model, boxed=False)
-        chosen = as_labels(classes, len(inputs), name="classes")
+        chosen = as_labels(classes, len(inputs), name="classes", classes=count_classes(model, inputs))
         numbers = torch.arange(len(inputs)) if indices is None else as_labels(indices, len(inputs), name="indices")
-        check_classes("classes", chosen, count_classes(model, inputs))
         look = Look(model, sigma, draws, seed, precision, Purpose.JUDGING, batch_size)
         return look(inputs, chosen, numbers)
 
@@ -131,3 +132,10 @@ class Look:
             total, square = total + score.sum(dim=1), square + score.square().sum(dim=1)
             votes = votes + torch.nn.functional.one_hot(probs.argmax(dim=2), probs.shape[2]).sum(dim=1)
         return total, square, votes
+
+
+def check_numbers(values: Tensor, rows: Tensor) -> None:
+    """Refuse a model whose probabilities are no numbers; `rows` are the numbers of the inputs."""
+    bad = ~values.isfinite()
+    if bool(bad.any()):
+        raise CertcalError(f"The model's probabilities are no numbers at input {int(rows[bad.cpu()][0])} under noise.")

@@ -9,7 +9,6 @@ from torch import Tensor
 
 from certcal.attacks.balls import Ball
 from certcal.attacks.climb_settings import Loss, Predict
-from certcal.attacks.victims import as_gains
 from certcal.errors import InputError
 
 Look = Callable[[Tensor, int], tuple[Tensor, Tensor]]  # points (n, …) and step to gradients (n, …) and pushes (n,)
@@ -72,9 +71,20 @@ def loss_and_gradient(
     with torch.set_grad_enabled(with_gradient):
         at = point.detach().requires_grad_(with_gradient)
         logits = predict(at)
-        value = as_gains(loss(logits, target), logits, with_gradient=with_gradient)
+        value = _gains(loss(logits, target), logits, with_gradient=with_gradient)
         gradient = _gradient(value, at) if with_gradient else torch.zeros_like(at)
     return value.detach(), gradient, logits.detach()
+
+
+def _gains(value: object, logits: Tensor, *, with_gradient: bool) -> Tensor:
+    """What a loss gives: one number per input, with a gradient if that is wanted."""
+    if not isinstance(value, Tensor) or value.shape != logits.shape[:1]:
+        got = f"shape {tuple(value.shape)}" if isinstance(value, Tensor) else type(value).__name__
+        raise InputError.expected("loss", f"give one number per input, shape ({len(logits)},)", got)
+    if with_gradient and not value.requires_grad:
+        name = "loss" if logits.requires_grad else "model"
+        raise InputError.expected(name, "let gradients through", "a value without one")
+    return value
 
 
 def _gradient(value: Tensor, at: Tensor) -> Tensor:

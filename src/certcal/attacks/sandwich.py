@@ -8,7 +8,6 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from certcal.attacks.batched import check_each_once
 from certcal.attacks.calibration import attack_calibration
 from certcal.attacks.fresh_draws import SmoothedEstimate, estimate_smoothed
 from certcal.attacks.records import Sandwich, SandwichRow, Terms
@@ -25,7 +24,7 @@ from certcal.metrics import (
     top_label_brier_score,
 )
 from certcal.models import model_fingerprint
-from certcal.settings import Adversary
+from certcal.settings import Adversary, each_once
 from certcal.smoothing import Evidence, Source
 from certcal.types import ArrayLike, FloatArray, IntArray
 from certcal.worstcase import allowed_failures
@@ -76,7 +75,7 @@ def attack_certificates(
     """
     check_level("delta", delta)
     wanted = [check_choice("adversaries", name, tuple(Adversary)) for name in one_or_more("adversaries", adversaries)]
-    check_each_once("adversaries", wanted)
+    each_once("adversaries", wanted)
     inputs = inputs_of(model, data, evidence)
     bounds = confidence_bounds_at(
         evidence, radii=radii, alpha=alpha, method=method, split_alpha=split_alpha, runner_up=runner_up

@@ -4,6 +4,7 @@ from certcal.models.catalog import build_model, model_names
 from certcal.models.checkpoints import load_checkpoint, save_checkpoint
 from certcal.models.devices import best_device, device_of, fastest_convolutions, on_device, wait_for
 from certcal.models.fingerprint import model_fingerprint
+from certcal.models.given import FLOATS, as_inputs, as_labels, classify
 from certcal.models.normalization import Normalize
 from certcal.models.outputs import (
     OUTPUTS,
@@ -20,6 +21,7 @@ from certcal.models.seeds import place_generator, place_seed
 from certcal.models.temperature import Tempered
 
 __all__ = [
+    "FLOATS",
     "NOISE",
     "OUTPUTS",
     "PRECISIONS",
@@ -29,11 +31,14 @@ __all__ = [
     "Purpose",
     "Runner",
     "Tempered",
+    "as_inputs",
+    "as_labels",
     "as_outputs",
     "as_probabilities",
     "autocast",
     "best_device",
     "build_model",
+    "classify",
     "count_classes",
     "device_of",
     "fastest_convolutions",

@@ -2,12 +2,12 @@
 
 import math
 from collections.abc import Sequence
-from fractions import Fraction
 from typing import Any
 
 from certcal.attacks import AceRow, AceTable, Sandwich
 from certcal.evaluation import Rounding
 from certcal.report.tables import Column, csv_text, exactly, latex_text, markdown_text, percent
+from certcal.settings import as_budget
 
 _UP = Rounding.UP
 _PERCENT: dict[str, Any] = {"digits": 2, "percent": True}
@@ -71,12 +71,6 @@ def sandwich_tables(record: Sandwich) -> dict[str, str]:
 def _every_digit(record: Sandwich | AceTable) -> str:
     rows = record.as_dicts()
     return csv_text(list(rows[0]), [list(row.values()) for row in rows])
-
-
-def as_budget(epsilon: float) -> str:
-    """A budget as people write it: 3/255 where it is so many steps of a byte."""
-    steps = round(epsilon * 255)
-    return f"{steps}/255" if steps and float(Fraction(steps, 255)) == epsilon else exactly(epsilon)
 
 
 def ace_sentence(record: AceTable) -> str:

@@ -1,8 +1,8 @@
 """Settings: each declared once, for Python, TOML files, the command line and its documentation."""
 
-from certcal.settings.attack import AttackSettings
+from certcal.settings.attack import AttackSettings, as_budget, check_fits_box
 from certcal.settings.bench import BenchSettings
-from certcal.settings.checks import MAX_BINS
+from certcal.settings.checks import MAX_BINS, each_once
 from certcal.settings.choices import (
     Adversary,
     Approximation,
@@ -92,11 +92,14 @@ __all__ = [
     "SmoothAdvSettings",
     "TrainSettings",
     "ValidationSettings",
+    "as_budget",
     "build",
     "change_evaluation",
     "check",
     "check_address",
+    "check_fits_box",
     "declared",
+    "each_once",
     "load_settings",
     "merged",
     "options_of",

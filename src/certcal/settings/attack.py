@@ -1,5 +1,6 @@
 """Which attacks `certcal attack` makes, and how."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from certcal.errors import InputError
@@ -46,15 +47,22 @@ class AttackSettings(Record, panel="How to attack"):
 
     def check_together(self) -> None:
         """Budgets fit the box [0, 1], and nothing is named twice."""
-        for epsilon in self.epsilons:
-            if epsilon > 1:
-                got = f"{epsilon:g} (did you mean {epsilon:g}/255?)"
-                raise InputError.expected("epsilon", "be at most 1, as inputs lie in [0, 1]", got)
-        each_once("epsilon", [_in_bytes(epsilon) for epsilon in self.epsilons])
+        check_fits_box(self.epsilons)
+        each_once("epsilon", [as_budget(epsilon) for epsilon in self.epsilons])
         each_once("adversaries", self.adversaries)
 
 
-def _in_bytes(epsilon: float) -> str:
+def check_fits_box(epsilons: Iterable[float]) -> None:
+    """Refuse budgets in ℓ∞ beyond the box [0, 1], which are steps of a byte that were not divided."""
+    for epsilon in epsilons:
+        if epsilon > 1:
+            got = f"{epsilon:g} (did you mean {epsilon:g}/255?)"
+            raise InputError.expected("epsilon", "be at most 1, as inputs lie in [0, 1]", got)
+
+
+def as_budget(epsilon: float) -> str:
     """A budget as people write it: 3/255 where it is so many steps of a byte."""
-    steps = round(epsilon * 255)
-    return f"{steps}/255" if steps / 255 == epsilon else f"{epsilon}"
+    steps, short = round(epsilon * 255), f"{epsilon:g}"
+    if steps and steps / 255 == epsilon:
+        return f"{steps}/255"
+    return short if float(short) == epsilon else repr(float(epsilon))

@@ -7,9 +7,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, nll_loss
 
-from certcal.attacks import DTYPES, signed_log_odds
+from certcal.attacks import signed_log_odds
 from certcal.errors import InputError
-from certcal.models import as_outputs
+from certcal.models import FLOATS, as_outputs
 from certcal.training.step import Step
 
 
@@ -27,7 +27,7 @@ class Copies:
     @classmethod
     def drawn(cls, model: nn.Module, inputs: Tensor, step: Step, draws: int) -> "Copies":
         """Draws of noise for a batch, as many as asked for."""
-        if inputs.dtype not in DTYPES:
+        if inputs.dtype not in FLOATS:
             raise InputError.expected("inputs", "be float32 or float64", inputs.dtype)
         return cls(model, step.noise(torch.Size((len(inputs) * draws, *inputs.shape[1:])), inputs), draws)
 

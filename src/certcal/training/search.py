@@ -8,9 +8,9 @@ from typing import Protocol
 import torch
 from torch import Tensor, nn
 
-from certcal.attacks import DTYPES, Ball, Norm, cross_entropy, loss_and_gradient, walk
+from certcal.attacks import Ball, Norm, cross_entropy, loss_and_gradient, walk
 from certcal.errors import InputError
-from certcal.models import as_outputs, held_still
+from certcal.models import FLOATS, as_outputs, held_still
 from certcal.settings import PgdSettings, SmoothAdvSettings
 from certcal.training.copies import Copies, log_mean, log_odds
 from certcal.training.step import Step
@@ -60,7 +60,7 @@ def climb_cross_entropy(model: nn.Module, inputs: Tensor, labels: Tensor, step: 
 
     From a random point of the ball, if asked for. Madry et al. (2018), Sec. 2.1.
     """
-    if inputs.dtype not in DTYPES:
+    if inputs.dtype not in FLOATS:
         raise InputError.expected("inputs", "be float32 or float64", inputs.dtype)
     boxed = settings.box is None or settings.box
     ball = Ball.around(inputs, step.epsilon, Norm.LINF, boxed=boxed)
