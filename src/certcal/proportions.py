@@ -1,4 +1,4 @@
-"""Confidence limits for binomial proportions (Clopper–Pearson), one-sided, two-sided and over many thresholds at once.
+"""Confidence limits for binomial proportions (Clopper–Pearson), one-sided and two-sided.
 
 A limit is only returned once the exact binomial tail, evaluated at it, has been seen on the safe side of the level by
 more than the error of that evaluation. The inverse that proposes it need not be trusted: its error is usually a few
@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from certcal.errors import InputError
 from certcal.inputs import as_fractions, check_level
 from certcal.types import ArrayLike, FloatArray
 
@@ -72,28 +71,6 @@ def clopper_pearson_upper(successes: ArrayLike | int, trials: ArrayLike | int, *
     """
     check_level("alpha", alpha)
     return _upper_limits(*as_fractions("successes", successes, trials), alpha)
-
-
-def simultaneous_clopper_pearson(
-    successes: ArrayLike, trials: ArrayLike | int, *, alpha: float
-) -> tuple[FloatArray, FloatArray]:
-    """Two-sided limits for the proportions along the last axis, all T of them at once.
-
-    With probability at least 1 - alpha every one of the T intervals contains its proportion, however the counts depend
-    on each other: alpha / (2 T) goes to each side of each (Bonferroni).
-
-    Paper: —; stands in for the DKW band of the CDF certificate.   Errs: outward.
-    Raises: InputError if successes exceed trials or alpha is outside (0, 1).
-
-    >>> lower, upper = simultaneous_clopper_pearson([[100, 50, 0]], 100, alpha=0.05)
-    >>> lower.round(3).tolist(), upper.round(3).tolist()
-    ([[0.953, 0.377, 0.0]], [[1.0, 0.623, 0.047]])
-    """
-    check_level("alpha", alpha)
-    thresholds = np.shape(successes)[-1:]
-    if thresholds in ((), (0,)):
-        raise InputError.expected("successes", "hold at least one count along its last axis", np.shape(successes))
-    return clopper_pearson(successes, trials, alpha=alpha / thresholds[0])
 
 
 def tail_error(trials: FloatArray | float) -> FloatArray:

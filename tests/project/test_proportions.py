@@ -13,7 +13,6 @@ from certcal.proportions import (
     clopper_pearson,
     clopper_pearson_lower,
     clopper_pearson_upper,
-    simultaneous_clopper_pearson,
 )
 from smoothing_oracles import DIGITS, at_least, at_most, beta_limits
 
@@ -115,18 +114,10 @@ def test_nothing_is_claimed_where_tails_underflow():
         assert mp.fsum(mp.binomial(1000, k) * p**k * (1 - p) ** (1000 - k) for k in counts) <= mp.mpf(1e-270) / 2
 
 
-def test_simultaneous_limits_split_alpha_over_thresholds_and_sides(rng):
-    counts = np.sort(rng.integers(0, 201, size=(4, 30)))
-    lower, upper = simultaneous_clopper_pearson(counts, 200, alpha=0.06)
-    wanted = np.array([[beta_limits(k, 200, 0.06 / 30) for k in row] for row in counts])
-    np.testing.assert_allclose(lower, wanted[..., 0], rtol=1e-9)
-    np.testing.assert_allclose(upper, wanted[..., 1], rtol=1e-9)
-
-
-def test_simultaneous_limits_cover_all_thresholds_at_once(rng):
+def test_limits_at_a_share_of_alpha_cover_all_thresholds_at_once(rng):
     true = np.linspace(0.99, 0.01, 15)
     scores = rng.random((4000, 60, 1))
-    lower, upper = simultaneous_clopper_pearson((scores < true).sum(axis=1), 60, alpha=0.2)
+    lower, upper = clopper_pearson((scores < true).sum(axis=1), 60, alpha=0.2 / 15)
     missed = ((lower > true) | (upper < true)).any(axis=1).mean()
     assert 0.01 < missed <= _allowed(0.2, 4000)
 
@@ -210,7 +201,6 @@ def test_mean_limits_without_enough_draws_say_nothing():
         ),
         (lambda: clopper_pearson_lower(1, 2, alpha=0.0), "Expected `alpha` to lie in the open interval (0, 1)"),
         (lambda: clopper_pearson_upper(1, 2, alpha=1.0), "Expected `alpha` to lie in the open interval (0, 1)"),
-        (lambda: simultaneous_clopper_pearson([], 2, alpha=0.1), "Expected `successes` to hold at least one count"),
         (lambda: hoeffding(3.0, 2, alpha=0.1), "Expected `total` to lie in [0, trials], but got 3 of 2 trials."),
         (lambda: hoeffding([1.0, 1.0], [2, 2, 2], alpha=0.1), "Expected `total` to have a shape that fits `trials`"),
         (lambda: hoeffding(math.nan, 2, alpha=0.1), "Expected `total` to lie in [0, trials]"),

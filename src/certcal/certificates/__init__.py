@@ -1,6 +1,5 @@
 """Certificates of one input at a time: its prediction stays (C1), its confidence stays within bounds (C2)."""
 
-from certcal.certificates.accuracy import average_certified_radius, certified_accuracy
 from certcal.certificates.cells import MeanLimits
 from certcal.certificates.confidence import PAPER, ConfidenceIntervals, confidence_bounds, confidence_bounds_at
 from certcal.certificates.logs import read_certification_log, write_certification_log
@@ -10,6 +9,8 @@ from certcal.certificates.radius import (
     NO_CLASS,
     Decision,
     Radii,
+    average_certified_radius,
+    certified_accuracy,
     certified_radius,
     certified_radius_with_runner_up,
     certify_radii,

@@ -50,10 +50,7 @@ def dkw_limits(evidence: Evidence, alpha: float) -> CellLimits:
 
 
 def clopper_pearson_limits(evidence: Evidence, alpha: float) -> CellLimits:
-    """Clopper–Pearson limits of the distribution, alpha / (2 T) for each side of each of the T interior thresholds.
-
-    These are the limits of `simultaneous_clopper_pearson`, each computed once.
-    """
+    """Clopper–Pearson limits of the distribution, alpha / (2 T) for each side of each of the T interior thresholds."""
     return _cell_limits(
         evidence,
         alpha,

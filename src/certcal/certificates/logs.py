@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from decimal import ROUND_FLOOR, Decimal
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -74,51 +75,39 @@ def read_certification_log(path: str | Path) -> Radii:
     missing = [name for name in COLUMNS[:5] if name not in header]
     if missing:
         raise InputError.expected(f"{file}, line 1", f"name the columns {', '.join(COLUMNS)}", f"no {missing[0]!r}")
-    rows = [_Row(file, number, header, line) for number, line in enumerate(lines[1:], start=2) if line.strip()]
+    rows = [
+        _values(f"{file}, line {number}", header, line)
+        for number, line in enumerate(lines[1:], start=2)
+        if line.strip()
+    ]
     if not rows:
         raise InputError.expected(str(file), "hold at least one input", "none")
     # Through float64, which holds every index below 2^53 exactly.
-    index, label, predicted, radius = np.array([row.values() for row in rows], dtype=np.float64).T
+    index, label, predicted, radius = np.array(rows, dtype=np.float64).T
     return Radii(index.astype(np.int64), label.astype(np.int64), predicted.astype(np.int64), radius.copy(), alpha=None)
 
 
-class _Row:
-    """One line of a log, which knows where it stands so that its errors can say so."""
+def _values(place: str, header: list[str], line: str) -> tuple[int, int, int, float]:
+    """Index, label, predicted class or `NO_CLASS`, and radius or NaN, of one line; `place` is where it stands."""
+    fields = line.split("\t")
+    if len(fields) != len(header):
+        raise InputError.expected(place, f"have {len(header)} tab-separated fields", len(fields))
+    found = dict(zip(header, fields, strict=True))
 
-    def __init__(self, file: Path, number: int, header: list[str], line: str) -> None:
-        self._place = f"{file}, line {number}"
-        fields = line.split("\t")
-        if len(fields) != len(header):
-            raise InputError.expected(self._place, f"have {len(header)} tab-separated fields", len(fields))
-        self._fields = dict(zip(header, fields, strict=True))
-
-    def values(self) -> tuple[int, int, int, float]:
-        """Index, label, predicted class or `NO_CLASS`, and radius or NaN."""
-        index, label = self._integer("idx", 0), self._integer("label", 0)
-        abstained = self._fields["predict"].strip() == _ABSTAINED
-        predicted = NO_CLASS if abstained else self._integer("predict", 0)
-        radius = self._radius()
-        if self._integer("correct", 0) != (predicted == label):
-            raise self._error("correct", "be 1 if `predict` equals `label`, else 0")
-        return index, label, predicted, math.nan if abstained else radius
-
-    def _integer(self, name: str, minimum: int) -> int:
+    def number(name: str, kind: type[int | float], wanted: str = "be an integer ≥ 0") -> Any:
         try:
-            value = int(self._fields[name])
+            value = kind(found[name])
         except ValueError:
-            value = minimum - 1
-        if value < minimum:
-            raise self._error(name, f"be an integer ≥ {minimum}")
+            value = -1
+        if not 0 <= value < math.inf:
+            raise InputError.expected(f"{place}, {name}", wanted, repr(found[name]))
         return value
 
-    def _radius(self) -> float:
-        try:
-            value = float(self._fields["radius"])
-        except ValueError:
-            value = math.nan
-        if not (math.isfinite(value) and value >= 0):
-            raise self._error("radius", "be a finite number ≥ 0")
-        return value
-
-    def _error(self, name: str, requirement: str) -> InputError:
-        return InputError.expected(f"{self._place}, {name}", requirement, repr(self._fields[name]))
+    index, label = number("idx", int), number("label", int)
+    abstained = found["predict"].strip() == _ABSTAINED
+    predicted = NO_CLASS if abstained else number("predict", int)
+    radius = number("radius", float, "be a finite number ≥ 0")
+    if number("correct", int) != (predicted == label):
+        wanted = "be 1 if `predict` equals `label`, else 0"
+        raise InputError.expected(f"{place}, correct", wanted, repr(found["correct"]))
+    return index, label, predicted, math.nan if abstained else radius

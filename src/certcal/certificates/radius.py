@@ -12,7 +12,16 @@ from certcal.certificates.checks import check_evidence
 from certcal.certificates.looks import upper_limits_by_look
 from certcal.certificates.shift import QUANTILE_ERROR
 from certcal.errors import InputError
-from certcal.inputs import as_counts, as_fractions, as_vector, check_choice, check_level, check_number
+from certcal.inputs import (
+    as_correctness,
+    as_counts,
+    as_fractions,
+    as_vector,
+    check_choice,
+    check_level,
+    check_number,
+    check_same_length,
+)
 from certcal.proportions import clopper_pearson_upper
 from certcal.settings import RunnerUp
 from certcal.smoothing import Counts, Evidence
@@ -132,6 +141,37 @@ def certify_radii(evidence: Evidence, *, alpha: float, runner_up: str = RunnerUp
     return Radii(evidence.index, evidence.label, evidence.selected, radius, alpha)
 
 
+def certified_accuracy(radius: ArrayLike, correct: ArrayLike, *, at: float) -> float:
+    """The fraction of inputs whose prediction is correct and certified to stay at distance `at`, in [0, 1].
+
+    Abstained inputs, whose radius is NaN, count against it.
+
+    Paper: Sec. 3, certified accuracy; Cohen et al. (2019), Sec. 4.   Errs: low, as the radii do.
+    Raises: InputError if a radius is negative or `at` is not a number ≥ 0.
+
+    >>> certified_accuracy([0.5, 0.2, float("nan"), 0.9], [1, 1, 1, 0], at=0.25)
+    0.25
+    """
+    distance = check_number("at", at, "be a finite number ≥ 0", lambda number: number >= 0)
+    radii, right = _checked_radii(radius, correct)
+    return float(np.mean((radii >= distance) & right))
+
+
+def average_certified_radius(radius: ArrayLike, correct: ArrayLike) -> float:
+    """The mean certified radius, where an abstained or incorrect input counts as 0.
+
+    Paper: App. K, ACR; Zhai et al. (2020), MACER.   Errs: low.
+    Raises: InputError if a radius is negative.
+
+    >>> round(average_certified_radius([0.5, 0.25, float("nan"), 0.9], [1, 1, 1, 0]), 6)
+    0.1875
+    """
+    radii, right = _checked_radii(radius, correct)
+    counted = np.where(right & ~np.isnan(radii), radii, 0.0)
+    # NumPy adds pairwise, so fewer than 64 roundings of 2^-53 touch any term.
+    return float(counted.mean() * (1 - 2.0**-46))
+
+
 def _failure_limit(votes: ArrayLike | int, trials: ArrayLike | int, level: float) -> FloatArray:
     """The upper limit of 1 − p_A. Close to 0 it keeps digits that p_A itself, close to 1, would lose."""
     own, n = as_fractions("votes", votes, trials)
@@ -155,3 +195,12 @@ def _radius(failure: FloatArray, rival: FloatArray | None, sigma: float) -> Floa
 
 def _check_sigma(sigma: float) -> float:
     return check_number("sigma", sigma, "be a finite number > 0", lambda number: number > 0)
+
+
+def _checked_radii(radius: ArrayLike, correct: ArrayLike) -> tuple[FloatArray, BoolArray]:
+    radii = as_vector("radius", radius).astype(np.float64)
+    right = as_correctness("correct", correct)
+    check_same_length("correct", right, "radius", radii)
+    if (radii < 0).any():
+        raise InputError.expected("radius", "be ≥ 0, or NaN where it abstains", radii[radii < 0][0])
+    return radii, right

@@ -7,8 +7,7 @@ from scipy import special
 
 from certcal.certificates.confidence import confidence_bounds_at
 from certcal.certificates.looks import upper_limits_by_look
-from certcal.errors import InputError
-from certcal.inputs import check_level, check_number, one_or_more
+from certcal.inputs import check_choice, check_level, check_number, one_or_more
 from certcal.settings import Method, RunnerUp
 from certcal.smoothing import Evidence
 from certcal.types import BoolArray
@@ -38,10 +37,7 @@ class StopWhenDecided:
             check_number("radii", radius, "hold finite numbers ≥ 0", lambda number: number >= 0)
         check_level("alpha", self.alpha)
         check_number("width", self.width, "lie in (0, 1]", lambda number: 0 < number <= 1)
-        if self.method not in tuple(Method):
-            raise InputError.expected(
-                "method", f"be one of {', '.join(map(repr, map(str, Method)))}", repr(self.method)
-            )
+        check_choice("method", self.method, tuple(Method))
 
     def __call__(self, evidence: Evidence) -> BoolArray:
         """Which inputs need no more draws, shape (n,)."""
@@ -51,13 +47,8 @@ class StopWhenDecided:
         hopeful = np.inf if self.runner_up == RunnerUp.BOUNDED else special.ndtri(most)
         reachable = evidence.header.sigma * np.broadcast_to(hopeful, most.shape)
         open_inputs = np.zeros(len(evidence), dtype=np.bool_)
-        options = {
-            "alpha": self.alpha,
-            "method": self.method,
-            "split_alpha": self.split_alpha,
-            "runner_up": self.runner_up,
-        }
-        for intervals in confidence_bounds_at(evidence, radii=self.radii, **options):  # type: ignore[arg-type]
+        options = {name: value for name, value in vars(self).items() if name != "width"}
+        for intervals in confidence_bounds_at(evidence, **options):
             undecided = ~intervals.certified & (reachable > intervals.radius)
             wide = intervals.certified & (intervals.upper - intervals.lower > self.width)
             open_inputs |= undecided | wide

@@ -55,9 +55,9 @@ class Metric:
     terminal: bool = False
 
 
-def metric(label: str, text: str, of: "Callable[[Measured], float]", **more: Any) -> Any:
-    """A field of `Row` that is a metric."""
-    return field(default=np.nan, metadata={"metric": Metric(label, text, of, **more)})
+def metric(label: str, text: str, of: "Callable[[Measured], float]", how: dict[str, Any], **more: Any) -> Any:
+    """A field of `Row` that is a metric. `how` and `more` are further fields of `Metric`."""
+    return field(default=np.nan, metadata={"metric": Metric(label, text, of, **how, **more)})
 
 
 class Measured:

@@ -43,54 +43,44 @@ class Row:
         "R",
         "how far each input may move, in ℓ2, in the units of inputs in [0, 1]",
         lambda at: at.bounds.radius,
-        **_ALL,
-        **_SHOWN,
+        _ALL | _SHOWN,
     )
     inputs: int = metric(
-        "inputs", "how many inputs the errors and scores of this row are about", lambda at: at.inputs, **_ALL
+        "inputs", "how many inputs the errors and scores of this row are about", lambda at: at.inputs, _ALL
     )
     certified: int = metric(
-        "certified", "inputs whose prediction is proven to stay within R", lambda at: at.certified, **_ALL, **_SHOWN
+        "certified", "inputs whose prediction is proven to stay within R", lambda at: at.certified, _ALL | _SHOWN
     )
     accuracy: float = metric(
         "accuracy",
         "share of all inputs whose prediction is right, without an attack",
         lambda at: float(at.bounds.correct.mean()),
-        **_ALL,
-        **_PERCENT,
+        _ALL | _PERCENT,
     )
     certified_accuracy: float = metric(
         "certified accuracy",
         "share of all inputs, right and certified at R",
         lambda at: certified_accuracy(at.bounds.certified_radius, at.bounds.correct, at=at.bounds.radius),
-        **_ALL,
-        **_DOWN,
-        **_PERCENT,
-        **_SHOWN,
+        _ALL | _DOWN | _PERCENT | _SHOWN,
     )
     joint_accuracy: float = metric(
         "joint accuracy",
         f"certified accuracy, {_AGAIN}",
         lambda at: max(int((at.bounds.certified & at.bounds.correct).sum()) - at.failures, 0) / len(at.bounds),
-        **_ALL,
-        **_DOWN,
-        **_PERCENT,
+        _ALL | _DOWN | _PERCENT,
     )
     ece: float = metric(
         "ECE",
         "expected calibration error of the estimated confidences, without an attack",
         lambda at: expected_calibration_error(*at.clean, edges=at.bins.edges),
-        **_PERCENT,
-        **_SHOWN,
+        _PERCENT | _SHOWN,
         before=Before.KEPT,
     )
     certified_ece: float = metric(
         "certified ECE",
         "the largest ECE of any confidences within the certificates",
         lambda at: at.worst.value,
-        **_UP,
-        **_PERCENT,
-        **_SHOWN,
+        _UP | _PERCENT | _SHOWN,
         before=Before.SHOWN,
     )
     joint_ece: float = metric(
@@ -101,70 +91,60 @@ class Row:
                 at.bounds, population=at.population, edges=at.bins.edges, failures=at.failures
             ).value
         ),
-        **_UP,
-        **_PERCENT,
-        **_SHOWN,
+        _UP | _PERCENT | _SHOWN,
         before=Before.KEPT,
     )
     adaptive_ece: float = metric(
         "AdaECE",
         "calibration error with equally filled bins, without an attack",
         lambda at: adaptive_calibration_error(*at.clean, n_bins=len(at.bins)),
-        **_PERCENT,
+        _PERCENT,
     )
     brier: float = metric(
         "Brier",
         "Brier score of the predicted class, without an attack",
         lambda at: top_label_brier_score(*at.clean),
-        **_SCORE,
-        **_SHOWN,
+        _SCORE | _SHOWN,
         before=Before.SHOWN,
     )
     certified_brier: float = metric(
         "certified Brier",
         "the largest Brier score within the certificates",
         lambda at: certified_brier_score(at.bounds, population=at.population).value,
-        **_UP,
-        **_SCORE,
-        **_SHOWN,
+        _UP | _SCORE | _SHOWN,
         before=Before.SHOWN,
     )
     joint_brier: float = metric(
         "joint Brier",
         f"certified Brier score, {_AGAIN}",
         lambda at: jointly_certified_brier_score(at.bounds, population=at.population, failures=at.failures).value,
-        **_UP,
-        **_SCORE,
+        _UP | _SCORE,
         before=Before.KEPT,
     )
     mean_width: float = metric(
         "mean width",
         "mean width of the certified confidence intervals",
         lambda at: float((at.seen.upper - at.seen.lower).mean()),
-        **_UP,
-        **_SCORE,
+        _UP | _SCORE,
     )
     population_ece: float = metric(
         "population ECE",
         "bound for what all inputs are a random sample of, R by R",
         lambda at: population_bound(at.bounds, delta=at.delta, edges=at.bins.edges).value,
-        **_ALL,
-        **_UP,
-        **_PERCENT,
+        _ALL | _UP | _PERCENT,
     )
     brier_all: float = metric(
         "Brier, all inputs",
         "Brier score of all inputs, without an attack",
         lambda at: top_label_brier_score(at.bounds.confidence, at.bounds.correct),
-        **_ALL,
-        **_SCORE,
+        _ALL | _SCORE,
         given=Given.WHEN_NAMED,
     )
     auroc: float = metric(
         "AUROC",
         "how well the confidences of all inputs tell right from wrong; 0.5 if they are constant",
         lambda at: at.sharpness.auroc,
-        **_ALL,
+        _ALL,
         digits=3,
         given=Given.WITH_MAP,
         before=Before.SHOWN,
@@ -173,8 +153,7 @@ class Row:
         "refinement",
         "Brier score that the best map would leave, all inputs",
         lambda at: at.sharpness.refinement,
-        **_ALL,
-        **_SCORE,
+        _ALL | _SCORE,
         given=Given.WITH_MAP,
         before=Before.KEPT,
         table=False,
@@ -183,7 +162,7 @@ class Row:
         "levels",
         "distinct confidences",
         lambda at: float(at.sharpness.levels),
-        **_ALL,
+        _ALL,
         given=Given.WITH_MAP,
         before=Before.KEPT,
     )

@@ -4,8 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from certcal.metrics.binning import choose_bins, sum_by_bin
+from certcal.metrics.binning import choose_bins
 from certcal.metrics.calibration import as_predictions
+from certcal.metrics.reliability import bin_sums
 from certcal.types import ArrayLike, BoolArray, FloatArray
 
 
@@ -33,8 +34,7 @@ def sharpness(
     """
     z, c = as_predictions(confidence, correct)
     bins = choose_bins(n_bins, edges)
-    index = bins.assign(z)
-    count, right = sum_by_bin(index, np.ones(len(z)), len(bins)), sum_by_bin(index, c, len(bins))
+    count, _, right = bin_sums(z, c, bins)
     share = right / np.maximum(count, 1)
     refinement = float((count * share * (1 - share)).sum() / len(z))
     return Sharpness(_auroc(z, c), refinement, len(np.unique(z)))

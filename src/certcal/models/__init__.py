@@ -2,7 +2,15 @@
 
 from certcal.models.catalog import build_model, model_names
 from certcal.models.checkpoints import load_checkpoint, save_checkpoint
-from certcal.models.devices import best_device, device_of, fastest_convolutions, on_device, wait_for
+from certcal.models.devices import (
+    PRECISIONS,
+    autocast,
+    best_device,
+    device_of,
+    fastest_convolutions,
+    on_device,
+    wait_for,
+)
 from certcal.models.fingerprint import model_fingerprint
 from certcal.models.given import FLOATS, as_inputs, as_labels, classify
 from certcal.models.normalization import Normalize
@@ -15,7 +23,6 @@ from certcal.models.outputs import (
     no_distribution,
 )
 from certcal.models.philox import NOISE, Noise, Purpose, grid_step, has_kernels, to_grid
-from certcal.models.precision import PRECISIONS, autocast
 from certcal.models.running import Conditions, Runner, held_still, made_up_inputs
 from certcal.models.seeds import place_generator, place_seed
 from certcal.models.temperature import Tempered

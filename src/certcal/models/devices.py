@@ -1,13 +1,16 @@
-"""Where a model runs: the best device here, the one its numbers are on, and the layout that is fastest there."""
+"""Where and in which numbers a model runs: its device, the layout that is fastest there, and its precision."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TypeVar
 
 import torch
 from torch import nn
 
 Model = TypeVar("Model", bound=nn.Module)
+# What autocast casts to; float32 is the model as it is, without autocast.
+AUTOCAST = {"float32": None, "bfloat16": torch.bfloat16, "float16": torch.float16}
+PRECISIONS = tuple(AUTOCAST)
 
 
 def best_device() -> str:
@@ -49,3 +52,9 @@ def fastest_convolutions() -> Iterator[None]:
         yield
     finally:
         torch.backends.cudnn.benchmark = before
+
+
+def autocast(precision: str, device: torch.device) -> AbstractContextManager[object]:
+    """Within this context models run in a precision; "float32" leaves everything as it is."""
+    dtype = AUTOCAST[precision]
+    return nullcontext() if dtype is None else torch.autocast(device.type, dtype=dtype)

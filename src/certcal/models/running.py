@@ -8,10 +8,9 @@ import torch
 from torch import Tensor, nn
 
 from certcal.errors import InputError
-from certcal.models.devices import layout_for
+from certcal.models.devices import AUTOCAST, autocast, layout_for
 from certcal.models.fusion import fuse
 from certcal.models.outputs import as_outputs, as_probabilities
-from certcal.models.precision import autocast, autocast_dtype
 
 
 @contextmanager
@@ -64,7 +63,7 @@ class Runner:
     ) -> None:
         self.device = made_up.device
         self._precision, self._outputs, self._classes = conditions.precision, outputs, classes
-        self._plain = fuse(model, made_up[:4], autocast_dtype(conditions.precision)) if conditions.fuse else model
+        self._plain = fuse(model, made_up[:4], AUTOCAST[conditions.precision]) if conditions.fuse else model
         # Batches have one or two shapes, those of selection and of estimation; each deserves code of its own.
         self._model = torch.compile(self._plain, dynamic=False) if conditions.compile else self._plain
 

@@ -1,5 +1,6 @@
 """Settings: each declared once, for Python, TOML files, the command line and its documentation."""
 
+from certcal.settings import checks
 from certcal.settings.attack import AttackSettings, as_budget, check_fits_box
 from certcal.settings.bench import BenchSettings
 from certcal.settings.checks import MAX_BINS, each_once
@@ -98,6 +99,7 @@ __all__ = [
     "check",
     "check_address",
     "check_fits_box",
+    "checks",
     "declared",
     "each_once",
     "load_settings",
