@@ -20,7 +20,7 @@ from certcal.recalibration import (
     TemperatureMap,
     recalibrate_bounds,
 )
-from certcal.recalibration.isotonic import isotonic_fit
+from certcal.recalibration.fitting import isotonic_fit
 from certcal.worstcase import certified_log_score
 from laws import examples
 from problems import maps, smoothed_like

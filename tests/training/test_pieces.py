@@ -14,8 +14,7 @@ from certcal.errors import InputError, TrainingError
 from certcal.files import lock_folder
 from certcal.models import save_checkpoint
 from certcal.training import MachineSettings, ObjectiveSettings, TrainSettings, ValidationSettings, schedules
-from certcal.training.augment import crop_and_flip, flip
-from certcal.training.batches import Batches, Share
+from certcal.training.batches import Batches, Share, crop_and_flip, flip
 from certcal.training.state import read_state
 from training_samples import CPU, make, plain, same_weights, settings, stripes, trained, weights
 

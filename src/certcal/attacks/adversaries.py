@@ -1,7 +1,6 @@
 """The adversaries of a smoothed model: how each moves the inputs, and what that costs."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 from torch import Tensor
@@ -36,38 +35,21 @@ def cce_adversary(scene: Scene, problem: WorstCaseProblem) -> Tensor:
     return scene.climb(signed_log_odds, scene.target(-worst.signs[worst.bins]))
 
 
-def climb_passes(draws: int, steps: int) -> int:
-    """The most forward passes per input of one climb."""
-    return draws * (BACKWARD * steps + 1)
-
-
-def acce_passes(draws: int, steps: int) -> int:
-    """The same of ACCE, which also asks for the confidences at every step."""
-    return draws * ((BACKWARD + 1) * steps + 2)
-
-
-def reach_passes(draws: int, steps: int) -> int:
-    """The same of two climbs, of aiming between their ends, and of choosing among the sets that are found."""
-    return 2 * climb_passes(draws, steps) + draws * (2 + len(CLEARANCES) * HALVINGS) + CHOICES * CHOICE_DRAWS
-
-
-@dataclass(frozen=True)
-class Means:
-    """How an adversary goes about it."""
-
-    move: Callable[[Scene, WorstCaseProblem], Tensor]
-    passes: Callable[[int, int], int] = climb_passes  # of draws and steps: the most forward passes per input
-
-
-ADVERSARIES: dict[Adversary, Means] = {
-    Adversary.SMOOTHADV: Means(smoothadv_adversary),
-    Adversary.BRIER: Means(brier_adversary),
-    Adversary.ACCE: Means(lambda scene, problem: acce_adversary(scene, problem, _ADMM), acce_passes),
-    Adversary.CCE: Means(cce_adversary),
-    Adversary.REACH: Means(reach_adversary, reach_passes),
+ADVERSARIES: dict[Adversary, Callable[[Scene, WorstCaseProblem], Tensor]] = {
+    Adversary.SMOOTHADV: smoothadv_adversary,
+    Adversary.BRIER: brier_adversary,
+    Adversary.ACCE: lambda scene, problem: acce_adversary(scene, problem, _ADMM),
+    Adversary.CCE: cce_adversary,
+    Adversary.REACH: reach_adversary,
 }
 
 
 def attack_passes(adversary: str, *, draws: int, steps: int) -> int:
     """The most forward passes that an attack on the smoothed model takes per input, with a look before and after."""
-    return ADVERSARIES[Adversary(adversary)].passes(draws, steps) + 2 * draws
+    climb = BACKWARD * steps + 1
+    most = draws * climb
+    if adversary == Adversary.ACCE:  # asks for the confidences at every step
+        most = draws * (climb + steps + 1)
+    elif adversary == Adversary.REACH:  # climbs twice, aims between the ends, and chooses among the sets it finds
+        most = draws * (2 * climb + 2 + len(CLEARANCES) * HALVINGS) + CHOICES * CHOICE_DRAWS
+    return most + 2 * draws

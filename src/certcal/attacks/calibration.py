@@ -118,7 +118,7 @@ def attack_calibration(
         seen = scene.seen_confidence(inputs)
         check_numbers(torch.from_numpy(seen), numbers)
         problem = _problem(scene, seen, lower, upper, n_bins, edges)
-        moved = ADVERSARIES[want].move(scene, problem)
+        moved = ADVERSARIES[want](scene, problem)
         after = scene.seen_confidence(moved)
     return CalibrationAttack(moved, radius, want, classes, scene.correct, seen, after)
 

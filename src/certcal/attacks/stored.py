@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from certcal.attacks.records import AceRow, AceTable, Sandwich, SandwichRow, Terms
+from certcal.files import plain
 from certcal.inputs import check_flag
 from certcal.metrics import ReliabilityCurve
 from certcal.settings import Adversary
@@ -21,7 +22,9 @@ def to_plain(record: Sandwich | AceTable) -> dict[str, Any]:
     """A record as JSON keeps it, all but what it was made with."""
     sizes = {"inputs": record.inputs, "of": record.inputs if record.of is None else record.of}
     verdict = {"holds": record.holds} if isinstance(record, Sandwich) else {}
-    curves = {name: [_plain_curve(own) for own in getattr(record, name)] for name in CURVES if hasattr(record, name)}
+    curves = {
+        name: [own and plain(vars(own)) for own in getattr(record, name)] for name in CURVES if hasattr(record, name)
+    }
     return sizes | verdict | {"rows": record.as_dicts()} | curves
 
 
@@ -69,20 +72,9 @@ def _checked(kind: type[T], values: Mapping[str, Any]) -> T:
     return kind(**found)
 
 
-def _plain_curve(curve: ReliabilityCurve | None) -> dict[str, Any] | None:
-    if curve is None:
-        return None
-    arrays = {own.name: getattr(curve, own.name).tolist() for own in fields(curve) if own.name != "alpha"}
-    without = {name: [None if math.isnan(value) else value for value in values] for name, values in arrays.items()}
-    return without | {"alpha": curve.alpha}
-
-
 def _curve(kept: Mapping[str, Any] | None) -> ReliabilityCurve | None:
     if kept is None:
         return None
-    arrays = {
-        own.name: np.array([math.nan if value is None else value for value in kept[own.name]], dtype=np.float64)
-        for own in fields(ReliabilityCurve)
-        if own.name != "alpha"
-    }
-    return ReliabilityCurve(**arrays, alpha=float(kept["alpha"]))
+    # NumPy makes NaN of None.
+    arrays: dict[str, Any] = {own.name: np.array(kept[own.name], dtype=np.float64) for own in fields(ReliabilityCurve)}
+    return ReliabilityCurve(**arrays | {"alpha": float(kept["alpha"])})

@@ -4,11 +4,10 @@ from typing import TYPE_CHECKING, Any
 
 from certcal.recalibration.data import MIN_INPUTS, NothingToFitError
 from certcal.recalibration.fitting import recalibrate, recalibrate_bounds
-from certcal.recalibration.heldout import HeldOut, HeldOutRow, held_out_scores, split_inputs
+from certcal.recalibration.heldout import HeldOut, HeldOutRow, TradeOff, held_out_scores, split_inputs, trade_off
 from certcal.recalibration.maps import BetaMap, IdentityMap, IsotonicMap, RecalibrationMap, TemperatureMap
 from certcal.recalibration.scores import Scores, score_bounds
 from certcal.recalibration.storage import load_map, save_map
-from certcal.recalibration.tradeoff import TradeOff, trade_off
 from certcal.settings import MapKind, Objective, OnFailure
 
 if TYPE_CHECKING:

@@ -1,7 +1,8 @@
 """What a map is fitted to: certified bounds at one or several radii, clean confidences, and their weights."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -34,7 +35,7 @@ class FittingData:
     confidence: FloatArray  # (m,) clean; empty if λ = 0
     correct: BoolArray  # (m,)
     clean_weight: float  # λ
-    shares: FloatArray  # (radii asked for,) their weights, summing to 1; those of weight 0 have no problem
+    about: dict[str, Any] = field(default_factory=dict)  # which radii these are, with which weights
 
     def worst_points(self) -> tuple[FloatArray, BoolArray, FloatArray]:
         """Where each input hurts a proper score most under any map, whether it is right there, and its weight.
@@ -73,7 +74,7 @@ def data_from_arrays(
         check_same_length("confidence", clean, "lower", problem.lower)
     _check_teaches("lower", "inputs", "correct", problem.correct)
     right = problem.correct if confidence is not None else np.empty(0, dtype=bool)
-    return FittingData((problem,), np.array([1.0 - share]), clean, right, share, np.ones(1))
+    return FittingData((problem,), np.array([1.0 - share]), clean, right, share)
 
 
 def data_from_bounds(
@@ -95,8 +96,11 @@ def data_from_bounds(
         where = f"inputs certified at R = {own.radius:g}"
         _check_teaches("bounds", where, "correct", own.select(own.certified).correct)
         problems.append(WorstCaseProblem.of(own, n_bins=n_bins, edges=edges))
-    radius_weights = shares[shares > 0] * (1.0 - share)
-    return FittingData(tuple(problems), radius_weights, several[0].confidence, several[0].correct, share, shares)
+    counted = shares > 0
+    about = {"radii": [own.radius for own, counts in zip(several, counted, strict=True) if counts]}
+    about["weights"] = shares[counted].tolist()
+    clean = several[0].confidence, several[0].correct
+    return FittingData(tuple(problems), shares[counted] * (1.0 - share), *clean, share, about)
 
 
 def as_intervals(

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -10,11 +9,10 @@ from certcal.certificates import ConfidenceIntervals
 from certcal.errors import InputError
 from certcal.inputs import check_choice
 from certcal.recalibration.data import FittingData, NothingToFitError, as_intervals, data_from_arrays, data_from_bounds
-from certcal.recalibration.isotonic import isotonic_fit
 from certcal.recalibration.maps import IdentityMap, IsotonicMap, RecalibrationMap
 from certcal.recalibration.parametric import fit_beta, fit_temperature, loss_of
 from certcal.settings import CLEAN_WEIGHT, MapKind, Objective, OnFailure
-from certcal.types import ArrayLike
+from certcal.types import ArrayLike, FloatArray
 
 
 def recalibrate(
@@ -59,26 +57,16 @@ def recalibrate(
     >>> [round(certified_brier_score(*bounds, [0, 1, 1] * 10).value, 4) for bounds in certified]
     [0.1667, 0.22]
     """
+    options = {"method": method, "objective": objective, "on_failure": on_failure}
     if isinstance(lower, ConfidenceIntervals):
         if not (upper is None and correct is None and confidence is None):
             raise InputError.expected("upper", "be left out, with all other arrays, where bounds are given", "more")
-        return recalibrate_bounds(
-            lower,
-            clean_weight=CLEAN_WEIGHT if clean_weight is None else clean_weight,
-            method=method,
-            objective=objective,
-            n_bins=n_bins,
-            edges=edges,
-            on_failure=on_failure,
-        )
+        share = CLEAN_WEIGHT if clean_weight is None else clean_weight
+        return recalibrate_bounds(lower, clean_weight=share, n_bins=n_bins, edges=edges, **options)
     usual = 0.0 if confidence is None else CLEAN_WEIGHT
     share = usual if clean_weight is None else clean_weight
     return _fit(
-        lambda: data_from_arrays(lower, upper, correct, confidence, share, n_bins=n_bins, edges=edges),
-        method,
-        objective,
-        on_failure,
-        lambda data: {},
+        lambda: data_from_arrays(lower, upper, correct, confidence, share, n_bins=n_bins, edges=edges), **options
     )
 
 
@@ -108,23 +96,13 @@ def recalibrate_bounds(
     several = as_intervals(bounds)
     return _fit(
         lambda: data_from_bounds(several, weights, clean_weight, n_bins=n_bins, edges=edges),
-        method,
-        objective,
-        on_failure,
-        lambda data: {
-            "radii": [own.radius for own, weight in zip(several, data.shares, strict=True) if weight > 0],
-            "weights": [float(weight) for weight in data.shares if weight > 0],
-        },
+        method=method,
+        objective=objective,
+        on_failure=on_failure,
     )
 
 
-def _fit(
-    gather: Callable[[], FittingData],
-    method: str,
-    objective: str,
-    on_failure: str,
-    about: Callable[[FittingData], dict[str, Any]],
-) -> RecalibrationMap:
+def _fit(gather: Callable[[], FittingData], *, method: str, objective: str, on_failure: str) -> RecalibrationMap:
     kind = MapKind(check_choice("method", method, tuple(MapKind)))
     goal = Objective(check_choice("objective", objective, tuple(Objective)))
     check_choice("on_failure", on_failure, tuple(OnFailure))
@@ -137,10 +115,13 @@ def _fit(
             raise
         return IdentityMap(about={"reason": str(error)})
     fitted = _best_map(data, kind, goal)
-    told = {"objective": str(goal), "clean_weight": data.clean_weight}
-    told["certified"] = [problem.size for problem in data.problems]  # inputs fitted to, and of them wrong
-    told["wrong"] = [int((~problem.correct).sum()) for problem in data.problems]
-    return replace(fitted, about=told | about(data))  # type: ignore[type-var]
+    about = {
+        "objective": str(goal),
+        "clean_weight": data.clean_weight,
+        "certified": [problem.size for problem in data.problems],  # inputs fitted to, and of them wrong
+        "wrong": [int((~problem.correct).sum()) for problem in data.problems],
+    }
+    return replace(fitted, about=about | data.about)  # type: ignore[type-var]
 
 
 def _best_map(data: FittingData, kind: MapKind, goal: Objective) -> RecalibrationMap:
@@ -151,3 +132,24 @@ def _best_map(data: FittingData, kind: MapKind, goal: Objective) -> Recalibratio
     if kind is MapKind.TEMPERATURE:
         return fit_temperature(loss)
     return fit_beta(loss, loss_of(data, Objective.BRIER) if goal is Objective.CALIBRATION else loss)
+
+
+def isotonic_fit(x: FloatArray, target: FloatArray, weight: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """argmin over non-decreasing g of Σ weight (target − g(x))², as knots and values of its flat blocks.
+
+    SciPy pools adjacent violators: blocks whose means do not rise become one. The same g minimises every other proper
+    score of 0/1 targets, such as the log score. Between blocks any non-decreasing g is optimal; the straight line is
+    taken.
+    """
+    from scipy.optimize import isotonic_regression
+
+    knots, place = np.unique(x, return_inverse=True)  # equal x have equal g
+    mass = np.bincount(place, weight, minlength=len(knots))
+    total = np.bincount(place, weight * target, minlength=len(knots))
+    first = isotonic_regression(total / mass, weights=mass).blocks[:-1]
+    level = np.clip(np.add.reduceat(total, first) / np.add.reduceat(mass, first), 0.0, 1.0)
+    last = np.append(first[1:] - 1, len(knots) - 1)
+    ends = np.stack([first, last], axis=1).ravel()
+    keep = np.append(True, np.diff(ends) > 0)  # a block of one knot has one end
+    # Block means rise in exact arithmetic; rounding may put two next to each other the wrong way.
+    return knots[ends[keep]], np.maximum.accumulate(np.repeat(level, 2)[keep])

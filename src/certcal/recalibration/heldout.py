@@ -1,6 +1,6 @@
-"""Fitting on one part of the inputs and reporting on another: before and after, over splits or folds."""
+"""Fitting on one part of the inputs and reporting on another: before and after, over splits, folds and λ."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,13 +9,13 @@ from numpy.typing import NDArray
 
 from certcal.certificates import ConfidenceIntervals
 from certcal.errors import InputError
-from certcal.inputs import check_integer, check_number
-from certcal.recalibration.data import as_intervals
+from certcal.inputs import check_integer, check_number, one_or_more
+from certcal.recalibration.data import as_intervals, check_share
 from certcal.recalibration.fitting import recalibrate_bounds
 from certcal.recalibration.maps import RecalibrationMap
 from certcal.recalibration.scores import Scores, average, deviation, score_bounds
-from certcal.settings import OnFailure
-from certcal.types import ArrayLike
+from certcal.settings import CLEAN_WEIGHTS, OnFailure
+from certcal.types import ArrayLike, FloatArray
 
 Indices = NDArray[np.intp]
 
@@ -147,3 +147,44 @@ def split_inputs(
             out[part] = True
             pairs.append((np.flatnonzero(~out), np.flatnonzero(out)))
     return pairs
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class TradeOff:
+    """The Pareto curve of clean against certified scores over λ, means over splits of inputs not fitted on."""
+
+    radius: float
+    clean_weight: FloatArray  # (k,) λ
+    scores: tuple[Scores, ...]  # (k,) after the map
+    identity: Scores  # without a map
+
+    def of(self, name: str) -> FloatArray:
+        """One of the `Scores` along the curve, shape (k,)."""
+        return np.array([getattr(own, name) for own in self.scores])
+
+    def __repr__(self) -> str:
+        return f"TradeOff(R = {self.radius:g}, λ = {', '.join(f'{share:g}' for share in self.clean_weight)})"
+
+
+def trade_off(
+    bounds: ConfidenceIntervals | Sequence[ConfidenceIntervals],
+    *,
+    radius: float | None = None,
+    clean_weights: Iterable[float] = CLEAN_WEIGHTS,
+    **options: Any,
+) -> TradeOff:
+    """How clean and certified scores at a radius trade against each other as clean points gain weight.
+
+    Paper: —; docs/recalibration.md.
+
+    Args:
+        bounds: certificates at one radius, or at several that maps are fitted to together.
+        radius: at which scores are given; the largest of them by default.
+        clean_weights: the λ to try.
+        options: as for `held_out_scores`; every λ sees the same splits.
+    """
+    several = as_intervals(bounds)
+    at = max(own.radius for own in several) if radius is None else radius
+    shares = [check_share(share) for share in one_or_more("clean_weights", clean_weights)]
+    pairs = [held_out_scores(several, clean_weight=share, **options).mean(at) for share in shares]
+    return TradeOff(at, np.array(shares), tuple(after for _, after in pairs), identity=pairs[0][0])

@@ -1,35 +1,14 @@
 """The table of selected models in the paper's layout, the paper's numbers beside ours."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from certcal.evaluation import Outcome, Rounding, Selection
+from certcal.evaluation import Rounding, Selection
 from certcal.report.tables import markdown_text, percent
 
-
-@dataclass(frozen=True)
-class Score:
-    """A certified error that models are selected by."""
-
-    name: str
-    selected: Callable[[Selection], Mapping[str, Outcome]]  # the best of each method at a radius
-    value: Callable[[Outcome], float]
-    printed: str  # its name in the paper's table
-
-    def cell(self, chosen: Selection, method: str) -> tuple[str | None, bool]:
-        """A method's error in percent, rounded up, and whether it is the least of all methods."""
-        found = self.selected(chosen)
-        if method not in found:
-            return None, False
-        own, least = self.value(found[method]), min(map(self.value, found.values()))
-        return percent(own, Rounding.UP, 2).removesuffix(" %"), own == least
-
-
-SCORES = (
-    Score("CCE", lambda chosen: chosen.ece, lambda model: model.certified_ece, "ACCE"),
-    Score("CBS", lambda chosen: chosen.brier, lambda model: model.certified_brier, "CBS"),
-)
+# Certified errors that models are selected by: our name, the paper's, the field of `Selection` and that of `Outcome`.
+SCORES = (("CCE", "ACCE", "ece", "certified_ece"), ("CBS", "CBS", "brier", "certified_brier"))
 
 
 @dataclass(frozen=True)
@@ -66,11 +45,17 @@ def comparison_table(
     Paper: Sec. 5.   Errs: certified errors are rounded up.
     """
     radii, theirs, lines = tuple(one.radius for one in selections), paper or {}, []
-    for score in SCORES:
-        own, printed = (name for one in selections for name in score.selected(one)), theirs.get(score.printed, {})
-        for method in dict.fromkeys([*methods, *own, *printed]):
-            values, best = zip(*(score.cell(chosen, method) for chosen in selections), strict=True)
-            lines.append(Line(score.name, method, values, _at(radii, theirs, printed.get(method)), best))
+    for name, theirs_name, selected, score in SCORES:
+        found = [
+            {method: getattr(model, score) for method, model in getattr(one, selected).items()} for one in selections
+        ]
+        printed = theirs.get(theirs_name, {})
+        for method in dict.fromkeys([*methods, *(method for own in found for method in own), *printed]):
+            values = tuple(
+                percent(own[method], Rounding.UP, 2).removesuffix(" %") if method in own else None for own in found
+            )
+            best = tuple(method in own and own[method] == min(own.values()) for own in found)
+            lines.append(Line(name, method, values, _at(radii, theirs, printed.get(method)), best))
     accuracies = tuple(_range(one.best_accuracy, margin) for one in selections)
     ranges = tuple(None if ends is None else f"{ends[0]}–{ends[1]}" for ends in _at(radii, theirs, theirs.get("CA")))
     return Comparison(radii, accuracies, ranges, tuple(lines), bool(paper))

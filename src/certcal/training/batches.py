@@ -1,21 +1,22 @@
 """The batches of an epoch, this process's share of each, from any step on."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn.functional import pad
 from torch.utils.data import DataLoader
 
 from certcal.data import ImageData, as_unit_interval
 from certcal.errors import InputError
 from certcal.models import place_generator, place_seed
 from certcal.settings import TrainSettings
-from certcal.training.augment import AUGMENTATIONS
 from certcal.training.step import AUGMENT, SHUFFLE
 
+PADDING = 4  # pixels around an image before a window of its size is cut out
 RESIDENT_BYTES = 4 << 30  # images up to this size move to the device once
 
 
@@ -88,3 +89,27 @@ def shuffled(n: int, seed: int, epoch: int) -> NDArray[np.int64]:
     # NumPy promises the raw stream of a bit generator for ever, unlike its or torch's shuffles.
     raw = np.random.PCG64(place_seed(seed, SHUFFLE, epoch)).random_raw(n)
     return np.argsort(raw, kind="stable").astype(np.int64)
+
+
+def flip(images: Tensor, uniform: Tensor) -> Tensor:
+    """Each image mirrored left to right with probability ½."""
+    return torch.where((uniform[:, 0] < 0.5)[:, None, None, None], images.flip(-1), images)
+
+
+def crop_and_flip(images: Tensor, uniform: Tensor) -> Tensor:
+    """Each image shifted by up to 4 pixels in both directions, zeros moving in, and mirrored with probability ½."""
+    n, channels, height, width = images.shape
+    top, left = (uniform[:, 1:3] * (2 * PADDING + 1)).long().T
+    wide = pad(images, (PADDING,) * 4)
+    row = torch.arange(n, device=images.device)[:, None, None, None]
+    plane = torch.arange(channels, device=images.device)[None, :, None, None]
+    down = (top[:, None] + torch.arange(height, device=images.device))[:, None, :, None]
+    across = (left[:, None] + torch.arange(width, device=images.device))[:, None, None, :]
+    return flip(wide[row, plane, down, across], uniform)
+
+
+AUGMENTATIONS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "none": lambda images, uniform: images,
+    "flip": flip,
+    "crop-flip": crop_and_flip,
+}
