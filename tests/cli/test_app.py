@@ -202,7 +202,7 @@ BAD = {
     "unknown option": (evaluating("--radius", "1"), "No such option"),
     "unknown verb": (["certfy"], "No such command 'certfy'"),
     "missing config": (evaluating("--config", "no.toml"), "Expected `config` to be a TOML file that can be read"),
-    "nothing to certify": (["certify", "new"], "Missing --model, --data, --sigma: give what is missing"),
+    "nothing to certify": (["certify", "new"], "Missing model.name, data.name, certify.sigma: give what is missing"),
     "no such data": (certifying(data="no.npz"), "that exists, but got 'no.npz'"),
     "no such weights": (
         certifying("--weights", "no.pt"),

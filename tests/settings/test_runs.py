@@ -72,7 +72,8 @@ def test_options_win_over_the_file(tmp_path):
         ("[evaluate]\nradii = ['a']", "Expected `evaluate.radii` to be a number, but got 'a' in FILE."),
         (
             "[model]\nweights = 'a'",
-            "Missing --model, --data, --sigma: give what is missing as an option or in a TOML file.",
+            "Missing model.name, data.name, certify.sigma: give what is missing in a TOML file or with "
+            "--model, --data, --sigma.",
         ),
         ("x = [", "Expected `config` to be a TOML file, but got FILE: "),
     ],

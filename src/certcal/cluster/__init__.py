@@ -2,8 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from certcal.cluster.engine import as_cluster
-from certcal.settings import Cluster
+from certcal.settings import Cluster, as_cluster
 
 if TYPE_CHECKING:
     from certcal.cluster.pool import Call, Pool, run_calls

@@ -2,10 +2,15 @@
 
 from certcal.data.arrays import from_arrays
 from certcal.data.datasets import dataset_names, dataset_splits, download_dataset, load_dataset
-from certcal.data.fingerprint import data_fingerprint, tensor_bytes
-from certcal.data.images import ImageData, as_unit_interval, channel_statistics
+from certcal.data.images import (
+    ImageData,
+    as_unit_interval,
+    channel_statistics,
+    data_fingerprint,
+    split_data,
+    tensor_bytes,
+)
 from certcal.data.locate import data_folders
-from certcal.data.splits import split_data
 
 __all__ = [
     "ImageData",

@@ -1,14 +1,17 @@
 """Labelled images: stored small, handed out as float32 in [0, 1] with their class."""
 
+import hashlib
 import operator
 from dataclasses import dataclass, replace
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
 from certcal.data.folder import ImageFiles
-from certcal.inputs import check_integer
+from certcal.errors import InputError
+from certcal.inputs import check_integer, check_number
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -88,3 +91,33 @@ def channel_statistics(data: ImageData) -> tuple[tuple[float, ...], tuple[float,
 def as_unit_interval(pixels: Tensor) -> Tensor:
     """The same images as float32 in [0, 1]: bytes divided by 255, floats as they are."""
     return pixels.to(torch.float32) / 255 if pixels.dtype == torch.uint8 else pixels
+
+
+def split_data(data: ImageData, *, fraction: float = 0.1, seed: int = 0) -> tuple[ImageData, ImageData]:
+    """The training part and the validation part, which holds the given fraction of the images, chosen at random.
+
+    Both keep the order of `data`. The choice depends on the seed and the number of images alone.
+    """
+    check_number("fraction", fraction, "lie in the open interval (0, 1)", lambda part: 0.0 < part < 1.0)
+    check_integer("seed", seed, minimum=0)
+    n, held_out = len(data), round(fraction * len(data))
+    if not 0 < held_out < n:
+        raise InputError.expected("fraction", f"leave images on both sides of a split of {n}", fraction)
+    # NumPy promises the raw stream of a bit generator for ever, unlike its or torch's shuffles.
+    order = np.argsort(np.random.PCG64(seed).random_raw(n), kind="stable")
+    train, validation = np.sort(order[held_out:]), np.sort(order[:held_out])
+    return data.select(torch.from_numpy(train)), data.select(torch.from_numpy(validation))
+
+
+def data_fingerprint(data: ImageData) -> str:
+    """SHA-256, in hexadecimal, of labels and images; of images that stay in files, of their names."""
+    digest = hashlib.sha256(tensor_bytes(data.labels))
+    digest.update(tensor_bytes(data.pixels) if isinstance(data.pixels, Tensor) else repr(data.pixels.paths).encode())
+    return digest.hexdigest()
+
+
+def tensor_bytes(tensor: Tensor) -> memoryview:
+    """The bytes of a tensor in row-major order, whatever its memory format and device."""
+    # NumPy lacks some of torch's dtypes, so the bytes are taken as bytes.
+    flat = tensor.detach().cpu().contiguous(memory_format=torch.contiguous_format).reshape(-1)
+    return flat.view(torch.uint8).numpy().data

@@ -9,7 +9,7 @@ from certcal.runs.evaluate import evaluate_run, rewrite_report, write_results
 from certcal.runs.folder import RunFolder
 from certcal.runs.load import load_data, load_model, training_part, weights_digest
 from certcal.runs.recalibrate import Recalibration, recalibrate_run
-from certcal.runs.recipes import TrainRecipe, build_recipe, load_recipe, parse_changes, save_recipe
+from certcal.runs.recipes import TrainRecipe, load_recipe, parse_changes, save_recipe
 from certcal.runs.results import Results
 from certcal.runs.train import TRAIN, estimate_training, next_command, train_run
 
@@ -20,7 +20,6 @@ __all__ = [
     "RunFolder",
     "TrainRecipe",
     "attack_run",
-    "build_recipe",
     "certify_run",
     "demo_run",
     "estimate_training",

@@ -1,9 +1,9 @@
 """A recipe: what one training run is made of, read from TOML and from what is given beside it."""
 
 import tomllib
-from dataclasses import MISSING, Field, dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from certcal.errors import InputError
 from certcal.settings import (
@@ -14,15 +14,11 @@ from certcal.settings import (
     Sections,
     TrainSettings,
     ValidationSettings,
-    build,
-    check,
+    build_sections,
     merged,
     read_toml,
     write_toml,
 )
-
-Kind = TypeVar("Kind", bound="TrainRecipe")
-OPTIONS = {"model": "--model", "data": "--data", "objective": "--objective", "train": "--sigma"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,29 +38,7 @@ def load_recipe(path: Path | None, changes: Sections) -> TrainRecipe:
     read = {} if path is None else read_toml(path)
     if "sweep" in read:
         raise InputError(f"{path} has a [sweep] section: run it with `certcal sweep`.")
-    return build_recipe(merged(read, changes), TrainRecipe, str(path or "options"))
-
-
-def build_recipe(values: Sections, kind: type[Kind], source: str) -> Kind:
-    """A recipe of the given sections, after unknown, missing and wrong settings were refused by name."""
-    first = {section.name: _first_needed(section.type) for section in fields(kind) if _needed(section)}
-    values = {section: {} for section in first} | values
-    check(kind, values, source)
-    missing = [section for section, key in first.items() if key not in values[section]]
-    if missing:
-        named = ", ".join(f"{section}.{first[section]}" for section in missing)
-        known = ", ".join(OPTIONS[section] for section in missing if section in OPTIONS)
-        raise InputError(f"Missing {named}: give what is missing in a TOML file{known and f' or with {known}'}.")
-    return build(kind, values, source)
-
-
-def _needed(one: Field[Any]) -> bool:
-    return one.default is MISSING and one.default_factory is MISSING
-
-
-def _first_needed(section: Any) -> str:
-    """The setting without which a section is none, such as the name of a model."""
-    return next(one.name for one in fields(section) if _needed(one))
+    return build_sections(TrainRecipe, merged(read, changes), str(path or "options"))
 
 
 def parse_changes(assignments: list[str]) -> Sections:

@@ -1,8 +1,6 @@
 """Settings: each declared once, for Python, TOML files, the command line and its documentation."""
 
 from certcal.settings import checks
-from certcal.settings.attack import AttackSettings, as_budget, check_fits_box
-from certcal.settings.bench import BenchSettings
 from certcal.settings.checks import MAX_BINS, each_once
 from certcal.settings.choices import (
     Adversary,
@@ -19,7 +17,7 @@ from certcal.settings.choices import (
     Precision,
     RunnerUp,
 )
-from certcal.settings.cluster import Cluster, PlaceSettings, check_address
+from certcal.settings.cluster import Cluster, PlaceSettings, as_cluster, check_address
 from certcal.settings.declare import Record, Setting, declared, setting
 from certcal.settings.objectives import (
     AcceActSettings,
@@ -34,7 +32,6 @@ from certcal.settings.objectives import (
     SmoothAdvSettings,
     options_of,
 )
-from certcal.settings.recalibrate import CLEAN_WEIGHT, CLEAN_WEIGHTS, RecalibrateSettings
 from certcal.settings.runs import (
     CertifySettings,
     DataSettings,
@@ -42,6 +39,7 @@ from certcal.settings.runs import (
     ModelSettings,
     RunSettings,
     Sections,
+    build_sections,
     change_evaluation,
     load_settings,
     merged,
@@ -49,6 +47,15 @@ from certcal.settings.runs import (
 )
 from certcal.settings.toml import build, check, read_toml, write_toml
 from certcal.settings.training import MachineSettings, TrainSettings, ValidationSettings
+from certcal.settings.verbs import (
+    CLEAN_WEIGHT,
+    CLEAN_WEIGHTS,
+    AttackSettings,
+    BenchSettings,
+    RecalibrateSettings,
+    as_budget,
+    check_fits_box,
+)
 
 __all__ = [
     "CLEAN_WEIGHT",
@@ -94,7 +101,9 @@ __all__ = [
     "TrainSettings",
     "ValidationSettings",
     "as_budget",
+    "as_cluster",
     "build",
+    "build_sections",
     "change_evaluation",
     "check",
     "check_address",

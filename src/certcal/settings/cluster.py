@@ -1,6 +1,7 @@
 """Where work is done, and which cluster to use."""
 
 from dataclasses import dataclass
+from importlib.util import find_spec
 
 from certcal.errors import InputError
 from certcal.settings.checks import at_least_0, at_least_1, number
@@ -55,3 +56,19 @@ class Cluster(Record, panel="Where to run"):
         60.0, "Ray: seconds to wait for a node or worker",
         check=number("be a number of seconds > 0", lambda value: value > 0), option=None,
     )  # fmt: skip
+
+
+def as_cluster(engine: object) -> Cluster | None:
+    """The cluster that an `engine` argument means: None for "local", any cluster for "ray", or the one given.
+
+    >>> as_cluster("local") is None
+    True
+    """
+    if isinstance(engine, str) and engine == "local":
+        return None
+    if not isinstance(engine, Cluster) and not (isinstance(engine, str) and engine == "ray"):
+        raise InputError.expected("engine", "be 'local', 'ray' or a certcal.cluster.Cluster", repr(engine))
+    if find_spec("ray") is None:
+        need = "be 'local' where Ray is not installed (pip install 'certcal[ray]')"
+        raise InputError.expected("engine", need, "'ray'")
+    return engine if isinstance(engine, Cluster) else Cluster()

@@ -1,17 +1,21 @@
 """What a run is made of, as it stands in its config.toml."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from certcal.errors import InputError
 from certcal.settings.checks import at_least_0, at_least_1, bins, level, positive, radius, whole
 from certcal.settings.choices import Approximation, Method, Outputs, Population, Precision, RunnerUp
-from certcal.settings.declare import Record, declared, setting
-from certcal.settings.toml import build, check, read_toml, write_toml
+from certcal.settings.declare import Record, setting
+from certcal.settings.toml import build, check, is_needed, read_toml, write_toml
 
 Sections = dict[str, dict[str, Any]]  # {section: {key: value}}
 NUMBERS = "A,B,…"
+OPTIONS = {  # for what a section must have
+    "model": "--model", "data": "--data", "certify": "--sigma", "objective": "--objective", "train": "--sigma",
+}  # fmt: skip
+Kind = TypeVar("Kind")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,23 +113,27 @@ class RunSettings:
 
 
 def load_settings(path: Path | None, changes: Sections) -> RunSettings:
-    """The settings of a TOML file (or none), changed by what is given beside it: {section: {key: value}}.
+    """The settings of a TOML file (or none), changed by what is given beside it: {section: {key: value}}."""
+    read = {} if path is None else read_toml(path)
+    return build_sections(RunSettings, merged(read, changes), str(path or "options"))
 
-    Unknown keys, missing ones and values of the wrong type are refused by name.
-    """
-    needed: Sections = {"model": {}, "data": {}, "certify": {}}  # so that what is missing is named within them
-    values, source = merged(needed | ({} if path is None else read_toml(path)), changes), str(path or "options")
-    check(RunSettings, values, source)
-    records = {"model": ModelSettings, "data": DataSettings, "certify": CertifySettings}
-    missing = [
-        str(one.option)
-        for section, record in records.items()
-        for one in declared(record)
-        if one.is_needed and one.name not in values[section]
-    ]
+
+def build_sections(kind: type[Kind], values: Sections, source: str) -> Kind:
+    """A record of records, after unknown, missing and wrong settings were refused by name."""
+    first = {section.name: _first_needed(section.type) for section in fields(kind) if is_needed(section)}  # type: ignore[arg-type]
+    values = {section: {} for section in first} | values
+    check(kind, values, source)
+    missing = [section for section, key in first.items() if key not in values[section]]
     if missing:
-        raise InputError(f"Missing {', '.join(missing)}: give what is missing as an option or in a TOML file.")
-    return build(RunSettings, values, source)
+        named = ", ".join(f"{section}.{first[section]}" for section in missing)
+        known = ", ".join(OPTIONS[section] for section in missing if section in OPTIONS)
+        raise InputError(f"Missing {named}: give what is missing in a TOML file{known and f' or with {known}'}.")
+    return build(kind, values, source)
+
+
+def _first_needed(section: Any) -> str:
+    """The setting without which a section is none, such as the name of a model."""
+    return next(one.name for one in fields(section) if is_needed(one))
 
 
 def change_evaluation(settings: RunSettings, path: Path | None, changes: dict[str, Any]) -> EvaluateSettings:

@@ -5,7 +5,7 @@ import json
 import math
 import tomllib
 from collections.abc import Mapping
-from dataclasses import MISSING, fields, is_dataclass
+from dataclasses import MISSING, Field, fields, is_dataclass
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
@@ -32,8 +32,7 @@ def build(kind: type[T], values: Mapping[str, Any], source: str, *, where: str =
     checked = check(kind, values, source, where=where)
     kind = _chosen(kind, checked)
     hints, known = get_type_hints(kind), fields(kind)  # type: ignore[arg-type]
-    needed = [one.name for one in known if one.default is MISSING and one.default_factory is MISSING]
-    missing = [_path(where, name) for name in needed if name not in checked]
+    missing = [_path(where, one.name) for one in known if is_needed(one) and one.name not in checked]
     if missing:
         raise InputError(f"Missing settings in {source}: {', '.join(missing)}.")
     for name, value in checked.items():
@@ -67,6 +66,11 @@ def check(kind: type, values: Mapping[str, Any], source: str, *, where: str = ""
         # Under both names, as where a file of an earlier version is changed.
         checked[name] = checked[name] | read if name in checked and isinstance(read, dict) else read
     return checked
+
+
+def is_needed(one: "Field[Any]") -> bool:
+    """Whether a field must be given."""
+    return one.default is MISSING and one.default_factory is MISSING
 
 
 def write_toml(settings: object, path: Path, *, head: str = "") -> None:

@@ -1,7 +1,6 @@
 """Many models: recipes of sweeps, their trials, and studies that reproduce the paper's training results."""
 
-from certcal.studies.grid import SweepSettings, expand
-from certcal.studies.recipes import SweepRecipe, build_sweep, load_sweep
+from certcal.studies.recipes import SweepRecipe, SweepSettings, build_sweep, expand, load_sweep
 from certcal.studies.reproduce import Reproduction, run_study, study_trials
 from certcal.studies.study import Study, load_study, paper_table, study_names, study_text
 from certcal.studies.sweep import Results, run_sweep

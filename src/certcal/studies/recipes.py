@@ -1,11 +1,34 @@
 """The recipe of a sweep: a training run, the settings that vary, and the certification of what was trained."""
 
+import itertools
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-from certcal.runs import TrainRecipe, build_recipe
-from certcal.settings import CertifySettings, DataSettings, EvaluateSettings, Sections, merged, read_toml
-from certcal.studies.grid import SweepSettings
+import numpy as np
+
+from certcal.errors import InputError
+from certcal.inputs import check_integer
+from certcal.runs import TrainRecipe
+from certcal.settings import (
+    CertifySettings,
+    DataSettings,
+    EvaluateSettings,
+    Sections,
+    build_sections,
+    merged,
+    read_toml,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SweepSettings:
+    """Which settings vary, and how many combinations are tried."""
+
+    over: dict[str, Any] = field(default_factory=dict)  # "section.key" to the list of its values
+    sample: int | None = None  # so many combinations at random, without repetition; None: all of them
+    seed: int = 0  # of the sample
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,4 +50,52 @@ def build_sweep(values: Sections, source: str) -> SweepRecipe:
     """A recipe of the given sections; certification takes the σ of the training unless another is given."""
     train = values.get("train", {})
     sigma = train.get("sigma", 1.0) if isinstance(train, dict) else 1.0
-    return build_recipe(merged({"certify": {"sigma": sigma}}, values), SweepRecipe, source)
+    return build_sections(SweepRecipe, merged({"certify": {"sigma": sigma}}, values), source)
+
+
+def expand(settings: SweepSettings) -> list[Sections]:
+    """What each trial changes: every combination in order, or a sample of them, the same for the same seed.
+
+    Paper: App. I.
+    Raises: InputError if a key has no section or no values, or the sample is larger than the grid.
+
+    >>> expand(SweepSettings(over={"objective.steps": [1, 4], "train.learning_rate": [0.01]}))
+    [{'objective': {'steps': 1}, 'train': {'learning_rate': 0.01}}, {'objective': {'steps': 4}, 'train': {'learning_rate': 0.01}}]
+    """  # noqa: E501
+    for key, values in settings.over.items():
+        section, dot, name = key.partition(".")
+        if not (section and dot and name):
+            raise InputError.expected("sweep.over", "name settings as section.key", repr(key))
+        if not isinstance(values, Sequence) or isinstance(values, str) or not values:
+            raise InputError.expected(f"sweep.over.{key}", "be a list of at least one value", repr(values))
+    grid = [
+        _nested(dict(zip(settings.over, values, strict=True))) for values in itertools.product(*settings.over.values())
+    ]
+    if settings.sample is None:
+        return grid
+    check_integer("sweep.sample", settings.sample, minimum=1)
+    check_integer("sweep.seed", settings.seed, minimum=0)
+    if settings.sample > len(grid):
+        raise InputError.expected(
+            "sweep.sample", f"be at most the number of combinations ({len(grid)})", settings.sample
+        )
+    # As for every shuffle here: NumPy promises the raw stream of a bit generator for ever.
+    order = np.argsort(np.random.PCG64(settings.seed).random_raw(len(grid)), kind="stable")
+    return [grid[place] for place in sorted(order[: settings.sample].tolist())]
+
+
+def describe(changes: Mapping[str, Mapping[str, Any]]) -> str:
+    """A trial in a few words.
+
+    >>> describe({"objective": {"steps": 4}, "train": {"learning_rate": 0.01}})
+    'steps 4, learning_rate 0.01'
+    """
+    return ", ".join(f"{key} {value}" for section in changes.values() for key, value in section.items())
+
+
+def _nested(flat: Mapping[str, Any]) -> Sections:
+    nested: Sections = {}
+    for path, value in flat.items():
+        section, _, key = path.partition(".")
+        nested.setdefault(section, {})[key] = value
+    return nested

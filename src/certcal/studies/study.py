@@ -9,8 +9,7 @@ from typing import Any
 
 from certcal.errors import InputError
 from certcal.settings import Sections, build, merged, read_toml
-from certcal.studies.grid import SweepSettings
-from certcal.studies.recipes import SweepRecipe, build_sweep
+from certcal.studies.recipes import SweepRecipe, SweepSettings, build_sweep
 
 BUILT_IN, PAPER = files("certcal.studies") / "built_in", "paper"
 

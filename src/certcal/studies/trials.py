@@ -13,8 +13,7 @@ from certcal.evaluation import Outcome
 from certcal.files import plain
 from certcal.runs import RunFolder, certify_run, evaluate_run, train_run, weights_digest
 from certcal.settings import RunSettings, build, merged
-from certcal.studies.grid import SweepSettings, describe, expand
-from certcal.studies.recipes import SweepRecipe
+from certcal.studies.recipes import SweepRecipe, SweepSettings, describe, expand
 
 OUTCOME, ERROR = "outcome.json", "error.txt"
 

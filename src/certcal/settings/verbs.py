@@ -1,15 +1,54 @@
-"""Which attacks `certcal attack` makes, and how."""
+"""What the verbs of the command line take beside a run's settings."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from certcal.errors import InputError
-from certcal.settings.checks import at_least_1, each_once, positive, radius, seed
-from certcal.settings.choices import Adversary, Family
+from certcal.settings.checks import (
+    at_least_1,
+    each_once,
+    inner_share,
+    not_negative,
+    positive,
+    radius,
+    seed,
+    share,
+    whole,
+)
+from certcal.settings.choices import Adversary, Family, MapKind, Objective, OnFailure
 from certcal.settings.declare import Record, setting
 from certcal.settings.runs import NUMBERS
 
 WHICH = "Which attacks"
+CLEAN_WEIGHT = 0.5  # with 0 the certified score gets least, and the map is often constant
+CLEAN_WEIGHTS = (0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0)  # of a trade-off
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecalibrateSettings(Record, panel="How to fit"):
+    """How a map is fitted and tested, as for `certcal.recalibration.held_out_scores`."""
+
+    radii: tuple[float, ...] | None = setting(
+        None, "Radii to fit at, together", check=radius, metavar=NUMBERS, shown="the largest learnable"
+    )
+    radius_weights: tuple[float, ...] | None = setting(
+        None, "Weights of these radii", check=not_negative, metavar=NUMBERS, shown="equal", was="weights"
+    )
+    method: str = setting("isotonic", "Kind of map", choices=MapKind)
+    objective: str = setting("brier", "Certified score to make small", choices=Objective)
+    clean_weight: float = setting(CLEAN_WEIGHT, "Weight of the score without an attack, 0 to 1", check=share)
+    holdout: float = setting(0.5, "Share of inputs to hold out", check=inner_share)
+    folds: int | None = setting(None, "Hold out each of so many parts in turn instead.", check=whole(2))
+    repeats: int = setting(20, "Random splits to average over", check=at_least_1)
+    seed: int = setting(0, "Seed of the splits", check=seed)
+    on_failure: str = setting("raise", "What to do where nothing can be learned", choices=OnFailure)
+
+    def check_together(self) -> None:
+        """Weights come with radii, and radii differ."""
+        if self.radii is None and self.radius_weights is not None:
+            raise InputError.expected("radius_weights", "come with radii, one weight for each", "no radii")
+        if self.radii is not None and len(set(self.radii)) < len(self.radii):
+            raise InputError.expected("radii", "be different from each other", ", ".join(map(str, self.radii)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,3 +105,20 @@ def as_budget(epsilon: float) -> str:
     if steps and steps / 255 == epsilon:
         return f"{steps}/255"
     return short if float(short) == epsilon else repr(float(epsilon))
+
+
+@dataclass(frozen=True, kw_only=True)
+class BenchSettings(Record, panel="What to measure"):
+    """A model, its inputs, and the run to estimate."""
+
+    model: str = setting("lenet", "A known network, or package.module:factory")
+    shape: tuple[int, ...] = setting((1, 28, 28), "Channels, height and width of the inputs", metavar="C,H,W")
+    classes: int = setting(10, "Classes of the model", check=at_least_1)
+    inputs: int = setting(1000, "Inputs of the run to estimate", check=at_least_1)
+    n: int = setting(100_000, "Draws per input of the run to estimate", check=at_least_1)
+
+    def check_together(self) -> None:
+        """Inputs are square."""
+        if len(self.shape) != 3 or self.shape[1] != self.shape[2] or min(self.shape) < 1:
+            got = repr(",".join(map(str, self.shape)))
+            raise InputError.expected("shape", "be channels, height and the same width, as 3,32,32", got)
