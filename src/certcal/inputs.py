@@ -10,12 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from certcal.errors import InputError
-from certcal.scalars import check_choice as check_choice
-from certcal.scalars import check_flag as check_flag
-from certcal.scalars import check_integer as check_integer
-from certcal.scalars import check_level as check_level
-from certcal.scalars import check_number as check_number
-from certcal.scalars import one_or_more as one_or_more
 from certcal.types import ArrayLike, BoolArray, FloatArray
 
 if TYPE_CHECKING:

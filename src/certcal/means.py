@@ -9,7 +9,8 @@ import numpy as np
 from scipy import special
 
 from certcal.errors import InputError
-from certcal.inputs import as_counts, as_numbers, broadcast, check_level
+from certcal.inputs import as_counts, as_numbers, broadcast
+from certcal.scalars import check_level
 from certcal.types import ArrayLike, FloatArray
 
 # Square roots, logarithms and the few products here carry a handful of roundings of 2^-53 each.

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from certcal.inputs import as_fractions, check_level
+from certcal.inputs import as_fractions
+from certcal.scalars import check_level
 from certcal.types import ArrayLike, FloatArray
 
 # Relative error allowed for scipy.special.betainc and betaincc, per 2^17 trials. Compared with 40-digit arithmetic at

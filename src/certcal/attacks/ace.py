@@ -13,7 +13,8 @@ from certcal.attacks.batched import Attacked, as_budgets, attack_model, one_or_a
 from certcal.attacks.climb_settings import Direction, OnFlip, Plateau, Settings
 from certcal.attacks.input_attack import cross_entropy
 from certcal.errors import InputError
-from certcal.inputs import check_choice, make_settings
+from certcal.inputs import make_settings
+from certcal.scalars import check_choice
 from certcal.settings import check_fits_box
 from certcal.types import ArrayLike
 

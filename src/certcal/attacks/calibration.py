@@ -13,9 +13,9 @@ from certcal.attacks.fresh_draws import Look, check_numbers
 from certcal.attacks.smoothed import Scene, smoothed
 from certcal.certificates import MeanLimits
 from certcal.errors import InputError
-from certcal.inputs import check_choice, check_integer, check_number
 from certcal.means import hoeffding
 from certcal.models import PRECISIONS, Purpose, as_inputs, as_labels, count_classes, device_of, held_still
+from certcal.scalars import check_choice, check_integer, check_number
 from certcal.settings import Adversary
 from certcal.types import ArrayLike, BoolArray, FloatArray
 from certcal.worstcase import WorstCaseProblem

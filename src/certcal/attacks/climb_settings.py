@@ -8,7 +8,7 @@ from torch import Tensor
 
 from certcal.attacks.balls import Norm
 from certcal.errors import InputError
-from certcal.inputs import check_choice, check_flag, check_integer, check_number
+from certcal.scalars import check_choice, check_flag, check_integer, check_number
 
 Predict = Callable[[Tensor], Tensor]  # inputs (n, …) to logits (n, k)
 Loss = Callable[[Tensor, Tensor], Tensor]  # logits (n, k) and targets (n, …) to what each input is to gain, (n,)

@@ -9,7 +9,6 @@ from torch import Tensor, nn
 
 from certcal.attacks.smoothed import COPIES
 from certcal.errors import CertcalError
-from certcal.inputs import check_choice, check_integer, check_number
 from certcal.means import empirical_bernstein
 from certcal.models import (
     PRECISIONS,
@@ -23,6 +22,7 @@ from certcal.models import (
     device_of,
     held_still,
 )
+from certcal.scalars import check_choice, check_integer, check_number
 from certcal.types import ArrayLike, FloatArray
 
 CHUNK = 250  # draws of one input that are generated together

@@ -15,7 +15,6 @@ from certcal.attacks.refutation import Levels, confront
 from certcal.certificates import ConfidenceIntervals, Method, RunnerUp, confidence_bounds_at
 from certcal.errors import InputError
 from certcal.evaluation import row_at
-from certcal.inputs import check_choice, check_level, one_or_more
 from certcal.metrics import (
     ReliabilityCurve,
     choose_bins,
@@ -24,6 +23,7 @@ from certcal.metrics import (
     top_label_brier_score,
 )
 from certcal.models import model_fingerprint
+from certcal.scalars import check_choice, check_level, one_or_more
 from certcal.settings import Adversary, each_once
 from certcal.smoothing import Evidence, Source
 from certcal.types import ArrayLike, FloatArray, IntArray

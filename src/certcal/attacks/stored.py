@@ -9,8 +9,8 @@ import numpy as np
 
 from certcal.attacks.records import AceRow, AceTable, Sandwich, SandwichRow, Terms
 from certcal.files import plain
-from certcal.inputs import check_flag
 from certcal.metrics import ReliabilityCurve
+from certcal.scalars import check_flag
 from certcal.settings import Adversary
 
 T = TypeVar("T")

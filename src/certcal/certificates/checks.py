@@ -3,7 +3,7 @@
 import numpy as np
 
 from certcal.errors import InputError
-from certcal.inputs import check_integer, check_number
+from certcal.scalars import check_integer, check_number
 from certcal.smoothing import Evidence
 from certcal.types import BoolArray
 

@@ -11,7 +11,7 @@ from certcal.certificates import limits
 from certcal.certificates.cells import CellLimits, MeanLimits
 from certcal.certificates.looks import share_of_delta
 from certcal.certificates.radius import Radii, certify_radii
-from certcal.inputs import check_choice, check_flag, check_level, check_number, one_or_more
+from certcal.scalars import check_choice, check_flag, check_level, check_number, one_or_more
 from certcal.settings import Method, RunnerUp
 from certcal.smoothing import Counts, Evidence
 from certcal.types import BoolArray, FloatArray

@@ -9,9 +9,9 @@ from scipy import special
 from certcal.certificates.checks import check_evidence
 from certcal.certificates.looks import PLANNED_SHARE
 from certcal.certificates.radius import Decision
-from certcal.inputs import check_level
 from certcal.means import anytime_p_value
 from certcal.proportions import tail_error
+from certcal.scalars import check_level
 from certcal.smoothing import Counts, Evidence
 from certcal.types import BoolArray, FloatArray
 

@@ -12,17 +12,9 @@ from certcal.certificates.checks import check_evidence
 from certcal.certificates.looks import upper_limits_by_look
 from certcal.certificates.shift import QUANTILE_ERROR
 from certcal.errors import InputError
-from certcal.inputs import (
-    as_correctness,
-    as_counts,
-    as_fractions,
-    as_vector,
-    check_choice,
-    check_level,
-    check_number,
-    check_same_length,
-)
+from certcal.inputs import as_correctness, as_counts, as_fractions, as_vector, check_same_length
 from certcal.proportions import clopper_pearson_upper
+from certcal.scalars import check_choice, check_level, check_number
 from certcal.settings import RunnerUp
 from certcal.smoothing import Counts, Evidence
 from certcal.types import ArrayLike, BoolArray, FloatArray

@@ -7,7 +7,7 @@ from scipy import special
 
 from certcal.certificates.confidence import confidence_bounds_at
 from certcal.certificates.looks import upper_limits_by_look
-from certcal.inputs import check_choice, check_level, check_number, one_or_more
+from certcal.scalars import check_choice, check_level, check_number, one_or_more
 from certcal.settings import Method, RunnerUp
 from certcal.smoothing import Evidence
 from certcal.types import BoolArray

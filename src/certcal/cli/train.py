@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from certcal.evaluation import Outcome
     from certcal.runs import TrainRecipe
     from certcal.studies import Failure
-    from certcal.training import TrainResult
-    from certcal.training.cost import TrainCost
+    from certcal.training import TrainCost, TrainResult
 
 _LEARN = "What to learn"
 _INIT = {"weights": ("--init", "Weights to start from, to fine-tune.")}
@@ -64,7 +63,7 @@ def train(
     from certcal.runs import TRAIN, RunFolder, load_recipe, next_command, parse_changes, train_run
     from certcal.runs import estimate_training as estimate
     from certcal.settings import merged
-    from certcal.training.fabric import leave_group
+    from certcal.training import leave_group
 
     folder = RunFolder.named(run)
     remembered = folder.path / TRAIN

@@ -15,7 +15,7 @@ from certcal.data.images import ImageData
 from certcal.data.locate import PathLike, download_folder, fetch_files, find_files, missing_files
 from certcal.errors import InputError
 from certcal.files import expanded
-from certcal.inputs import check_choice, check_integer
+from certcal.scalars import check_choice, check_integer
 
 
 def dataset_names() -> tuple[str, ...]:

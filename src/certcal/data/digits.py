@@ -5,7 +5,7 @@ import torch
 from certcal.data.arrays import from_arrays
 from certcal.data.images import ImageData
 from certcal.errors import InputError
-from certcal.inputs import check_choice
+from certcal.scalars import check_choice
 
 TEST_STRIDE = 5
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from certcal.errors import InputError
-from certcal.inputs import check_integer
+from certcal.scalars import check_integer
 
 if TYPE_CHECKING:
     from PIL.Image import Image

@@ -11,7 +11,7 @@ from torch.utils.data import Dataset
 
 from certcal.data.folder import ImageFiles
 from certcal.errors import InputError
-from certcal.inputs import check_integer, check_number
+from certcal.scalars import check_integer, check_number
 
 
 @dataclass(frozen=True, eq=False, repr=False)

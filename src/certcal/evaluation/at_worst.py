@@ -6,8 +6,8 @@ import numpy as np
 
 from certcal.errors import InputError
 from certcal.evaluation.report import Report
-from certcal.inputs import check_integer
 from certcal.metrics import ReliabilityCurve, reliability_curve
+from certcal.scalars import check_integer
 from certcal.settings import Population
 
 

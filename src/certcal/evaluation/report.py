@@ -12,8 +12,8 @@ from certcal.certificates import ConfidenceIntervals, Method, RunnerUp, average_
 from certcal.errors import CertcalError, InputError
 from certcal.evaluation.row import WITH_MAP, WITHOUT_MAP, Row, row_at
 from certcal.files import expanded, plain, replacing
-from certcal.inputs import one_or_more
 from certcal.metrics import Bins
+from certcal.scalars import one_or_more
 from certcal.settings import EvaluateSettings
 from certcal.smoothing import Evidence
 from certcal.types import ArrayLike

@@ -8,8 +8,8 @@ import numpy as np
 
 from certcal.certificates import ConfidenceIntervals, certified_accuracy
 from certcal.evaluation.metric import Before, Given, Measured, Metric, Rounding, metric
-from certcal.inputs import check_choice, check_level
 from certcal.metrics import adaptive_calibration_error, expected_calibration_error, top_label_brier_score
+from certcal.scalars import check_choice, check_level
 from certcal.types import ArrayLike
 from certcal.worstcase import (
     Population,

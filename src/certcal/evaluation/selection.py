@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from certcal.errors import InputError
-from certcal.inputs import as_numbers, check_number, check_same_length
+from certcal.inputs import as_numbers, check_same_length
+from certcal.scalars import check_number
 from certcal.types import ArrayLike, BoolArray
 
 MARGIN = 0.03

@@ -9,9 +9,9 @@ from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_is_fitted, check_non_negative, validate_data
 
 from certcal.errors import InputError
-from certcal.inputs import check_number
 from certcal.metrics import top_label_brier_score
 from certcal.recalibration import recalibrate
+from certcal.scalars import check_number
 from certcal.types import ArrayLike, FloatArray
 from certcal.worstcase import certified_brier_score
 

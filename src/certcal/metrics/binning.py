@@ -10,7 +10,8 @@ from functools import cached_property
 import numpy as np
 
 from certcal.errors import InputError
-from certcal.inputs import as_probabilities, as_vector, check_choice, check_integer
+from certcal.inputs import as_probabilities, as_vector
+from certcal.scalars import check_choice, check_integer
 from certcal.types import ArrayLike, BoolArray, FloatArray, IntArray
 
 # Work goes through long vectors in blocks whose temporaries stay in the processor's cache.

@@ -4,9 +4,10 @@ from typing import TYPE_CHECKING, overload
 
 import numpy as np
 
-from certcal.inputs import check_number, contiguous
+from certcal.inputs import contiguous
 from certcal.metrics.binning import choose_bins
 from certcal.metrics.calibration import as_predictions
+from certcal.scalars import check_number
 from certcal.types import ArrayLike, FloatArray
 
 if TYPE_CHECKING:

@@ -4,10 +4,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from certcal.inputs import check_level
 from certcal.metrics.binning import Bins, choose_bins, sum_by_bin
 from certcal.metrics.calibration import as_predictions
 from certcal.proportions import clopper_pearson
+from certcal.scalars import check_level
 from certcal.types import ArrayLike, BoolArray, FloatArray
 
 

@@ -9,11 +9,11 @@ from typing import Any
 from torch import nn
 
 from certcal.errors import InputError
-from certcal.inputs import check_integer
 from certcal.models.lenet import LeNet, SmallCNN
 from certcal.models.normalization import Normalize, Statistics
 from certcal.models.preact import PreActResNet18
 from certcal.models.resnet import CifarResNet
+from certcal.scalars import check_integer
 
 DEPTHS = (20, 56, 110)
 

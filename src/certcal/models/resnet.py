@@ -3,7 +3,7 @@
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
-from certcal.inputs import check_choice
+from certcal.scalars import check_choice
 
 SHORTCUTS = ("identity", "projection")
 

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from certcal.inputs import check_number
+from certcal.scalars import check_number
 
 
 class Tempered(nn.Module):

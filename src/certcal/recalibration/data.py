@@ -8,7 +8,8 @@ import numpy as np
 
 from certcal.certificates import ConfidenceIntervals
 from certcal.errors import InputError
-from certcal.inputs import as_probabilities, check_number, check_same_length, one_or_more
+from certcal.inputs import as_probabilities, check_same_length
+from certcal.scalars import check_number, one_or_more
 from certcal.types import ArrayLike, BoolArray, FloatArray
 from certcal.worstcase import WorstCaseProblem, brier_confidences
 

@@ -6,9 +6,9 @@ import torch
 from torch import Tensor, nn
 
 from certcal.errors import InputError
-from certcal.inputs import check_choice, check_integer, check_number
 from certcal.models import OUTPUTS, Noise, Purpose, as_outputs, as_probabilities, no_distribution
 from certcal.recalibration.maps import RecalibrationMap
+from certcal.scalars import check_choice, check_integer, check_number
 
 
 class RecalibratedPredictions(NamedTuple):

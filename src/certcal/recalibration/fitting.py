@@ -7,10 +7,10 @@ import numpy as np
 
 from certcal.certificates import ConfidenceIntervals
 from certcal.errors import InputError
-from certcal.inputs import check_choice
 from certcal.recalibration.data import FittingData, NothingToFitError, as_intervals, data_from_arrays, data_from_bounds
 from certcal.recalibration.maps import IdentityMap, IsotonicMap, RecalibrationMap
 from certcal.recalibration.parametric import fit_beta, fit_temperature, loss_of
+from certcal.scalars import check_choice
 from certcal.settings import CLEAN_WEIGHT, MapKind, Objective, OnFailure
 from certcal.types import ArrayLike, FloatArray
 

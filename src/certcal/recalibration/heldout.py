@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 
 from certcal.certificates import ConfidenceIntervals
 from certcal.errors import InputError
-from certcal.inputs import check_integer, check_number, one_or_more
 from certcal.recalibration.data import as_intervals, check_share
 from certcal.recalibration.fitting import recalibrate_bounds
 from certcal.recalibration.maps import RecalibrationMap
 from certcal.recalibration.scores import Scores, average, deviation, score_bounds
+from certcal.scalars import check_integer, check_number, one_or_more
 from certcal.settings import CLEAN_WEIGHTS, OnFailure
 from certcal.types import ArrayLike, FloatArray
 

@@ -14,7 +14,8 @@ from scipy import special
 
 from certcal.certificates import ConfidenceIntervals
 from certcal.errors import InputError
-from certcal.inputs import as_bounds, as_probabilities, check_number, check_same_length
+from certcal.inputs import as_bounds, as_probabilities, check_same_length
+from certcal.scalars import check_number
 from certcal.types import ArrayLike, FloatArray
 
 DOWN, NEAREST, UP = -1, 0, 1  # which way results are rounded

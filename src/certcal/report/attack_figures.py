@@ -5,11 +5,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from certcal.attacks import AceTable, Sandwich
-from certcal.inputs import check_choice
 from certcal.metrics import ReliabilityCurve
 from certcal.report.attacks import ace_title
 from certcal.report.figures import CORRECT, INCORRECT, NEUTRAL, legend_below, new_axes, plot_reliability
 from certcal.report.tables import exactly
+from certcal.scalars import check_choice
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

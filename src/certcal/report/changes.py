@@ -9,8 +9,8 @@ import numpy as np
 
 from certcal.errors import InputError
 from certcal.evaluation import Outcome, pareto_front
-from certcal.inputs import check_choice
 from certcal.report.figures import CORRECT, INCORRECT, NEUTRAL, legend_below, new_axes
+from certcal.scalars import check_choice
 from certcal.types import BoolArray, FloatArray
 
 if TYPE_CHECKING:

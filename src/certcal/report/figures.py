@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from certcal.evaluation import Row
-from certcal.inputs import check_choice
 from certcal.metrics import ReliabilityCurve
 from certcal.recalibration import TradeOff
 from certcal.report.views import CertifiedInputs, Widths
+from certcal.scalars import check_choice
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -6,7 +6,7 @@ import numpy as np
 
 from certcal.certificates import ConfidenceIntervals
 from certcal.evaluation import Report, check_position
-from certcal.inputs import check_integer
+from certcal.scalars import check_integer
 from certcal.types import BoolArray, FloatArray, IntArray
 from certcal.worstcase import WorstCaseProblem
 

@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from certcal.data import ImageData
-    from certcal.training import TrainResult
-    from certcal.training.cost import TrainCost
+    from certcal.training import TrainCost, TrainResult
 
 TRAIN = "train.toml"
 
@@ -73,8 +72,7 @@ def _load(recipe: TrainRecipe) -> tuple["ImageData", "nn.Module"]:
 
 def estimate_training(recipe: TrainRecipe) -> "TrainCost":
     """What the recipe would cost here, from a few steps; leaves nothing behind."""
-    from certcal.training.cost import estimate_cost
-    from certcal.training.loop import Trainer
+    from certcal.training import Trainer, estimate_cost
 
     data, model = _load(recipe)
     with tempfile.TemporaryDirectory() as folder:

@@ -11,7 +11,7 @@ from torch import nn
 
 from certcal.cluster import Cluster, as_cluster
 from certcal.errors import InputError
-from certcal.inputs import check_choice, check_device, check_flag, check_integer, check_number, one_or_more
+from certcal.inputs import check_device
 from certcal.interrupts import deferred_interrupts
 from certcal.models import (
     NOISE,
@@ -28,6 +28,7 @@ from certcal.models import (
     on_device,
 )
 from certcal.progress import Progress
+from certcal.scalars import check_choice, check_flag, check_integer, check_number, one_or_more
 from certcal.smoothing.evidence import MAX_CHUNK, MAX_DRAWS, Evidence, EvidenceHeader
 from certcal.smoothing.job import Job, StoppingRule
 from certcal.smoothing.keeper import Keeper

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from certcal.errors import InputError
-from certcal.inputs import check_integer
 from certcal.runs import TrainRecipe
+from certcal.scalars import check_integer
 from certcal.settings import (
     CertifySettings,
     DataSettings,

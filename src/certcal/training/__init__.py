@@ -1,7 +1,9 @@
 """Training for smoothing: objectives on a batch, and the loop, schedules and checkpoints around them."""
 
 from certcal.settings import MachineSettings, ObjectiveSettings, TrainSettings, ValidationSettings
-from certcal.training.loop import TrainResult, train
+from certcal.training.cost import TrainCost, estimate_cost
+from certcal.training.fabric import leave_group
+from certcal.training.loop import Trainer, TrainResult, train
 from certcal.training.objectives import OBJECTIVES, make_objective
 from certcal.training.step import Objective, Step
 
@@ -11,9 +13,13 @@ __all__ = [
     "Objective",
     "ObjectiveSettings",
     "Step",
+    "TrainCost",
     "TrainResult",
     "TrainSettings",
+    "Trainer",
     "ValidationSettings",
+    "estimate_cost",
+    "leave_group",
     "make_objective",
     "train",
 ]

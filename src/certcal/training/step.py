@@ -6,7 +6,7 @@ from typing import Protocol
 import torch
 from torch import Tensor, nn
 
-from certcal.inputs import check_number
+from certcal.scalars import check_number
 
 SHUFFLE, AUGMENT, NOISE, MODEL = range(4)  # what random numbers are for, as `place_seed` takes it
 

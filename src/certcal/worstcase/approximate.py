@@ -4,7 +4,8 @@ from typing import Any
 
 from certcal.certificates import ConfidenceIntervals
 from certcal.errors import InputError
-from certcal.inputs import as_probabilities, check_choice, check_same_length, make_settings
+from certcal.inputs import as_probabilities, check_same_length, make_settings
+from certcal.scalars import check_choice
 from certcal.types import ArrayLike, FloatArray
 from certcal.worstcase.problem import WorstCaseProblem
 from certcal.worstcase.settings import AdmmSettings, DeceSettings

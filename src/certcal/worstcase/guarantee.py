@@ -7,8 +7,8 @@ from scipy import special
 
 from certcal.certificates import ConfidenceIntervals
 from certcal.errors import InputError
-from certcal.inputs import check_integer, check_level
 from certcal.proportions import TAIL_UNDERFLOW, tail_error
+from certcal.scalars import check_integer, check_level
 from certcal.settings import Population
 from certcal.types import ArrayLike
 from certcal.worstcase.brier import brier_confidences

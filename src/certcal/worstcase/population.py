@@ -13,8 +13,8 @@ import numpy as np
 
 from certcal.certificates import ConfidenceIntervals
 from certcal.errors import InputError
-from certcal.inputs import check_level
 from certcal.metrics import Bins, sum_by_bin
+from certcal.scalars import check_level
 from certcal.settings import Population
 from certcal.types import ArrayLike, FloatArray, IntArray
 from certcal.worstcase.exact import MINUS, PLUS, best_signs, corner_sums, free_input, rounding_bound, solve_exact

@@ -4,8 +4,9 @@ from dataclasses import dataclass
 
 from certcal.certificates import ConfidenceIntervals
 from certcal.errors import InputError
-from certcal.inputs import as_bounds, as_correctness, check_choice, check_integer, check_same_length
+from certcal.inputs import as_bounds, as_correctness, check_same_length
 from certcal.metrics import Bins, choose_bins
+from certcal.scalars import check_choice, check_integer
 from certcal.settings import MAX_BINS, Population
 from certcal.types import ArrayLike, BoolArray, FloatArray
 
