@@ -57,7 +57,7 @@ def test_shards_from_several_folders_merge(evidence, tmp_path):
 def test_shards_say_what_wrote_them(folder):
     metadata = pq.read_schema(next(folder.glob("shard-*"))).metadata
     assert set(json.loads(metadata[b"certcal.provenance"])) == {"written", "python", "certcal", "torch", "numpy"}
-    assert not list(folder.glob(".*tmp"))
+    assert not list(folder.glob(".*part"))
 
 
 @pytest.mark.parametrize(
@@ -154,7 +154,7 @@ except CertcalError as error:
     assert "Evidence could not be written" in run.stdout
     assert "What was there is untouched." in run.stdout
     assert load_evidence(folder).draws.tolist() == [500] * 10
-    assert not list(folder.glob(".*tmp"))
+    assert not list(folder.glob(".*part"))
 
 
 def test_header_survives(folder, evidence):

@@ -15,12 +15,10 @@ from certcal.models.preact import PreActResNet18
 from certcal.models.resnet import CifarResNet
 from certcal.scalars import check_integer
 
-DEPTHS = (20, 56, 110)
-
 
 def model_names() -> tuple[str, ...]:
     """The names that `build_model` knows."""
-    return ("lenet", "small-cnn", *(f"resnet{depth}" for depth in DEPTHS), "preact-resnet18", "resnet50")
+    return tuple(_MAKERS)
 
 
 def build_model(
@@ -78,20 +76,12 @@ def _call(name: str, make: Callable[..., Any], shape: dict[str, int], settings: 
 
 
 def _named(name: str) -> Callable[..., nn.Module]:
-    makers: dict[str, Callable[..., nn.Module]] = {
-        "lenet": LeNet,
-        "small-cnn": SmallCNN,
-        "preact-resnet18": PreActResNet18,
-        "resnet50": _resnet50,
-    }
-    for depth in DEPTHS:
-        makers[f"resnet{depth}"] = _cifar_resnet(depth)
-    if name not in makers:
-        close = difflib.get_close_matches(str(name).lower(), makers, n=2)
+    if name not in _MAKERS:
+        close = difflib.get_close_matches(str(name).lower(), _MAKERS, n=2)
         hint = f" (did you mean {' or '.join(map(repr, close))}?)" if close else ""
-        names = ", ".join(map(repr, model_names()))
+        names = ", ".join(map(repr, _MAKERS))
         raise InputError.expected("name", f"be one of {names}, or package.module:factory", f"{name!r}{hint}")
-    return makers[name]
+    return _MAKERS[name]
 
 
 def _cifar_resnet(depth: int) -> Callable[..., nn.Module]:
@@ -126,3 +116,12 @@ def _imported(path: str) -> Callable[..., Any]:
     if not callable(found):
         raise InputError.expected("name", "lead to something callable", f"{path!r}, a {type(found).__name__}")
     return found  # type: ignore[no-any-return]
+
+
+_MAKERS: dict[str, Callable[..., nn.Module]] = {
+    "lenet": LeNet,
+    "small-cnn": SmallCNN,
+    **{f"resnet{depth}": _cifar_resnet(depth) for depth in (20, 56, 110)},
+    "preact-resnet18": PreActResNet18,
+    "resnet50": _resnet50,
+}

@@ -74,7 +74,8 @@ def _rewrite(model: nn.Module) -> nn.Module:
         _fold_batch_norms(graph)
         _fuse_relus(graph)
         for name, module in list(graph.named_modules()):
-            if isinstance(module, nn.Conv2d) and not isinstance(_parent(graph, name), FusedConvolution):
+            parent = graph.get_submodule(name.rpartition(".")[0])
+            if isinstance(module, nn.Conv2d) and not isinstance(parent, FusedConvolution):
                 graph.set_submodule(name, FusedConvolution(module, relu=False))
     graph.delete_all_unused_submodules()
     graph.recompile()
@@ -120,10 +121,6 @@ def _fuse_relus(graph: fx.GraphModule) -> None:
 
 def _free_name(graph: fx.GraphModule, stem: str) -> str:
     return next(name for name in (f"{stem}_{number}" for number in count()) if not hasattr(graph, name))
-
-
-def _parent(graph: fx.GraphModule, name: str) -> nn.Module:
-    return graph.get_submodule(name.rpartition(".")[0])
 
 
 def _is_fusable(node: object, modules: dict[str, nn.Module]) -> bool:

@@ -1,7 +1,8 @@
 """Certified recalibration: maps of the confidence that make the certified score small, fitted in seconds."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from certcal.later import later
 from certcal.recalibration.data import MIN_INPUTS, NothingToFitError
 from certcal.recalibration.fitting import recalibrate, recalibrate_bounds
 from certcal.recalibration.heldout import HeldOut, HeldOutRow, TradeOff, held_out_scores, split_inputs, trade_off
@@ -40,11 +41,4 @@ __all__ = [
     "trade_off",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    """What needs torch is loaded when first used."""
-    if name not in ("RecalibratedModel", "RecalibratedPredictions"):
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from certcal.recalibration import deployment
-
-    return getattr(deployment, name)
+__getattr__ = later(__name__, deployment="RecalibratedModel RecalibratedPredictions")  # they need torch

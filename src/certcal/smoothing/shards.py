@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from certcal.errors import CertcalError, InputError
+from certcal.files import replacing
 from certcal.smoothing.evidence import CELLS, Counts, EvidenceHeader
 
 _KEY, _PROVENANCE = b"certcal.evidence", b"certcal.provenance"
@@ -68,14 +69,12 @@ def write_shard(
     }
     metadata |= {_WHOLE: "true"} if whole else {}
     table = pa.table(columns).replace_schema_metadata(metadata)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        pq.write_table(table, temporary, compression="zstd")
-        with open(temporary, "rb") as written:
-            os.fsync(written.fileno())  # whole on the disk before it gets its name
-        os.replace(temporary, path)
+        with replacing(path) as part:
+            pq.write_table(table, part, compression="zstd")
+            with open(part, "rb") as written:
+                os.fsync(written.fileno())  # whole on the disk before it gets its name
     except OSError as error:
-        temporary.unlink(missing_ok=True)
         raise CertcalError(
             f"Evidence could not be written to {path.parent}: {error}. What was there is untouched."
         ) from error

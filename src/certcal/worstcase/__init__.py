@@ -1,7 +1,8 @@
 """Worst cases over a whole set of inputs whose confidences are bounded one by one."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from certcal.later import later
 from certcal.settings import Population
 from certcal.worstcase.approximate import approximate_certified_calibration_error
 from certcal.worstcase.brier import brier_confidences, certified_brier_score, certified_log_score
@@ -53,11 +54,4 @@ __all__ = [
     "tabulate",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    """What needs torch is loaded when first used."""
-    if name != "Assignments":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from certcal.worstcase.assignments import Assignments
-
-    return Assignments
+__getattr__ = later(__name__, assignments="Assignments")  # it needs torch
