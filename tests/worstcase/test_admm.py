@@ -14,9 +14,9 @@ from certcal import (
 )
 from certcal.worstcase import AdmmSettings, DeceSettings, Status, WorstCaseProblem
 from certcal.worstcase.admm import State, initialise, make_step, step
-from certcal.worstcase.baselines import _hard_error, _soft_gradient, _starting_points
 from certcal.worstcase.diagnostics import Recorder, constraint_distances, lagrangian_terms
 from certcal.worstcase.projections import onto_assignments, onto_bounds, onto_box, onto_sphere
+from certcal.worstcase.solve import _hard_error, _soft_gradient, _starting_points
 from laws import examples
 from problems import CATALOGUE, bounded_sets, smoothed_like
 

@@ -49,12 +49,10 @@ def approximate_certified_calibration_error(
     check_choice("method", method, ("admm", "dece", "brier"))
     clean = _clean_confidence(problem, confidence)
     # torch is imported here, not with certcal: the exact way does not need it.
+    from certcal.worstcase.solve import solve_admm, solve_brier, solve_dece
+
     if method == "admm":
-        from certcal.worstcase.solve import solve_admm
-
         return solve_admm(problem, clean, make_settings(AdmmSettings, settings))
-    from certcal.worstcase.baselines import solve_brier, solve_dece
-
     if method == "dece":
         return solve_dece(problem, clean, make_settings(DeceSettings, settings))
     if settings:

@@ -1,15 +1,26 @@
-"""The loop that drives the paper's ADMM. Paper: Sec. 3.4, Alg. 1."""
+"""The approximate solvers: the loop that drives the paper's ADMM, and its two baselines.
 
+The baselines are gradient ascent on the dECE, and the Brier confidences. Every solver's best point is made feasible to
+the last bit. Paper: Sec. 3.4, Alg. 1; Sec. 5.2, App. G.3 and M.2.   Errs: low.
+"""
+
+from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+import torch
+from torch import Tensor
+
+from certcal.inputs import check_device, contiguous
+from certcal.metrics import soft_bin_lines, sum_by_bin
 from certcal.threads import threads_worth
-from certcal.types import FloatArray
+from certcal.types import FloatArray, IntArray
 from certcal.worstcase.admm import initialise, make_step
+from certcal.worstcase.brier import brier_confidences
 from certcal.worstcase.diagnostics import Recorder
-from certcal.worstcase.feasible import best_feasible
 from certcal.worstcase.problem import WorstCaseProblem
-from certcal.worstcase.settings import AdmmSettings
-from certcal.worstcase.solution import Solution
+from certcal.worstcase.settings import AdmmSettings, DeceSettings
+from certcal.worstcase.solution import Kind, Solution, Status
 
 
 def solve_admm(problem: WorstCaseProblem, confidence: FloatArray, settings: AdmmSettings) -> Solution:
@@ -26,10 +37,124 @@ def solve_admm(problem: WorstCaseProblem, confidence: FloatArray, settings: Admm
     if recorder:
         recorder.watch(program, state)
         stats |= recorder.results()
-    return best_feasible(
+    return _best_feasible(
         problem,
         bins=state.best_bins.cpu().numpy(),
         confidence=state.best_confidence.double().cpu().numpy(),
         runs=settings.runs(),
         stats=stats,
     )
+
+
+def solve_dece(problem: WorstCaseProblem, confidence: FloatArray, settings: DeceSettings) -> Solution:
+    """The best point passed by projected gradient ascent on the dECE, over all starts at once."""
+    like: dict[str, Any] = {"device": check_device("device", settings.device), "dtype": torch.float64}
+    low, high, correct, cutoffs = (
+        torch.as_tensor(contiguous(part), **like)
+        for part in (problem.lower, problem.upper, problem.correct, problem.bins.edges[1:-1])
+    )
+    lines = [torch.as_tensor(part, **like) for part in soft_bin_lines(problem.bins.edges)]
+    z = torch.as_tensor(_starting_points(problem, confidence, settings), **like)
+    best, best_error = z, _hard_error(z, correct, cutoffs)
+    with threads_worth(z.numel() * len(problem.bins), z.device):
+        for temperature in np.geomspace(settings.first_temperature, settings.last_temperature, settings.steps):
+            gradient = _soft_gradient(z, correct, lines, float(temperature))
+            z = z + settings.rate * gradient.clamp(-settings.gradient_clip, settings.gradient_clip)
+            z = torch.minimum(torch.maximum(z, low), high)
+            error = _hard_error(z, correct, cutoffs)
+            better = error > best_error
+            best, best_error = torch.where(better[:, None], z, best), torch.where(better, error, best_error)
+    points = best.cpu().numpy()
+    return _best_feasible(
+        problem,
+        bins=np.stack([problem.bins.assign(point) for point in points]),
+        confidence=points,
+        runs=[{"start": start} for start in settings.starts],
+        stats={"steps": settings.steps},
+    )
+
+
+def solve_brier(problem: WorstCaseProblem) -> Solution:
+    """The calibration error of the confidences that maximise the Brier score."""
+    point = brier_confidences(problem)
+    return _best_feasible(
+        problem,
+        bins=problem.bins.assign(point)[None],
+        confidence=point[None],
+        runs=[{"start": "brier"}],
+        stats={},
+        status=Status.EVALUATED,
+    )
+
+
+def _best_feasible(
+    problem: WorstCaseProblem,
+    *,
+    bins: IntArray,
+    confidence: FloatArray,
+    runs: list[dict[str, Any]],
+    stats: Mapping[str, Any],
+    status: Status = Status.STOPPED,
+) -> Solution:
+    """The best of several runs, each given by its bins and confidences, shape (runs, n).
+
+    Confidences are moved into their bin and bounds in float64 and the calibration error is measured there, so that the
+    value is attained by the witness whatever precision the solver worked in.
+    """
+    low = np.maximum(problem.lower, problem.bins.edges[bins])
+    high = np.minimum(problem.upper, problem.bins.tops[bins])
+    if not (low <= high).all():
+        raise AssertionError("a solver chose a bin that its input cannot reach")
+    witnesses = np.clip(confidence, low, high)
+    sums = [
+        sum_by_bin(chosen, problem.correct - witness, len(problem.bins))
+        for chosen, witness in zip(bins, witnesses, strict=True)
+    ]
+    errors = [float(np.abs(per_bin).sum() / len(problem.lower)) for per_bin in sums]
+    best = int(np.argmax(errors))
+    return Solution(
+        value=errors[best],
+        kind=Kind.LOWER,
+        confidence=witnesses[best],
+        bins=bins[best].astype(np.int16),
+        signs=np.where(sums[best] >= 0, 1, -1).astype(np.int32),
+        status=status,
+        stats={
+            "inputs": len(problem.lower),
+            "runs": [run | {"value": error} for run, error in zip(runs, errors, strict=True)],
+            **stats,
+        },
+    )
+
+
+def _starting_points(problem: WorstCaseProblem, confidence: FloatArray, settings: DeceSettings) -> FloatArray:
+    """One row per start, within the bounds, shape (starts, n)."""
+    rng = np.random.default_rng(settings.seed)
+    middle, width = (problem.lower + problem.upper) / 2, problem.upper - problem.lower
+    points = {
+        "clean": confidence,
+        "brier": brier_confidences(problem),
+        "uniform": problem.lower + width * rng.random(len(width)),
+        "gaussian": middle + width / 4 * rng.standard_normal(len(width)),
+    }
+    return np.clip(np.stack([points[start] for start in settings.starts]), problem.lower, problem.upper)
+
+
+def _soft_gradient(z: Tensor, correct: Tensor, lines: list[Tensor], temperature: float) -> Tensor:
+    """∂ (N · dECE) / ∂ z, shape (starts, n), written out from App. M.1.
+
+    With s = softmax((w z + b) / τ), e = c − z and t the signs of S'e:  Σ_m t_m (−s_m + e s_m (w_m − Σ_k s_k w_k) / τ).
+    """
+    slope, offset = lines
+    soft = torch.softmax((z[..., None] * slope + offset) / temperature, dim=-1)  # (starts, n, b)
+    gap = (correct - z)[..., None]
+    weighted = soft * (soft * gap).sum(dim=1, keepdim=True).sign()
+    spread = slope - (soft * slope).sum(dim=-1, keepdim=True)
+    return (weighted * (gap * spread / temperature - 1)).sum(dim=-1)
+
+
+def _hard_error(z: Tensor, correct: Tensor, cutoffs: Tensor) -> Tensor:
+    """The plain calibration error of each row, shape (starts,)."""
+    bins = torch.bucketize(z, cutoffs, right=True)
+    sums = z.new_zeros(len(z), len(cutoffs) + 1).scatter_add(1, bins, correct - z)
+    return sums.abs().sum(dim=1) / z.shape[1]
