@@ -20,8 +20,16 @@ from certcal import (
 )
 from certcal.attacks import Adversary, SmoothedEstimate, attack_certificates, estimate_smoothed
 from certcal.attacks import sandwich as sandwich_room
-from certcal.attacks.excess import directions, least_excess, most_brier_of_the_set
-from certcal.attacks.refutation import Finding, Levels, confront, contradictions, most_the_estimates_may_show
+from certcal.attacks.refutation import (
+    Finding,
+    Levels,
+    confront,
+    contradictions,
+    directions,
+    least_excess,
+    most_brier_of_the_set,
+    most_the_estimates_may_show,
+)
 from certcal.certificates import confidence_bounds_at
 from certcal.data import load_dataset
 from certcal.metrics.binning import Bins

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from attack_models import probit_problem, random_inputs, random_model
 from certcal import InputError, certified_calibration_error, expected_calibration_error, top_label_brier_score
 from certcal.attacks import Adversary, Ball, Norm, attack_calibration, estimate_smoothed
-from certcal.attacks.acce import acce_adversary
-from certcal.attacks.attainable import aims
+from certcal.attacks.adversaries import acce_adversary, aims
 from certcal.attacks.climb_settings import Settings
 from certcal.attacks.smoothed import Scene, signed_log_odds, smoothed
 from certcal.metrics import Bins

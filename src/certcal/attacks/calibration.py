@@ -5,8 +5,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor, nn
 
-from certcal.attacks.adversaries import ADVERSARIES
-from certcal.attacks.attainable import CHOICE_DRAWS
+from certcal.attacks.adversaries import ADVERSARIES, CHOICE_DRAWS
 from certcal.attacks.balls import Norm
 from certcal.attacks.climb_settings import Settings
 from certcal.attacks.fresh_draws import Look, check_numbers

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from certcal.settings import AcceActSettings, CceActSettings
-from certcal.training.few_draw_bounds import FewDrawBounds, check_finite, quantile, shift_of, slack_of, standard_bounds
+from certcal.training.certificate import FewDrawBounds, check_finite, quantile, shift_of, slack_of, standard_bounds
 from certcal.training.search import View, step_length
 from certcal.training.step import Step
 from certcal.worstcase import AdmmSettings, Assignments, WorstCaseProblem, slopes, solve_exact

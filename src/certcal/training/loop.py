@@ -26,9 +26,8 @@ from certcal.training.batches import Batches, Share
 from certcal.training.captured import Descent
 from certcal.training.checks import check_data, check_fit
 from certcal.training.fabric import averaged, launch_fabric, same_everywhere
-from certcal.training.journal import TensorBoard, write_log
+from certcal.training.journal import TensorBoard, epoch_line, write_log
 from certcal.training.objectives import check_budget, make_objective
-from certcal.training.progress import epoch_line
 from certcal.training.state import TrainState, flat_settings, load_state, save_state
 from certcal.training.step import MODEL, NOISE, Step
 from certcal.training.validation import hold_out, mean_accuracy, validate

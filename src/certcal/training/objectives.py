@@ -19,8 +19,8 @@ from certcal.settings import (
 )
 from certcal.training import certificate
 from certcal.training.aims import Acce, Brier, Cce, SmoothAdv
+from certcal.training.certificate import check_finite
 from certcal.training.copies import Copies, log_mean, log_odds, weight_loss
-from certcal.training.few_draw_bounds import check_finite
 from certcal.training.search import Aim, climb_cross_entropy, search
 from certcal.training.step import Objective, Step
 
