@@ -80,7 +80,7 @@ def reproduce(
         return
     result = run_study(study, folder, engine=where, progress=True, tell=tell)
     _show_result(study, result, json=json)
-    name_failures(result.failures)
+    name_failures(result.results.failures)
 
 
 def _pair(text: str) -> tuple[str, str]:

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -122,7 +122,9 @@ def _carry_out(run: RunFolder, target: Target, plan: Plan, progress: bool | None
     from certcal import __version__
 
     made_with = target.made_with | plan.made_with | {"certcal": __version__}
-    before = _before(run, plan.name)
+    before = None
+    with suppress(InputError):  # what cannot be read is made anew
+        before = read_family(run, plan.name)
     if before is not None and before.made_with == made_with:
         tell(f"{plan.name}: already in {run.path / FOLDER}, made with the same settings")
         return
@@ -136,14 +138,6 @@ def _carry_out(run: RunFolder, target: Target, plan: Plan, progress: bool | None
         record = plan.attack()
     circumstances = provenance(seconds=time.perf_counter() - start, device=str(target.device))
     write_family(run, plan.name, Family(record, made_with, circumstances))
-
-
-def _before(run: RunFolder, name: str) -> Family | None:
-    """What is there of a family; nothing if it cannot be read."""
-    try:
-        return read_family(run, name)
-    except InputError:
-        return None
 
 
 def _others(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:

@@ -38,14 +38,12 @@ class Kept:
     @property
     def sandwich(self) -> Sandwich | None:
         """Attacks on the smoothed model."""
-        found = self.families[SANDWICH].record if SANDWICH in self.families else None
-        return found if isinstance(found, Sandwich) else None
+        return next((one.record for one in self.families.values() if isinstance(one.record, Sandwich)), None)
 
     @property
     def ace(self) -> AceTable | None:
         """Attacks on the network without noise."""
-        found = self.families[ACE].record if ACE in self.families else None
-        return found if isinstance(found, AceTable) else None
+        return next((one.record for one in self.families.values() if isinstance(one.record, AceTable)), None)
 
     @property
     def left_out(self) -> str:

@@ -26,14 +26,9 @@ def facts(report: Report, sources: Sources, circumstances: dict[str, Any]) -> li
     each = f"{draws.min():,}" if draws.min() == draws.max() else f"{draws.min():,} to {draws.max():,}"
     reading = "α for both certificates together" if report.split_alpha else "α for each of two certificates"
     lines = [
-        (
-            "model",
-            _joined(
-                model.get("name"), _weights(model), _temperature(model), _count(model.get("parameters"), "parameters")
-            ),
-        ),
+        ("model", _joined(model.get("name"), _weights(model), _temperature(model), _parameters(model))),
         ("model fingerprint", header.model),
-        ("data", _joined(data.get("name"), f"{report.inputs:,} inputs", _shape(data.get("shape")))),
+        ("data", _joined(data.get("name"), f"{report.inputs:,} inputs", "×".join(map(str, data.get("shape") or [])))),
         ("noise", f"Gaussian, σ = {header.sigma:g}, seed {header.seed}, generator {header.noise}"),
         ("draws per input", f"{header.n0:,} to select the class and {each} to certify"),
         ("draws to certify, all inputs", f"{int(draws.sum()):,}"),
@@ -102,9 +97,5 @@ def _joined(*parts: object) -> str:
     return ", ".join(str(part) for part in parts if part)
 
 
-def _count(number: int | None, of: str) -> str:
-    return "" if number is None else f"{number:,} {of}"
-
-
-def _shape(shape: list[int] | None) -> str:
-    return "" if not shape else "×".join(map(str, shape))
+def _parameters(model: dict[str, Any]) -> str:
+    return "" if model.get("parameters") is None else f"{model['parameters']:,} parameters"

@@ -9,16 +9,15 @@ from certcal.evaluation import Outcome, Selection, select
 from certcal.report import Comparison, comparison_markdown, comparison_table, plot_changes, prepare_changes
 from certcal.runs import RunFolder, save_figure
 from certcal.studies.study import Baseline, Study, paper_table
-from certcal.studies.sweep import Tell, run_trials
-from certcal.studies.trials import Failure, Trial, sweep_trials
+from certcal.studies.sweep import Results, Tell, run_trials
+from certcal.studies.trials import Trial, sweep_trials
 
 
 @dataclass(frozen=True)
 class Reproduction:
     """What a study came to."""
 
-    outcomes: list[Outcome]
-    failures: list[Failure]
+    results: Results
     comparison: Comparison
     folder: Path
 
@@ -42,7 +41,7 @@ def run_study(
     run, cluster, stages = RunFolder(folder), as_cluster(engine), study_trials(study, folder)
     run.create()
     results = run_trials(run, stages, cluster=cluster, progress=progress, tell=tell)
-    return Reproduction(results.outcomes, results.failures, write_study(run, study, results.outcomes), folder)
+    return Reproduction(results, write_study(run, study, results.outcomes), folder)
 
 
 def write_study(run: RunFolder, study: Study, outcomes: list[Outcome]) -> Comparison:
