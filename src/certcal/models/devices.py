@@ -7,10 +7,16 @@ from typing import TypeVar
 import torch
 from torch import nn
 
+from certcal.settings import Precision
+
 Model = TypeVar("Model", bound=nn.Module)
 # What autocast casts to; float32 is the model as it is, without autocast.
-AUTOCAST = {"float32": None, "bfloat16": torch.bfloat16, "float16": torch.float16}
-PRECISIONS = tuple(AUTOCAST)
+AUTOCAST: dict[str, torch.dtype | None] = {
+    Precision.FLOAT32: None,
+    Precision.BFLOAT16: torch.bfloat16,
+    Precision.FLOAT16: torch.float16,
+}
+PRECISIONS = tuple(Precision)
 
 
 def best_device() -> str:

@@ -7,8 +7,9 @@ from torch import Tensor, nn
 
 from certcal.errors import InputError
 from certcal.models.devices import device_of
+from certcal.settings import Outputs
 
-OUTPUTS = ("logits", "probabilities")
+OUTPUTS = tuple(Outputs)
 
 
 def as_outputs(answer: object, rows: int, classes: int | None = None) -> Tensor:
