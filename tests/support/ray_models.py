@@ -16,7 +16,7 @@ from places import ROOT, SUPPORT
 from smoothing_models import small_data, small_model
 
 HERE = [str(ROOT / "src"), str(SUPPORT)]
-SMALL = {"sigma": 0.3, "n": 500, "n0": 20, "chunk": 50}
+SMALL = {"sigma": 0.3, "n": 2500, "n0": 20, "chunk": 250}  # a pass for every chunk
 
 
 class Traced(nn.Module):
