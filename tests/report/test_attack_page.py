@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from browser import launch, open_page, probe
+from browser import open_page, probe
 from certcal.report import plot_sandwich
 from certcal.report.attack_page import attack_data
 from certcal.report.attacks import ace_cells, ace_tables, sandwich_tables, tightness, verdict
@@ -15,12 +15,6 @@ from certcal.settings import as_budget
 from page_samples import attacked_sample, page_sample
 
 PLOTS = ("sandwich", "before", "after", "unattacked", "attacked")
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with launch() as browser:
-        yield browser
 
 
 @pytest.fixture(scope="module")

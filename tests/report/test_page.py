@@ -27,12 +27,6 @@ PLOTS = (*CURVES, "clean", "worst", "boxes", "widths", "moves")
 
 
 @pytest.fixture(scope="module")
-def browser():
-    with launch() as browser:
-        yield browser
-
-
-@pytest.fixture(scope="module")
 def samples(tmp_path_factory):
     """Each variant's data and the file of its page."""
     folder, made = tmp_path_factory.mktemp("pages"), {}

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from browser import launch, open_page, probe
+from browser import open_page, probe
 from certcal import evaluate
 from certcal.report.html import render_page
 from certcal.runs import write_results
@@ -14,12 +14,6 @@ from smoothing_oracles import random_evidence
 
 LONG = "A_name_without_any_place_to_break_it_" * 4
 NAMES = {"title": LONG, "facts": [["model", LONG], [LONG, "short"]], "classes": 1000}
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with launch() as browser:
-        yield browser
 
 
 @pytest.fixture(scope="module")

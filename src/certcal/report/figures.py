@@ -1,6 +1,6 @@
 """Figures for papers: each `plot_*` draws what a `prepare_*` of `certcal.report.views` gives, on the axes given."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,6 +10,7 @@ from certcal.metrics import ReliabilityCurve
 from certcal.recalibration import TradeOff
 from certcal.report.views import CertifiedInputs, Widths
 from certcal.scalars import check_choice
+from certcal.types import BoolArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -24,10 +25,7 @@ def plot_certified_boxes(boxes: CertifiedInputs, *, ax: "Axes | None" = None) ->
     place = np.arange(len(boxes.lower))
     # A hair of height keeps point intervals visible.
     height = np.maximum(boxes.upper - boxes.lower, 0.004)
-    for flag, colour, label in ((True, CORRECT, "correct"), (False, INCORRECT, "incorrect")):
-        chosen = boxes.correct == flag
-        if not chosen.any():
-            continue
+    for chosen, colour, label in _by_correctness(boxes.correct):
         axes.bar(place[chosen], height[chosen], 0.8, boxes.lower[chosen], color=colour, alpha=0.45, label=label)
     shown = f"{len(place)} of {boxes.inputs}" if len(place) < boxes.inputs else f"{boxes.inputs}"
     if boxes.worst is not None:
@@ -127,10 +125,7 @@ def plot_moves(moves: CertifiedInputs, *, ax: "Axes | None" = None) -> "Axes":
     axes = ax or new_axes()
     clean, worst = np.asarray(moves.clean), np.asarray(moves.worst)
     axes.plot([0, 1], [0, 1], color=NEUTRAL, linewidth=1, linestyle="--", label="unmoved")
-    for flag, colour, label in ((True, CORRECT, "correct"), (False, INCORRECT, "incorrect")):
-        chosen = moves.correct == flag
-        if not chosen.any():
-            continue
+    for chosen, colour, label in _by_correctness(moves.correct):
         axes.vlines(clean[chosen], clean[chosen], worst[chosen], color=colour, linewidth=0.5, alpha=0.35)
         axes.scatter(clean[chosen], worst[chosen], s=9, color=colour, label=label)
     axes.set(xlabel="estimated confidence", ylabel="confidence at the worst case", xlim=(0, 1.01), ylim=(0, 1.01))
@@ -159,6 +154,12 @@ def plot_trade_off(curve: TradeOff, *, ax: "Axes | None" = None) -> "Axes":
     )
     legend_below(axes)
     return axes
+
+
+def _by_correctness(correct: BoolArray) -> Iterator[tuple[BoolArray, str, str]]:
+    """Right and wrong inputs where there are any, with their colour and name."""
+    both = (correct, CORRECT, "correct"), (~correct, INCORRECT, "incorrect")
+    return (one for one in both if one[0].any())
 
 
 def legend_below(axes: "Axes", *, columns: int = 3) -> None:
