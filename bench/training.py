@@ -11,7 +11,7 @@ import torch
 from bench.harness import Figure, in_ms, medians
 from certcal.data import from_arrays
 from certcal.models import build_model
-from certcal.training import EngineSettings, ObjectiveSettings, Step, TrainSettings, make_objective, train
+from certcal.training import MachineSettings, ObjectiveSettings, Step, TrainSettings, make_objective, train
 
 BATCH, DRAWS, STEPS = 2048, 2, 4
 SIGMA, EPSILON = 0.25, 0.5
@@ -46,9 +46,9 @@ def epoch() -> Iterator[Figure]:
     seconds = {}
     for name, compiled in (("captured", False), ("captured and compiled", True)):
         model = build_model("lenet", classes=10, channels=1, size=28)
-        engine = EngineSettings(device="cuda", precision="bfloat16", compile=compiled)
+        machine = MachineSettings(device="cuda", precision="bfloat16", compile=compiled)
         with TemporaryDirectory() as folder:
-            done = train(model, data, Path(folder), objective=objective, settings=settings, engine=engine)
+            done = train(model, data, Path(folder), objective=objective, settings=settings, machine=machine)
         seconds[name] = done.history[-1]["seconds"]  # the first epoch compiles and captures
     note = ", ".join(f"{name} {value:.2f} s" for name, value in seconds.items())
     yield Figure("LeNet: epoch of SmoothAdv, T = 10, m = 4", min(seconds.values()), "s", 2.5, note=note)

@@ -65,14 +65,17 @@ class Descent:
         return found.loss
 
     def _capture(self, inputs: Tensor, labels: Tensor, step: Step) -> _Graph | None:
-        """The graph of a step with this σ, ε and shape; None if there can be none."""
+        """The graph of a step with this σ, ε and shape; None if there can be none.
+
+        Warm-up passes are no steps: random numbers and running statistics are afterwards as they were.
+        """
         self._captured = None  # frees the memory of the one before
         own = replace(step, generator=torch.Generator(inputs.device).manual_seed(step.generator.initial_seed()))
         x, y = inputs.clone(), labels.clone()
         graph, side = torch.cuda.CUDAGraph(), torch.cuda.Stream(inputs.device)  # type: ignore[no-untyped-call]
         graph.register_generator_state(own.generator)
         try:
-            with _kept_buffers(self._model), _on(side):
+            with torch.random.fork_rng([inputs.device]), _kept_buffers(self._model), _on(side):
                 for _ in range(WARM_UPS):
                     self._plain(x, y, own)
                 torch.cuda.synchronize(inputs.device)
@@ -96,7 +99,7 @@ def _fits(found: _Graph, inputs: Tensor, labels: Tensor, step: Step) -> bool:
 
 @contextmanager
 def _kept_buffers(model: nn.Module) -> Iterator[None]:
-    """Afterwards running statistics are those from before: warm-up passes are no steps."""
+    """Afterwards running statistics are those from before."""
     before = [buffer.clone() for buffer in model.buffers()]
     try:
         yield
