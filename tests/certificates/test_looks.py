@@ -9,7 +9,7 @@ import pytest
 from experiments.looks import widths
 from scipy import stats
 
-from certcal import confidence_bounds
+from certcal import confidence_bounds, population_bound
 from certcal.certificates import (
     PLANNED_SHARE,
     Method,
@@ -158,7 +158,7 @@ def test_predictions_at_any_time(rng):
 
 def test_claims_about_the_population_spend_delta_once(rng):
     found = MODEL.evidence(rng, inputs=3, draws=400)
-    assert share_of_delta(planned(found, 100, 400)) == PLANNED_SHARE
+    assert share_of_delta(planned(found, 100, 400)) == PLANNED_SHARE / 2  # one of two looks
     shares = [share_of_delta(planned(MODEL.evidence(rng, inputs=1, draws=100 * m), 50)) for m in range(1, 30)]
     assert sum(shares) < 1 - PLANNED_SHARE
     assert shares[0] == pytest.approx((1 - PLANNED_SHARE) / 2)
@@ -179,3 +179,13 @@ def test_the_page_quotes_the_record():
 def test_the_rule_decides_at_other_looks_too(rng):
     found = planned(MODEL.evidence(rng, inputs=5, draws=3000), 1000)
     assert StopWhenDecided(radii=0.1, alpha=0.001)(found).all()
+
+
+def test_numbers_of_draws_chosen_across_inputs_leave_nothing_for_the_population(rng):
+    """Somebody may have drawn on where all inputs together looked worst: no bound is given then."""
+    found = MODEL.evidence(rng, inputs=3, draws=400)
+    chosen = dataclasses.replace(found, draws=np.array([400, 400, 200]))
+    assert share_of_delta(planned(chosen, 100)) == 0.0
+    bounds = confidence_bounds(planned(found, 100), radius=0.1, alpha=0.01)
+    none = dataclasses.replace(bounds, delta_share=0.0)
+    assert population_bound(none, delta=0.05).value == 1.0

@@ -238,3 +238,9 @@ def test_bad_input_is_answered_in_one_sentence(call, message):
         call()
     assert str(caught.value).startswith(message)
     assert "\n" not in str(caught.value)
+
+
+def test_a_p_value_that_underflows_in_scipy_is_not_zero():
+    """SciPy gives 0 for a tail of 1.06e-254."""
+    found = evidence(np.eye(256, dtype=int)[[200]] * 1077, votes=[[1039, 38]])
+    assert predict_classes(found, alpha=1e-250).abstained.all()

@@ -237,3 +237,11 @@ def test_tails_are_as_heavy_as_they_should_be():
     expected = total * 2 * stats.norm.sf(limits)
     assert np.all(np.abs(beyond - expected) < 4 * np.sqrt(expected) + 1)
     assert beyond[3] > 0
+
+
+def test_doubles_are_rounded_once():
+    """By way of float32 they would end up to 0.75 steps away, and the allowance for the grid is for half a step."""
+    inputs = torch.linspace(4.0, 8.0, 100_001, dtype=torch.float64) + 2.0**-22
+    found = to_grid(inputs, 2.0**-20)
+    assert found.dtype == torch.float32
+    assert float((found.double() - inputs).abs().max()) <= 2.0**-21

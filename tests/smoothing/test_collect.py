@@ -334,7 +334,7 @@ class TestModels:
         ),
         (
             {"data": (*small_data(), [0] * 10)},
-            "Expected `indices` to be 10 different whole numbers ≥ 0, but got shape (10,).",
+            "Expected `indices` to be 10 different whole numbers from 0 to 2^63 − 1, but got shape (10,).",
         ),
         ({"seed": 2**64}, "Expected `seed` to be an integer ≤ 9223372036854775807, but got 18446744073709551616."),
         ({"model": len}, "Expected `model` to be a torch.nn.Module, but got builtin_function_or_method."),
@@ -348,3 +348,35 @@ def test_bad_input(options, message):
         collect(**options)
     assert str(caught.value).startswith(message)
     assert "\n" not in str(caught.value)
+
+
+def test_inputs_of_another_shape_are_refused_in_any_window():
+    """A later window once wrote smaller inputs into the batch of larger ones."""
+
+    class Mixed(torch.utils.data.Dataset):
+        def __len__(self):
+            return 41
+
+        def __getitem__(self, place):
+            return torch.full((1, 8, 8) if place < 40 else (1, 4, 4), 0.5), 0
+
+    with pytest.raises(InputError, match=r"one shape, \(1, 8, 8\), but got \(1, 4, 4\) at input 40"):
+        collect(data=Mixed(), n=50, n0=20, chunk=50)
+
+
+def test_the_default_dtype_plays_no_part():
+    expected = collect()
+    before = torch.get_default_dtype()
+    try:
+        torch.set_default_dtype(torch.float64)
+        found = collect(model=small_model().float())
+    finally:
+        torch.set_default_dtype(before)
+    np.testing.assert_array_equal(found.draws, expected.draws)
+
+
+def test_indices_beyond_63_bits_are_refused():
+    inputs, labels = small_data()
+    indices = np.arange(len(labels), dtype=np.uint64) + np.uint64(2**63)
+    with pytest.raises(InputError, match="2\\^63"):
+        collect(data=(inputs, labels, indices))

@@ -1,5 +1,6 @@
 """Evidence on disk: exact round trips, and clear errors for everything that is not whole or not ours."""
 
+import contextlib
 import json
 import resource
 import shutil
@@ -90,7 +91,9 @@ def test_truncated_shards_are_named_and_the_rest_survives(folder):
         with pytest.raises(CertcalError, match=f"Expected .*{victim.name} to be certcal evidence, but .* Move it away"):
             attempt()
     victim.unlink()
-    assert merge_shards(others).draws.sum() > 0
+    with pytest.raises(InputError, match=r"chunks \d+ to \d+ of input \d+ are missing"):
+        merge_shards(others)
+    assert_same(collect(store=folder), collect(), plan=False)
 
 
 @pytest.mark.parametrize("content", ["foreign", "text", "empty", "newer"])
@@ -293,3 +296,31 @@ def test_stores_with_other_plans_never_merge(tmp_path):
     collect(data=halves()[1], n=200, store=tmp_path / "d")
     merged = merge_shards([tmp_path / "a", tmp_path / "d"])
     assert merged.header.planned(merged.draws).tolist() == [True, False] * 5
+
+
+def test_draws_with_a_gap_before_them_are_refused(tmp_path):
+    """Limits are for the first n draws. One shard of later draws looked like a planned number of them."""
+    for n in (250, 500):
+        collect(n=n, chunk=250, store=tmp_path)
+    shards = sorted(tmp_path.glob("shard-*.parquet"))
+    loaded = []
+    for shard in shards:
+        with contextlib.suppress(InputError):
+            loaded.append(load_evidence(shard))
+    assert [set(found.draws.tolist()) for found in loaded] == [{250}]  # the first alone
+    assert set(load_evidence(tmp_path).draws.tolist()) == {500}
+
+
+def test_a_plan_does_not_grow_by_shards_from_elsewhere(tmp_path):
+    """Looks at 250, then a plan of 250 and 500 from another folder: each plan would spend all of alpha."""
+    inputs, labels = small_data()
+    mine, other = tmp_path / "mine", tmp_path / "other"
+    collect(data=(inputs, labels), n=250, chunk=250, store=mine)
+    one = inputs[:1], labels[:1], np.array([1000])
+    collect(data=one, n=500, chunk=250, stages=[250, 500], stop=lambda evidence: evidence.draws < 0, store=other)
+    for shard in other.glob("shard-*"):
+        shutil.copy(shard, mine)
+    with pytest.raises(InputError, match="planned for looks"):
+        collect(data=(inputs, labels), n=500, chunk=250, store=mine)
+    with pytest.raises(InputError, match="planned for looks"):
+        load_evidence(mine)

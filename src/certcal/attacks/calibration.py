@@ -108,8 +108,9 @@ def attack_calibration(
         labels = as_labels(y, len(inputs), classes=known)
         predict = smoothed(model, inputs.shape[1:], sigma=noise, draws=draws, seed=seed, precision=precision)
         scene = Scene(predict, inputs, labels, labels, noise, radius, draws, device_of(model), settings)
-        classes = scene.predictions()
-        if predicted is not None:
+        if predicted is None:
+            classes = scene.predictions()
+        else:
             classes = as_labels(predicted, len(inputs), name="predicted", classes=known)
         numbers = torch.arange(len(inputs))
         other = Look(model, noise, CHOICE_DRAWS, seed, precision, Purpose.CHOICE, batch_size)

@@ -53,12 +53,15 @@ def upper_limits_by_look(evidence: Evidence, counts: Counts, alpha: float) -> Fl
 
 
 def share_of_delta(evidence: Evidence) -> float:
-    """The part of delta for a claim about the population, whose bound is for one number of draws per input.
+    """The part of delta for a claim about the population, whose bound is for numbers of draws fixed beforehand.
 
-    Nine tenths if all inputs are at a planned look; otherwise a tenth / (m (m + 1)), which adds up over all m, with m
-    the chunks of the input drawn most.
+    Nine tenths are shared by the planned looks. Where all inputs have the same other number of draws, m chunks, a tenth
+    / (m (m + 1)), which adds up over all m. Nothing where they differ: who chose the numbers may have seen the draws.
     """
     if evidence.header.planned(evidence.draws).all():
-        return PLANNED_SHARE
-    chunks = -(-int(evidence.draws.max()) // evidence.header.chunk)
+        return PLANNED_SHARE / evidence.header.looks
+    most = int(evidence.draws.max(initial=0))
+    if (evidence.draws != most).any():
+        return 0.0
+    chunks = -(-most // evidence.header.chunk)
     return (1 - PLANNED_SHARE) / (chunks * (chunks + 1))

@@ -15,6 +15,8 @@ from certcal.scalars import check_level
 from certcal.smoothing import Counts, Evidence
 from certcal.types import BoolArray, FloatArray
 
+_LEAST = 1e-240  # SciPy's incomplete beta function gives 0 below it, too early
+
 
 @dataclass(frozen=True, eq=False)
 class Predictions:
@@ -58,4 +60,5 @@ def _p_value(first: FloatArray, second: FloatArray) -> FloatArray:
     """Of the two-sided binomial test of two counts against a tie."""
     # P(X ≥ first) for X ~ Binomial(first + second, 1/2) is an incomplete beta function; at 1/2 both tails are alike.
     tail = special.betainc(np.maximum(first, 1.0), second + 1.0, 0.5) * (1 + tail_error(first + second))
+    tail = np.maximum(tail, _LEAST)
     return np.where(first > second, np.minimum(2 * tail, 1.0), 1.0)

@@ -63,11 +63,13 @@ def to_grid(inputs: Tensor, step: float) -> Tensor:
 
     Raises: InputError if an element is so large that float32 could not hold its sum with the noise.
     """
-    rounded = (inputs.float() / step).round_()
+    # Doubles are rounded once, as doubles; the grid point is a float32, and halves are floats to the last bit.
+    wide = inputs if inputs.dtype == torch.float64 else inputs.float()
+    rounded = (wide / step).round_()
     if (rounded.abs() > LARGEST_INPUT).any():
         what = f"lie within ±{LARGEST_INPUT * step:g}, where float32 sums of inputs and noise are exact"
         raise InputError.expected("inputs", what, f"{float(inputs.abs().max()):g}; scale inputs, sigma and radii alike")
-    return rounded.mul_(step)
+    return rounded.mul_(step).float()
 
 
 @dataclass(frozen=True)
@@ -128,12 +130,12 @@ class Noise:
         """Draw run by run, in groups that fit the cache. NumPy's Philox counts up by itself."""
         _, draws, elements = target.shape
         most = max(1, GROUP // elements)
-        scratch = torch.empty(2, min(most, draws), blocks_per_draw(elements) * 4)
+        scratch = torch.empty(2, min(most, draws), blocks_per_draw(elements) * 4, dtype=torch.float32)
         for out, (slot, index, first) in zip(target, runs.T.tolist(), strict=True):
             for start in range(0, draws, most):
                 part = out[start : start + most]
                 words = philox_words(self.seed, self.stream, index, first + start, len(part), elements)
-                noise = part if part.dtype == torch.float32 else torch.empty(part.shape)
+                noise = part if part.dtype == torch.float32 else torch.empty(part.shape, dtype=torch.float32)
                 whole_normals(words, noise, self._spread, scratch[:, : len(part)])
                 torch.add(source[slot], noise, alpha=self.step, out=noise)
                 if noise is not part:

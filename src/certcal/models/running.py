@@ -69,7 +69,8 @@ class Runner:
 
     def empty(self, rows: int, shape: torch.Size) -> Tensor:
         """Room for a batch of inputs of one shape, in the layout that is fastest."""
-        return torch.empty(rows, *shape, device=self.device, memory_format=layout_for(self.device, shape))
+        layout = layout_for(self.device, shape)
+        return torch.empty(rows, *shape, dtype=torch.float32, device=self.device, memory_format=layout)
 
     def outputs(self, batch: Tensor) -> Tensor:
         """What the model answers, shape (rows, k)."""
@@ -92,4 +93,4 @@ class Runner:
 def made_up_inputs(rows: int, shape: tuple[int, ...]) -> Tensor:
     """Inputs on which models are compared; the same everywhere, and the first rows whatever their number."""
     generator = torch.Generator().manual_seed(0)
-    return torch.rand(rows, *shape, generator=generator)
+    return torch.rand(rows, *shape, generator=generator, dtype=torch.float32)

@@ -38,7 +38,7 @@ class Sampler:
     def __init__(self, model: nn.Module, header: EvidenceHeader, conditions: Conditions, made_up: Tensor) -> None:
         self.header = header
         self.run = Runner(model, conditions, outputs=header.outputs, classes=header.classes, made_up=made_up)
-        self._on_cpu = self.run.device.type == "cpu"
+        self._on_cpu, self._shape = self.run.device.type == "cpu", made_up.shape[1:]
         self._noise = {purpose: Noise(header.seed, purpose, header.sigma) for purpose in Purpose}
         self._batches: dict[int, Tensor] = {}  # by their rows; one is filled again and again
         if self._on_cpu:
@@ -51,9 +51,9 @@ class Sampler:
     def open_window(self, items: Sequence[Item], selected: dict[int, int]) -> None:
         """Start on a window of inputs; classes not yet selected are selected now."""
         for item in items:
-            if item.input.shape != items[0].input.shape:
+            if item.input.shape != self._shape:
                 got = f"{tuple(item.input.shape)} at input {item.index}"
-                raise InputError.expected("data", f"have inputs of one shape, {tuple(items[0].input.shape)}", got)
+                raise InputError.expected("data", f"have inputs of one shape, {tuple(self._shape)}", got)
         self._items = list(items)
         self._place(torch.stack([item.input for item in items]), [item.index for item in items])
         missing = [slot for slot, item in enumerate(items) if item.index not in selected]

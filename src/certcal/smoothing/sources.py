@@ -92,8 +92,10 @@ def _as_tensors(inputs: Any, labels: Any) -> tuple[Tensor, Any]:
 def _as_indices(indices: Any, length: int) -> list[int]:
     numbers = to_numpy("indices", indices)
     unique = numbers.ndim == 1 and numbers.dtype.kind in "ui" and len(np.unique(numbers)) == length == len(numbers)
-    if not unique or (length and numbers.min() < 0):
-        raise InputError.expected("indices", f"be {length} different whole numbers ≥ 0", f"shape {numbers.shape}")
+    if not unique or (length and (numbers.min() < 0 or numbers.max() >= 2**63)):
+        raise InputError.expected(
+            "indices", f"be {length} different whole numbers from 0 to 2^63 − 1", f"shape {numbers.shape}"
+        )
     return [int(number) for number in numbers]
 
 

@@ -70,6 +70,8 @@ class EvidenceStore:
         if not found:
             return header
         first = max(found, key=lambda own: len(own.stages))
+        for own in found:
+            _check_same_plan(own, first, str(self.folder))
         there = first.stages or (int(sum_rows(_rows_of(self.shards(), header), header).draws.max()),)
         return replace(header, looks=first.looks, stages=there)
 
@@ -122,7 +124,10 @@ def merge_shards(paths: Iterable[str | os.PathLike[str]]) -> Evidence:
     if not shards:
         raise InputError.expected("paths", "name at least one shard", "none")
     header = _check_mergeable(shards)
-    return sum_rows(_rows_of(shards, header), header)
+    rows = _rows_of(shards, header)
+    if header.schema > 1:
+        check_complete(rows)
+    return sum_rows(rows, header)
 
 
 def _rows_of(shards: list[Path], header: EvidenceHeader) -> Rows:
@@ -142,18 +147,21 @@ def _check_mergeable(shards: list[Path]) -> EvidenceHeader:
             )
         check_same_header(found, header, str(path))
         check_same_probe(path, probe)
-        # Earlier versions kept no plan without stages, and let a folder's plan grow.
-        grew = path.parent == home and found.stages == header.stages[: len(found.stages)]
-        if found.stages and found.stages != header.stages and not grew:
-            raise InputError(
-                f"Expected the evidence in {path} to be planned for looks after {_listed(header)} draws like the "
-                f"rest, but its plan is {_listed(found)}. Certify it by itself, or draw with one n or the same stages."
-            )
+        # Earlier versions let a folder's plan grow.
+        grew = found.schema == 1 and path.parent == home and found.stages == header.stages[: len(found.stages)]
+        if not grew:
+            _check_same_plan(found, header, str(path))
     return header
 
 
-def _listed(header: EvidenceHeader) -> str:
-    return ", ".join(map(str, header.stages))
+def _check_same_plan(found: EvidenceHeader, wanted: EvidenceHeader, place: str) -> None:
+    """Refuse evidence planned for other looks: a plan that grew after a look would spend α again."""
+    if found.stages and found.stages != wanted.stages:
+        plan, own = (", ".join(map(str, header.stages)) for header in (wanted, found))
+        raise InputError(
+            f"Expected the evidence in {place} to be planned for looks after {plan} draws like the "
+            f"rest, but its plan is {own}. Certify it by itself, or draw with one n or the same stages."
+        )
 
 
 def sum_rows(rows: Rows, header: EvidenceHeader) -> Evidence:
@@ -178,6 +186,19 @@ def sum_rows(rows: Rows, header: EvidenceHeader) -> Evidence:
         total(rows.square_units).astype(np.float64) * SCORE_UNIT,
         total(rows.histogram),
     )
+
+
+def check_complete(rows: Rows) -> None:
+    """Refuse draws with a gap before them: limits are for an input's first n draws, not for any n of them."""
+    order = np.lexsort((rows.first, rows.index))
+    index, first, stop = rows.index[order], rows.first[order], rows.stop[order]
+    before = np.where(np.r_[True, index[1:] != index[:-1]], 0, np.r_[0, stop[:-1]])
+    if (first > before).any():
+        at = int(np.argmax(first > before))
+        raise InputError(
+            f"Expected the evidence to hold an input's draws from the first on, but chunks {before[at]} to "
+            f"{first[at] - 1} of input {index[at]} are missing. Add their shards, or go on with the run that drew them."
+        )
 
 
 def check_disjoint(rows: Rows) -> None:

@@ -92,7 +92,9 @@ def population_bound(
     )
     failing = 2.0 * level
     sample = solve_exact(problem)
-    if problem.size < BERNSTEIN_FROM:
+    if spent == 0:
+        sampling = 1.0  # nothing can be said at this look
+    elif problem.size < BERNSTEIN_FROM:
         sampling = math.sqrt(2.0 * math.log(1.0 / spent) / problem.size)
     else:
         tail = math.log(2.0 / spent)
