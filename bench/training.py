@@ -69,7 +69,8 @@ def compare(name: str, model: torch.nn.Module, inputs: torch.Tensor, *, repeats:
             torch.cuda.synchronize()
 
     names = ("smoothadv", *COMPARED, "noise", "certified-cce")
-    objectives = {key: make_objective(ObjectiveSettings(name=key, draws=DRAWS, steps=STEPS)) for key in names}
+    steps = {key: {} if key == "noise" else {"steps": STEPS} for key in names}
+    objectives = {key: make_objective(ObjectiveSettings(name=key, draws=DRAWS, **steps[key])) for key in names}
     calls = {key: partial(one_step, objective) for key, objective in objectives.items()}
     times = medians(calls, repeats=repeats)
     note = f"batch {BATCH}, {DRAWS} draws, T = {STEPS}, {torch.get_num_threads()} threads; {in_ms(times)}"
