@@ -1,5 +1,6 @@
 """Shared by all tests: a seeded generator, the device to test on, a drawing backend without a screen."""
 
+import signal
 from contextlib import nullcontext
 from dataclasses import replace
 
@@ -12,6 +13,8 @@ from certcal.certificates import confidence_bounds_at
 from smoothing_oracles import random_evidence
 
 matplotlib.use("Agg")
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as shells start what runs in the background
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # so that Ctrl-C reaches the processes of tests
 settings.register_profile("certcal", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("certcal-quick", settings.get_profile("certcal"), max_examples=20)
 settings.load_profile("certcal")
