@@ -1,6 +1,8 @@
 """Shared by all tests: a seeded generator, the device to test on, a drawing backend without a screen."""
 
+import os
 import signal
+import tempfile
 from contextlib import nullcontext
 from dataclasses import replace
 
@@ -13,6 +15,9 @@ from certcal.certificates import confidence_bounds_at
 from smoothing_oracles import random_evidence
 
 matplotlib.use("Agg")
+# What tests trust is no matter of the user's, and forgotten at the end; processes that they start share it.
+_STATE = tempfile.TemporaryDirectory(prefix="certcal-tests-")
+os.environ["XDG_STATE_HOME"] = _STATE.name
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as shells start what runs in the background
     signal.signal(signal.SIGINT, signal.default_int_handler)  # so that Ctrl-C reaches the processes of tests
 settings.register_profile("certcal", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])

@@ -1,8 +1,10 @@
-"""Files that appear whole or not at all, and what JSON can hold."""
+"""Files that appear whole or not at all, and what JSON, CSV and terminals can hold."""
 
+import errno
 import math
 import os
 import secrets
+import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,9 +27,33 @@ def replacing(path: Path) -> Iterator[Path]:
     part = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
     try:
         yield part
+        to_disk(part)  # whole before it gets its name, also after a power cut
         os.replace(part, path)
+        to_disk(path.parent)
     finally:
         part.unlink(missing_ok=True)
+
+
+def to_disk(path: Path) -> None:
+    """Wait until a file, or the list of files in a folder, is on the disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.EBADF, errno.ENOTSUP):  # file systems that cannot
+            raise
+    finally:
+        os.close(handle)
+
+
+def open_own(path: Path, flags: int) -> int:
+    """A handle of a file in a folder that may be a stranger's: a link there is not followed."""
+    try:
+        return os.open(path, flags | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o666)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise InputError.expected(path.name, "be a file", f"{path}, a link to another place") from error
+        raise
 
 
 def lock_folder(folder: Path, name: str, doing: str) -> int | None:
@@ -36,7 +62,7 @@ def lock_folder(folder: Path, name: str, doing: str) -> int | None:
         import fcntl
     except ImportError:  # not on Windows
         return None
-    handle = os.open(folder / ".lock", os.O_CREAT | os.O_RDWR)
+    handle = open_own(folder / ".lock", os.O_RDWR)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
@@ -57,3 +83,22 @@ def plain(value: Any) -> Any:
     if isinstance(value, Iterable) and not isinstance(value, str):
         return [plain(own) for own in value]
     return None if isinstance(value, float) and math.isnan(value) else value
+
+
+def printable(text: str) -> str:
+    """The text with escapes for what steers a terminal, turns the direction of writing, or is no Unicode."""
+    return "".join(
+        char if char == "\n" or unicodedata.category(char) not in _STEERING else _escape(char) for char in text
+    )
+
+
+_STEERING = ("Cc", "Cf", "Cs")  # control, format, and the halves in which Python keeps bytes of odd file names
+
+
+def _escape(char: str) -> str:
+    return char.encode("unicode_escape", "surrogatepass").decode()
+
+
+def as_cell(value: Any) -> Any:
+    """The value for a CSV file, where a text that programs would take for a formula begins with an apostrophe."""
+    return f"'{value}" if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r")) else value

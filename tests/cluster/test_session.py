@@ -20,7 +20,7 @@ from certcal import CertcalError, InputError, load_evidence
 from certcal.cli.app import main
 from certcal.cluster import Cluster
 from certcal.cluster.folders import cluster_folder
-from certcal.cluster.session import _named
+from certcal.cluster.session import _named, connected
 from certcal.models import build_model
 from certcal.smoothing import collect_evidence
 from collecting import assert_same
@@ -165,3 +165,38 @@ def test_the_command_starts_and_stops_a_cluster_of_its_own(tmp_path):
     model = build_model("smoothing_models:small_model", classes=4, channels=1, size=8)
     local = collect_evidence(model, small_data(), sigma=0.3, n=500)
     assert_same(drawn, local)
+
+
+@pytest.mark.ray
+def test_a_cluster_of_its_own_is_nobody_elses(tmp_path, monkeypatch):
+    """Its folder and its ports are closed to others, and workers import nothing from the working folder."""
+    import psutil
+
+    for name in ("queue", "secrets", "tomllib"):
+        (tmp_path / f"{name}.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    before = set(Path("/tmp").glob("certcal-ray-*"))
+    with connected(Cluster(workers=1)):
+        (folder,) = set(Path("/tmp").glob("certcal-ray-*")) - before
+        assert folder.stat().st_mode & 0o077 == 0
+        own = [psutil.Process(), *psutil.Process().children(recursive=True)]
+        ports = [one for process in own for one in process.net_connections("inet") if one.status == "LISTEN"]
+        assert len(ports) > 3
+        assert {one.laddr.ip for one in ports} <= {"127.0.0.1", "::1", "::ffff:127.0.0.1"}
+        assert ray_path() == [False, False]
+    assert not (tmp_path / "ran").exists()
+
+
+def ray_path():
+    """Whether a worker has the working folder on its path, and imports from it."""
+    import ray
+
+    @ray.remote
+    def look(place):
+        import queue
+        import sys
+
+        return [place in sys.path, queue.__file__.startswith(place)]
+
+    return ray.get(look.remote(os.getcwd()))

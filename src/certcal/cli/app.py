@@ -86,15 +86,13 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _prepare() -> None:
-    """What every verb relies on: somewhere to write, in whatever encoding, and factories in the working folder."""
+    """What every verb relies on: somewhere to write, in whatever encoding."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None:  # closed by whoever called
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
         elif hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")
-    if os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())
 
 
 def _explain(error: Exception) -> int:

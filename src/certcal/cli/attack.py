@@ -21,7 +21,9 @@ _NARROW = 100  # columns of a screen
 
 
 @takes(attack=AttackSettings)
-def attack(run: o.RunName, *, given: Sections, no_figures: o.NoFigures = False, json: o.Json = False) -> None:
+def attack(
+    run: o.RunName, *, given: Sections, trust: o.Trust = False, no_figures: o.NoFigures = False, json: o.Json = False
+) -> None:
     """Attack the calibration of a run's model: how tight are its certificates?
 
     Two families. Attacks on the smoothed model within the radii of its certificates, judged by fresh draws: clean ≤
@@ -36,7 +38,7 @@ def attack(run: o.RunName, *, given: Sections, no_figures: o.NoFigures = False, 
     from certcal.runs import RunFolder, attack_run
 
     folder, asked = RunFolder.existing(run), AttackSettings(**given["attack"])
-    results = attack_run(folder, asked, figures=not no_figures, progress=True, tell=tell)
+    results = attack_run(folder, asked, trust=trust, figures=not no_figures, progress=True, tell=tell)
     if json:
         print_json(results.attacks.metrics())
     else:

@@ -1,12 +1,11 @@
 """`certcal bench`: what sampling a model costs on this machine, and so how long a run will take."""
 
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from certcal.cli import options as o
 from certcal.cli.declare import Part, takes
-from certcal.cli.screen import clock, print_json
+from certcal.cli.screen import Screen, clock, print_json
 from certcal.settings import BenchSettings, CertifySettings, Sections
 
 
@@ -33,4 +32,4 @@ def bench(*, given: Sections, json: o.Json = False) -> None:
     )
     table.add_row("a run", f"{asked.inputs:,} inputs × {asked.n:,} draws: about {clock(seconds)}")
     table.add_row("exact worst case", f"{1000 * cost.worst_case_seconds:.1f} ms for 10,000 inputs")
-    Console(highlight=False).print(table)
+    Screen(highlight=False).print(table)

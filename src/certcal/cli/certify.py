@@ -29,6 +29,7 @@ def certify(
     config: o.Config = None,
     given: Sections,
     paper: o.Paper = None,
+    trust: o.Trust = False,
     no_figures: o.NoFigures = False,
     json: o.Json = False,
 ) -> None:
@@ -42,11 +43,12 @@ def certify(
 
     [dim]Again, with what the folder remembers:[/dim] certcal certify mine
     """
-    from certcal.runs import RunFolder, certify_run, evaluate_run
+    from certcal.runs import RunFolder, certify_run, check_factories, evaluate_run
 
     folder, where = RunFolder.named(run), o.engine_of(given)
     o.follow_paper(given["evaluate"], paper)
     settings = load_settings(config or (folder.config if folder.config.is_file() else None), given)
+    check_factories([settings.model], folder.path, named=given["model"].get("name"), trust=trust)
     if settings.model.weights is None:
         tell("no --weights: certifying the network as its factory returns it")
     certify_run(folder, settings, engine=where, progress=True)

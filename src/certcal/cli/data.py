@@ -3,12 +3,11 @@
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.text import Text
 
 from certcal.cli import options as o
 from certcal.cli.declare import Part, takes
-from certcal.cli.screen import new_table, print_json
+from certcal.cli.screen import Screen, new_table, print_json
 from certcal.settings import DataSettings, Sections
 
 if TYPE_CHECKING:
@@ -72,14 +71,14 @@ def _show_list(found: list[dict[str, Any]]) -> None:
         here = [split for split, path in one["splits"].items() if path]
         missing = [split for split, path in one["splits"].items() if not path]
         table.add_row(one["name"], ", ".join(here) or "—", ", ".join(missing) or "—")
-    console = Console(highlight=False)
+    console = Screen(highlight=False)
     console.print(table)
     console.print(Text(f"\nLooked in {', '.join(found[0]['looked_in'])}.", style="dim"), soft_wrap=True)
     console.print("Get one with: certcal data NAME --download", style="dim")
 
 
 def _show(one: dict[str, Any]) -> None:
-    console = Console(highlight=False)
+    console = Screen(highlight=False)
     size = "×".join(map(str, one["shape"]))
     told = f": {one['inputs']:,} images of {size}, {len(one['classes'])} classes"
     console.print(Text.assemble((one["name"], "bold"), told))

@@ -6,6 +6,7 @@ import typer
 
 from certcal.cli import options as o
 from certcal.cli.screen import tell_stale
+from certcal.files import printable
 
 
 def report(
@@ -21,6 +22,6 @@ def report(
 
     results = rewrite_report(RunFolder.existing(run), figures=not no_figures)
     tell_stale(results)
-    print(results.page)
+    print(printable(str(results.page)))
     if open:
         typer.launch(str(results.page))

@@ -11,6 +11,7 @@ from certcal.cli.declare import Part, takes
 from certcal.cli.screen import new_table, print_json, show_path, tell, wide_console
 from certcal.cli.train import name_failures, show_dry_run, study_changes
 from certcal.errors import InputError
+from certcal.files import printable
 from certcal.settings import Cluster, MachineSettings, PlaceSettings, Sections
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ def reproduce(
     ] = None,
     assignments: o.Assignments = None,
     given: Sections,
+    trust: o.Trust = False,
     into: Annotated[
         str | None, _other("--into", "Run folder, or a name below runs/; else reproduce-RECIPE.", "RUN")
     ] = None,
@@ -54,8 +56,8 @@ def reproduce(
 
     [dim]Examples:[/dim] certcal reproduce --list · certcal reproduce digits · certcal reproduce fashion-mnist --dry-run
     """
-    from certcal.runs import RunFolder
-    from certcal.studies import load_study, run_study, study_text
+    from certcal.runs import RunFolder, check_factories
+    from certcal.studies import load_study, run_study, study_text, study_trials
 
     if list_:
         _show_list(json=json)
@@ -63,18 +65,22 @@ def reproduce(
     if recipe is None:
         raise InputError("Missing RECIPE: see which there are with `certcal reproduce --list`.")
     if show:
-        print(study_text(recipe))
+        print(printable(study_text(recipe)))
         return
     where = o.engine_of(given)
+    changes = study_changes(given, assignments)
     study = load_study(
         recipe,
-        study_changes(given, assignments),
+        changes,
         baselines=tuple(baseline or ()),
         methods=tuple(only or ()),
         weights=dict(_pair(text) for text in weights or []),
     )
     name = recipe.rsplit("/", 1)[-1].removesuffix(".toml")
     folder = RunFolder.named(into or f"reproduce-{name}").path
+    trials = [one for first, tuned in study_trials(study, folder) for one in (first, *tuned)]
+    named = changes.get("model", {}).get("name")
+    check_factories([one.recipe.model for one in trials], folder, named=named, trust=trust)
     if dry_run:
         _show_plan(study, json=json)
         return

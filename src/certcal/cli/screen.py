@@ -1,26 +1,39 @@
 """What people see in the terminal."""
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from rich.console import Console
 from rich.panel import Panel
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
+
+from certcal.files import printable
 
 if TYPE_CHECKING:
     from certcal.runs import Results
 
 
+class Screen(Console):
+    """A terminal that names in files cannot steer: of what is shown, only the colours are escape sequences."""
+
+    def render(self, *arguments: Any, **options: Any) -> Iterable[Segment]:
+        """What is shown, in pieces."""
+        for piece in super().render(*arguments, **options):
+            yield piece if piece.control else Segment(printable(piece.text), piece.style)
+
+
 def complain(text: str) -> None:
     """An error, in red where there is colour, on standard error."""
-    Console(stderr=True, soft_wrap=True, highlight=False).print(Text(text, style="red"))
+    Screen(stderr=True, soft_wrap=True, highlight=False).print(Text(text, style="red"))
 
 
 def tell(text: str) -> None:
     """A line on what is happening, on standard error."""
-    Console(stderr=True, highlight=False, soft_wrap=True).print(Text(text, style="dim"))
+    Screen(stderr=True, highlight=False, soft_wrap=True).print(Text(text, style="dim"))
 
 
 def tell_stale(results: "Results") -> None:
@@ -78,8 +91,8 @@ def show_path(console: Console, label: str, path: Path | str, after: str = "") -
 
 def wide_console() -> Console:
     """Standard output, at least 80 columns wide: a narrower terminal breaks lines, but no number."""
-    console = Console(highlight=False)
-    return Console(highlight=False, width=80) if console.width < 80 else console
+    console = Screen(highlight=False)
+    return Screen(highlight=False, width=80) if console.width < 80 else console
 
 
 def in_percent(value: float, side: Literal["up", "down"]) -> str:

@@ -46,6 +46,7 @@ def train(
     recipe: o.Recipe = None,
     assignments: o.Assignments = None,
     given: Sections,
+    trust: o.Trust = False,
     dry_run: Annotated[
         bool,
         typer.Option("--dry-run", help="Show the settings and what it will take, and stop.", rich_help_panel="Output"),
@@ -60,7 +61,7 @@ def train(
 
     [dim]Again, with what the folder remembers:[/dim] certcal train mine
     """
-    from certcal.runs import TRAIN, RunFolder, load_recipe, next_command, parse_changes, train_run
+    from certcal.runs import TRAIN, RunFolder, check_factories, load_recipe, next_command, parse_changes, train_run
     from certcal.runs import estimate_training as estimate
     from certcal.settings import merged
     from certcal.training import leave_group
@@ -69,6 +70,7 @@ def train(
     remembered = folder.path / TRAIN
     changes = merged(given, parse_changes(assignments or []))
     settings = load_recipe(recipe or (remembered if remembered.is_file() else None), changes)
+    check_factories([settings.model], folder.path, named=changes.get("model", {}).get("name"), trust=trust)
     if dry_run:
         show_dry_run(settings, estimate(settings), json=json)
         return
@@ -85,6 +87,7 @@ def sweep(
     recipe: o.Recipe = None,
     assignments: o.Assignments = None,
     given: Sections,
+    trust: o.Trust = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="List the trials and stop.", rich_help_panel="Output")
     ] = False,
@@ -97,14 +100,17 @@ def sweep(
 
     [dim]Examples:[/dim] certcal sweep grid --recipe brier-act.toml · certcal sweep grid --engine ray --workers 4
     """
-    from certcal.runs import RunFolder
+    from certcal.runs import RunFolder, check_factories
     from certcal.studies import load_sweep, run_sweep, sweep_trials
 
     folder, where = RunFolder.named(run), o.engine_of(given)
-    remembered = folder.path / "sweep.toml"
-    settings = load_sweep(recipe or (remembered if remembered.is_file() else None), study_changes(given, assignments))
+    remembered, changes = folder.path / "sweep.toml", study_changes(given, assignments)
+    settings = load_sweep(recipe or (remembered if remembered.is_file() else None), changes)
+    trials = sweep_trials(settings, folder.path)
+    named = changes.get("model", {}).get("name")
+    check_factories([one.recipe.model for one in trials], folder.path, named=named, trust=trust)
     if dry_run:
-        listed = [{"name": one.name, "settings": one.settings} for one in sweep_trials(settings, folder.path)]
+        listed = [{"name": one.name, "settings": one.settings} for one in trials]
         print_json(listed) if json else _show_trials(listed)
         return
     results = run_sweep(settings, folder.path, engine=where, progress=True, tell=tell)

@@ -1,5 +1,7 @@
 """Worker processes that each hold one state and run one call at a time; a call whose worker is lost is run again."""
 
+import os
+import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -39,7 +41,9 @@ class Pool:
     def __init__(self, session: Session, make_state: Callable[..., Any], *arguments: Any) -> None:
         self._session = session
         self._host: Any = ray.remote(worker.Host)
-        self._making = worker.versions(), ray.cloudpickle.dumps(make_state), list(arguments)
+        # Classes in the working folder are found there if this program finds them there.
+        here = [os.getcwd()] if {"", os.getcwd()} & set(sys.path) else []
+        self._making = worker.versions(), here, ray.cloudpickle.dumps(make_state), list(arguments)
         # Workers by the reference that tells that they are ready, and with their call by that of its result.
         self._starting: dict[Any, Any] = {}
         self._idle: deque[Any] = deque()

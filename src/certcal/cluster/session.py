@@ -2,9 +2,11 @@
 
 import logging
 import os
+import signal
 import socket
+import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import chdir, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -111,7 +113,7 @@ def _named(cluster: Cluster) -> str | None:
 def _connect(cluster: Cluster, address: str) -> None:
     check_reachable(cluster)
     try:
-        ray.init(address=address, **_SILENT)
+        _init(address=address)
     except (ConnectionError, RuntimeError, TimeoutError) as error:
         trouble = ConnectionError(f"{_first_line(error)} (where it asks for a token, set RAY_AUTH_MODE=token)")
         raise _unreachable(address, trouble) from error
@@ -120,20 +122,31 @@ def _connect(cluster: Cluster, address: str) -> None:
 def _start(cluster: Cluster, folder: Path | None) -> None:
     """A cluster of this machine, whose logs and sockets lie in a folder."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    resolve = ray._private.services.resolve_ip_for_localhost
     try:
-        ray.init(
+        # Ray takes 127.0.0.1 for a mistake, and would listen on all interfaces.
+        ray._private.services.resolve_ip_for_localhost = lambda host: host
+        _init(
             address="local",
             num_cpus=cluster.workers or os.cpu_count(),
             include_dashboard=False,
             object_store_memory=OBJECT_STORE,
-            _temp_dir=str(folder),
-            **_SILENT,
+            _node_ip_address="127.0.0.1",  # its ports then listen on this machine only
+            _temp_dir=f"{folder}/r",  # Ray lets everybody write into it, but nobody else into the folder around it
         )
     except Exception as error:
         raise CertcalError(f"Ray could not start a cluster on this machine: {_first_line(error)}.") from error
+    finally:
+        ray._private.services.resolve_ip_for_localhost = resolve
 
 
-_SILENT: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR, "configure_logging": False}
+def _init(**options: Any) -> None:
+    """Connect, quietly, and without what Ray does beside: it puts the working folder first on the workers' path."""
+    ours = signal.getsignal(signal.SIGTERM)
+    with chdir(Path.cwd().anchor):  # `Pool` adds the working folder where this program itself imports from there
+        ray.init(log_to_driver=False, logging_level=logging.ERROR, configure_logging=False, **options)
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, ours)
 
 
 @contextmanager

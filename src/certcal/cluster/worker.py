@@ -2,6 +2,7 @@
 
 import hashlib
 import platform
+import sys
 from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
@@ -16,8 +17,9 @@ _PACKAGES = ("certcal", "torch", "numpy")
 class Host:
     """A process that makes its state once and then answers calls with it."""
 
-    def prepare(self, expected: dict[str, str], make_state: bytes, arguments: list[Any]) -> str:
+    def prepare(self, expected: dict[str, str], places: list[str], make_state: bytes, arguments: list[Any]) -> str:
         """Make the state. Comes back: what is another version here than expected, nothing where all is the same."""
+        sys.path += [place for place in places if place not in sys.path]
         found = versions()
         for name, own in expected.items():
             if found[name] != own:

@@ -59,7 +59,8 @@ def render_page(data: Mapping[str, Any]) -> str:
         style=_Verbatim(style),
         script=_Verbatim(script),
         json=_Verbatim(_as_json(data)),
-        policy=f"default-src 'none'; img-src data:; style-src {_hash(style)}; script-src {_hash(script)}",
+        policy="default-src 'none'; base-uri 'none'; form-action 'none'; img-src data:; "
+        f"style-src {_hash(style)}; script-src {_hash(script)}",
     )
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
 
 from certcal.evaluation import METRICS, Before, Given, Report, Rounding
+from certcal.files import as_cell
 from certcal.settings import Approximation
 
 _MODES = {Rounding.UP: ROUND_CEILING, Rounding.DOWN: ROUND_FLOOR, Rounding.NEAREST: ROUND_HALF_EVEN}
@@ -119,7 +120,7 @@ def csv_text(heads: Sequence[str], lines: Sequence[Sequence[object]]) -> str:
     """A head and lines of values as CSV."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerows([heads, *lines])
+    writer.writerows([[as_cell(value) for value in line] for line in (heads, *lines)])
     return text.getvalue()
 
 

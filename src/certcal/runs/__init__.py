@@ -12,6 +12,7 @@ from certcal.runs.recalibrate import Recalibration, recalibrate_run
 from certcal.runs.recipes import TrainRecipe, load_recipe, parse_changes, save_recipe
 from certcal.runs.results import Results
 from certcal.runs.train import TRAIN, estimate_training, next_command, train_run
+from certcal.runs.trust import check_factories
 
 __all__ = [
     "TRAIN",
@@ -21,6 +22,7 @@ __all__ = [
     "TrainRecipe",
     "attack_run",
     "certify_run",
+    "check_factories",
     "demo_run",
     "estimate_training",
     "evaluate_run",

@@ -38,6 +38,7 @@ def attack_run(
     run: RunFolder,
     asked: AttackSettings,
     *,
+    trust: bool = False,
     figures: bool = True,
     progress: bool | None = None,
     tell: Tell = lambda text: None,
@@ -45,13 +46,14 @@ def attack_run(
     """The results of a run with what attacks do to its model, as written to its folder attack, page and metrics.
 
     A family whose results are there already, with the same settings, evidence and model, is not attacked again; each
-    family is written as soon as it is finished.
+    family is written as soon as it is finished. A model that is code, `package.module:factory`, runs only with `trust`,
+    or if its user named it for this run before.
 
     Paper: Table 1, App. B.2; Sec. 4 for the adversaries of the smoothed model.
     Raises: InputError if the model or the data are not those that the evidence was drawn from.
     """
     evaluation = run.settings().evaluate
-    target = load_target(run, device=asked.device, limit=asked.limit)
+    target = load_target(run, device=asked.device, limit=asked.limit, trust=trust)
     if asked.family != "ace":
         _carry_out(run, target, plan_sandwich(target, asked, evaluation, tell), progress, tell)
     if asked.family != "smoothed":

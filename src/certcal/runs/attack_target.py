@@ -10,6 +10,7 @@ from certcal.errors import InputError
 from certcal.runs.evaluate import IN_PYTHON, load_run_evidence
 from certcal.runs.folder import RunFolder
 from certcal.runs.load import load_data, load_model
+from certcal.runs.trust import check_factories
 from certcal.smoothing import Evidence
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ class Target:
     made_with: dict[str, Any]  # by which a later run knows that nothing has changed
 
 
-def load_target(run: RunFolder, *, device: str | None, limit: int | None) -> Target:
+def load_target(run: RunFolder, *, device: str | None, limit: int | None, trust: bool) -> Target:
     """The model and the inputs of a run, if they are those that its evidence was drawn from."""
     from certcal.attacks import inputs_of
     from certcal.inputs import check_device
@@ -44,6 +45,7 @@ def load_target(run: RunFolder, *, device: str | None, limit: int | None) -> Tar
     if settings.model.name == IN_PYTHON:
         wanted = "name its model and data, as runs of `certcal certify` do (in Python, use `certcal.attacks`)"
         raise InputError.expected("run", wanted, f"{run.path}, which was written from Python")
+    check_factories([settings.model], run.path, trust=trust)
     if evidence.header.outputs != "logits":
         raise InputError.expected("run", "be of a model that gives logits", evidence.header.outputs)
     place = check_device("device", device or settings.certify.device or best_device())

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from certcal.inputs import check_device
+from certcal.runs.load import find_factory
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,7 @@ def measure_cost(
     from certcal.smoothing import collect_evidence
 
     place = check_device("device", device or best_device())
+    find_factory(model)
     network = build_model(model, classes=classes, channels=channels, size=size).eval()
     chunk = 250
     batch = chunk if place.type == "cpu" else batch_size or 4000

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from certcal.errors import CertcalError, InputError
-from certcal.files import expanded, replacing
+from certcal.files import expanded, open_own, replacing
 from certcal.settings import RunSettings, load_settings, save_settings
 
-CONFIG, EVIDENCE, SHARDS, SOURCES = "config.toml", "evidence.parquet", "shards", "provenance.json"
+CONFIG, EVIDENCE, SHARDS, SOURCES, LOG = "config.toml", "evidence.parquet", "shards", "provenance.json", "log.txt"
 
 
 class RunFolder:
@@ -129,5 +129,5 @@ class RunFolder:
 
     def log(self, line: str) -> None:
         """Add a line with the time to the log."""
-        with (self.path / "log.txt").open("a", encoding="utf-8") as file:
+        with open(open_own(self.path / LOG, os.O_WRONLY | os.O_APPEND), "a", encoding="utf-8") as file:
             file.write(f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC  {line}\n")

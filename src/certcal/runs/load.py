@@ -1,6 +1,8 @@
 """What a run is made of: the data and the model that settings name, and the device it runs on."""
 
 import hashlib
+import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -32,6 +34,7 @@ def load_model(settings: ModelSettings, data: "ImageData") -> "nn.Module":
     if (settings.mean is None) != (settings.std is None):
         raise InputError.expected("mean and std", "be given together", "mean alone" if settings.mean else "std alone")
     channels, size, _ = data.shape
+    find_factory(settings.name)
     with _saying({"name": "model", "path": "weights"}):
         model = build_model(
             settings.name,
@@ -43,6 +46,12 @@ def load_model(settings: ModelSettings, data: "ImageData") -> "nn.Module":
         )
         model = model if settings.weights is None else load_checkpoint(model, settings.weights)
         return model if settings.temperature is None else Tempered(model, settings.temperature)
+
+
+def find_factory(name: str) -> None:
+    """Let a factory be imported from the working folder; nothing else is."""
+    if ":" in name and os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())  # last: what lies there must not stand in for what others import
 
 
 @contextmanager

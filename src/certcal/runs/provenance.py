@@ -1,5 +1,6 @@
 """Under what circumstances results came about: versions, commits, device, time."""
 
+import os
 import platform
 import subprocess
 from datetime import UTC, datetime
@@ -7,6 +8,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+_OURS = Path(__file__).resolve().parents[1]  # src/certcal
 _PACKAGES = ("certcal", "numpy", "scipy", "pyarrow", "torch")
 
 
@@ -20,19 +22,31 @@ def provenance(*, seconds: float, device: str | None = None) -> dict[str, Any]:
         "machine": f"{platform.system()} {platform.machine()}",
         "processor": _processor(),
         "versions": {name: found for name in _PACKAGES if (found := _version(name)) is not None},
-        "commit": git_commit(Path.cwd()),
-        "certcal_commit": git_commit(Path(__file__).parent),
+        "commit": git_commit(Path(os.curdir)),
+        "certcal_commit": git_commit(_OURS, ours=True),
     }
 
 
-def git_commit(folder: Path) -> str | None:
-    """The commit that a folder is at, marked if files differ from it; None outside a repository."""
+def git_commit(folder: Path, *, ours: bool = False) -> str | None:
+    """The commit that a folder is at; None outside a repository. In our own checkout it is marked if files differ.
+
+    Elsewhere it is not: to compare files git runs programs that the repository names, its filters and its monitor.
+    """
+    found = (_git(folder, "rev-parse", "--short=12", "HEAD") or "").strip() or None
+    checkout = _git(folder, "rev-parse", "--show-toplevel") if ours and found else None
+    if checkout is None or Path(checkout.strip()) != _OURS.parents[1]:
+        return found
+    return found and found + "-dirty" * bool(_git(folder, "status", "--porcelain", "--untracked-files=no"))
+
+
+def _git(folder: Path, *words: str) -> str | None:
+    """What git answers, without hooks; None if it does not."""
+    command = ["git", "-c", "core.fsmonitor=false", "-c", f"core.hooksPath={os.devnull}", "-C", str(folder), *words]
     try:
-        command = ["git", "-C", str(folder), "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=5)
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=5)
     except (OSError, subprocess.TimeoutExpired):
         return None
-    return done.stdout.strip() or None if done.returncode == 0 else None
+    return done.stdout if done.returncode == 0 else None
 
 
 def _processor() -> str | None:

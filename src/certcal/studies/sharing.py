@@ -103,7 +103,6 @@ def _working_in(place: Path) -> Iterator[None]:
     path = list(sys.path)
     try:
         with contextlib.chdir(place):
-            sys.path.insert(0, str(place))
             yield
     except FileNotFoundError as error:
         if Path(error.filename or "") != place:

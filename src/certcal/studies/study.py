@@ -1,5 +1,6 @@
 """Recipes that reproduce the paper's training results: baselines, and methods that fine-tune each of them."""
 
+import re
 import tomllib
 from dataclasses import dataclass, field, replace
 from importlib.resources import as_file, files
@@ -11,6 +12,7 @@ from certcal.errors import InputError
 from certcal.settings import Sections, build, merged, read_toml
 from certcal.studies.recipes import SweepRecipe, SweepSettings, build_sweep
 
+_NAME = re.compile(r"[^\W_][\w .+*-]{0,99}")  # as a folder is called after it
 BUILT_IN, PAPER = files("certcal.studies") / "built_in", "paper"
 
 
@@ -117,6 +119,10 @@ def load_study(
     given = weights or {}
     with as_file(_study_file(name)) as path:
         study = build(Study, merged(read_toml(path), changes or {}), name)
+    for own in [*(one.name for one in study.baseline), *(one.name for one in study.method)]:
+        if not _NAME.fullmatch(own):
+            wanted = "begin with a letter or digit and hold only these, spaces and . _ + * -, at most 100"
+            raise InputError.expected("name of a baseline or method", wanted, repr(own))
     study = replace(
         study,
         baseline=_named("baseline", study.baseline, baselines),

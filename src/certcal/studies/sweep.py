@@ -10,7 +10,7 @@ from typing import Any
 from certcal.cluster import Cluster, as_cluster
 from certcal.errors import CertcalError, InputError
 from certcal.evaluation import Outcome
-from certcal.files import plain
+from certcal.files import as_cell, plain
 from certcal.runs import RunFolder, save_recipe
 from certcal.studies.recipes import SweepRecipe
 from certcal.studies.trials import Came, Failure, Trial, attempt, sweep_trials
@@ -99,11 +99,11 @@ def _table(run: RunFolder, found: list[Came]) -> Results:
         if isinstance(came, Failure):
             results.failures.append(came)
             row = {key: value for key, value in asdict(came).items() if key != "wrong_input"}
-            writer.writerow(row)
+            writer.writerow({key: as_cell(value) for key, value in row.items()})
             results.rows.append(row)
         else:
             results.outcomes.extend(came)
-            writer.writerows(asdict(one) for one in came)
+            writer.writerows({key: as_cell(value) for key, value in asdict(one).items()} for one in came)
             results.rows.extend(plain(asdict(one)) for one in came)
     run.write("results.csv", text.getvalue())
     run.write_json("results.json", results.rows)

@@ -1,0 +1,195 @@
+"""Folders from strangers: nothing in them runs, nothing outside them is written, nothing steers the terminal."""
+
+import csv
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from certcal.runs import RunFolder, check_factories
+from certcal.settings import ModelSettings
+from command import certcal
+from places import ROOT
+
+EVIL = "import pathlib\npathlib.Path({!r}).touch()\ndef make(**options): raise SystemExit\n"
+WORDS = ["--data", "data.npz", "--sigma", 0.25, "--n", 250, "--radii", "0,0.1", "--no-figures"]
+NETS = """
+import torch
+from torch import nn
+def make(size, classes):
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Flatten(), nn.Linear(size * size, classes))
+"""
+STEERING = "\x1b]0;owned\x07\x9b31m\u202e"
+
+
+@pytest.fixture
+def desk(tmp_path, rng):
+    np.savez(tmp_path / "data.npz", inputs=rng.random((6, 1, 4, 4), dtype=np.float32), labels=np.arange(6) % 3)
+    (tmp_path / "nets.py").write_text(NETS)
+    return tmp_path
+
+
+@pytest.fixture
+def received(desk):
+    """A folder that names code, beside a working folder that nobody vouches for."""
+    certcal("certify", "made", "--model", "small-cnn", *WORDS, cwd=desk)
+    config = desk / "runs/made/config.toml"
+    config.write_text(config.read_text().replace('"small-cnn"', '"evil:make"'))
+    (desk / "evil.py").write_text(EVIL.format(str(desk / "ran")))
+    return desk
+
+
+RECIPE = """
+[model]\nname = "evil:make"\n[data]\nname = "data.npz"\n[objective]\nname = "noise"
+[train]\nsigma = 0.25\nepochs = 1
+"""
+SWEEP = RECIPE + '[test]\nname = "data.npz"\n[certify]\nn = 250\n'
+OVER = SWEEP.replace("evil:make", "small-cnn") + '[sweep]\nover = { "model.name" = ["small-cnn", "evil:make"] }\n'
+STUDY = SWEEP.replace('[objective]\nname = "noise"', "") + (
+    '[about]\ntitle = "t"\nradii = [0.1]\n[[baseline]]\nname = "a"\nobjective = { name = "noise" }\ntrain = {}\n'
+)
+
+
+VERBS = (
+    "attack made",
+    "certify made",
+    "certify new --config runs/made/config.toml",
+    "train new --recipe recipe.toml",
+    "train new --recipe recipe.toml --dry-run",
+    "sweep new --recipe sweep.toml",
+    "sweep new --recipe over.toml",
+    "reproduce study.toml --into new",
+    "reproduce study.toml --dry-run",
+)
+
+
+def test_code_that_only_a_file_names_does_not_run(received):
+    for name, text in (("recipe", RECIPE), ("sweep", SWEEP), ("over", OVER), ("study", STUDY)):
+        (received / f"{name}.toml").write_text(text)
+    for words in VERBS:
+        error = certcal(*words.split(), cwd=received, code=2)[1]
+        assert "evil:make" in error, words
+        assert "--trust" in error
+    assert not (received / "ran").exists()
+    assert not (received / "runs/new").exists()
+
+
+def test_what_one_named_oneself_is_remembered_for_that_run_alone(desk):
+    certcal("certify", "mine", "--model", "nets:make", *WORDS, cwd=desk)
+    certcal("certify", "mine", "--no-figures", cwd=desk)  # with what the folder remembers
+    certcal("attack", "mine", "--family", "ace", "--ace-steps", 1, "--no-figures", cwd=desk)
+    os.rename(desk / "runs/mine", desk / "runs/elsewhere")
+    assert "--trust" in certcal("attack", "elsewhere", cwd=desk, code=2)[1]
+    certcal("attack", "elsewhere", "--trust", "--family", "ace", "--ace-steps", 1, "--no-figures", cwd=desk)
+    certcal("attack", "elsewhere", "--family", "ace", "--ace-steps", 1, "--no-figures", cwd=desk)
+
+
+def test_other_options_and_another_working_folder_are_other_code(tmp_path, monkeypatch):
+    own = ModelSettings(name="nets:make", options={"depth": 3})
+    check_factories([own], tmp_path, named="nets:make", trust=False)
+    check_factories([own, ModelSettings(name="lenet")], tmp_path, trust=False)
+    with pytest.raises(ValueError, match="--trust"):
+        check_factories([ModelSettings(name="nets:make", options={"depth": 4})], tmp_path, trust=False)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match="--trust"):
+        check_factories([own], tmp_path, trust=False)
+
+
+def test_without_a_place_to_remember_it_is_asked_again(tmp_path, monkeypatch):
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
+    own = [ModelSettings(name="nets:make")]
+    check_factories(own, tmp_path, trust=True)
+    with pytest.raises(ValueError, match="--trust"):
+        check_factories(own, tmp_path, trust=False)
+
+
+@pytest.mark.parametrize("start", [["certcal"], ["-m", "certcal"]], ids=" ".join)
+def test_files_in_the_working_folder_do_not_stand_in_for_others(desk, start):
+    certcal("certify", "made", "--model", "small-cnn", *WORDS, cwd=desk)
+    for name in ("tomllib", "queue", "json", "torch", "typer", "rich", "numpy", "secrets"):
+        (desk / f"{name}.py").write_text(EVIL.format(str(desk / "ran")))
+    command = [sys.executable, *start] if start[0] == "-m" else [os.path.join(sys.prefix, "bin", *start)]
+    done = subprocess.run([*command, "evaluate", "made", "--no-figures"], cwd=desk, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert not (desk / "ran").exists()
+
+
+def test_git_runs_nothing_that_a_repository_names(tmp_path, monkeypatch):
+    from certcal.runs.provenance import git_commit, provenance
+
+    def git(*words):
+        subprocess.run(["git", "-c", "user.name=a", "-c", "user.email=a@b", *words], cwd=tmp_path, check=True,
+                       capture_output=True)  # fmt: skip
+
+    git("init", "-q")
+    (tmp_path / "file").write_text("one")
+    (tmp_path / ".gitattributes").write_text("* filter=evil\n")
+    git("add", "file")
+    git("commit", "-q", "-m", "one")
+    git("config", "core.fsmonitor", f"touch {tmp_path}/ran; false")
+    git("config", "filter.evil.clean", f"touch {tmp_path}/ran; cat")
+    (tmp_path / "file").write_text("another")
+    monkeypatch.chdir(tmp_path)
+    assert len(provenance(seconds=1)["commit"]) == 12
+    assert not (tmp_path / "ran").exists()
+    assert git_commit(ROOT / "src/certcal", ours=True).removesuffix("-dirty") == git_commit(ROOT)
+
+
+@pytest.mark.parametrize(
+    "name", ["../../escaped", "/tmp/escaped", "..", ".hidden", "a/b", "=cmd|' /C calc'!A0", "a\nb", ""]
+)
+def test_names_in_a_study_are_no_paths_and_no_formulas(desk, name):
+    for text in (
+        STUDY.replace('"a"', json.dumps(name)),
+        STUDY + f"[[method]]\nname = {json.dumps(name)}\nobjective = {{}}\n",
+    ):
+        (desk / "study.toml").write_text(text.replace("evil:make", "small-cnn"))
+        error = certcal("reproduce", "study.toml", "--into", "new", cwd=desk, code=2)[1]
+        assert "name of a baseline or method" in error
+    assert sorted(path.name for path in desk.iterdir()) == ["data.npz", "nets.py", "study.toml"]
+
+
+def test_texts_in_csv_are_no_formulas():
+    from certcal.report.tables import csv_text
+
+    (line,) = csv.reader(csv_text([], [["=1+1", "-2", -2.5, "@x", "plain"]]).splitlines()[1:])
+    assert line == ["'=1+1", "'-2", "-2.5", "'@x", "plain"]
+
+
+def test_names_do_not_steer_the_terminal(desk, rng):
+    classes = np.array([STEERING + name for name in "abc"])
+    np.savez(
+        desk / "odd.npz", inputs=rng.random((6, 1, 4, 4), dtype=np.float32), labels=np.arange(6) % 3, classes=classes
+    )
+    out = certcal("data", "odd.npz", cwd=desk)[0]
+    certcal("certify", "made", "--model", "small-cnn", *WORDS, cwd=desk)
+    record = desk / "runs/made/provenance.json"
+    record.write_text(record.read_text().replace("small-cnn", json.dumps(STEERING)[1:-1]))
+    config = desk / "runs/made/config.toml"
+    config.write_text(config.read_text().replace("small-cnn", json.dumps(STEERING)[1:-1]))
+    out += certcal("evaluate", "made", "--no-figures", cwd=desk)[0]
+    out += certcal("attack", "made", cwd=desk, code=2)[1]
+    (desk / "study.toml").write_text(f"# {STEERING}")
+    out += certcal("reproduce", "study.toml", "--show", cwd=desk)[0]
+    assert not {char for char in out if not char.isprintable()} - {"\n"}
+    assert out.count(r"\x1b") > 3
+
+
+def test_links_in_a_folder_are_not_followed(desk):
+    certcal("certify", "made", "--model", "small-cnn", *WORDS, cwd=desk)
+    victim = desk / "victim"
+    for name in ("log.txt",):
+        place = desk / "runs/made" / name
+        place.unlink(missing_ok=True)
+        place.symlink_to(victim)
+        error = certcal("evaluate", "made", "--no-figures", cwd=desk, code=2)[1]
+        assert "a link to another place" in error
+        place.unlink()
+        assert not victim.exists()
+    certcal("evaluate", "made", "--no-figures", cwd=desk)
+    assert RunFolder(desk / "runs/made").evidence.is_file()
