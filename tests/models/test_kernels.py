@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from certcal.models.philox import Noise, Run, to_grid
+from certcal.models.grid import to_grid
+from certcal.models.philox import Noise, Run
 from certcal.smoothing.evidence import CELLS, threshold_grid
 from certcal.smoothing.tally import Tally
 
@@ -53,6 +54,16 @@ def test_noise_does_not_depend_on_how_it_is_cut(place):
     runs = [Run(row // 6, 8 + row // 6, row % 6) for row in range(12)]
     order = torch.randperm(12, generator=torch.Generator().manual_seed(0))
     assert torch.equal(launched(noise, inputs, [runs[row] for row in order], 1, place), whole[order])
+
+
+@pytest.mark.parametrize(("runs", "draws"), [(7, 3), (2, 100), (1, 1000)])
+def test_noise_beyond_what_32_bits_count_is_launched_in_parts(runs, draws, place, monkeypatch):
+    """Of whole runs, and of draws where one run alone is too long."""
+    noise, inputs = Noise(3, 1, 0.5), to_grid(torch.rand(2, 40), 2.0**-20)
+    table = [Run(run % 2, run, 5 * run) for run in range(runs)]
+    whole = launched(noise, inputs, table, draws, place)
+    monkeypatch.setattr(kernels, "LAUNCH", (2 * kernels.NOISE_BLOCK + 6) * 24)  # six rows
+    assert torch.equal(launched(noise, inputs, table, draws, place), whole)
 
 
 NAMES = ("votes", "histogram", "scores", "squares", "invalid")

@@ -9,20 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from certcal import InputError
-from certcal.models.philox import (
-    LARGEST_INPUT,
-    LARGEST_NOISE,
-    Noise,
-    Run,
-    blocks_per_draw,
-    device_words,
-    grid_step,
-    philox_words,
-    to_grid,
-    whole_normals,
-)  # fmt: skip
-from certcal.smoothing.evidence import grid_reach
+from certcal.models.grid import LARGEST_INPUT, LARGEST_NOISE, grid_step, to_grid
+from certcal.models.philox import Noise, Run, blocks_per_draw, device_words, philox_words, whole_normals
 from low_bits import ReadsLowBits, two_inputs
 
 
@@ -150,23 +138,6 @@ def test_largest_noise_and_input_fill_float32():
         assert step == 2.0**-20 or 6.66 * sigma / (step / 2) > LARGEST_NOISE  # no finer grid would do
 
 
-def test_inputs_too_large_for_the_grid_are_refused():
-    step = grid_step(0.25)
-    to_grid(torch.tensor([12.0, -12.0]), step)
-    with pytest.raises(InputError, match=r"within ±12, .* got 12\.5; scale"):
-        to_grid(torch.tensor([0.0, -12.5]), step)
-
-
-@given(st.integers(1, 5000), st.floats(0, 3), st.integers(0, 2**32 - 1))
-def test_rounding_moves_no_two_inputs_further_apart_than_said(elements, radius, seed):
-    rng = np.random.default_rng(seed)
-    x, delta = rng.random(elements), rng.normal(size=elements)
-    y = x + delta * radius / np.linalg.norm(delta)
-    step = grid_step(0.5)
-    apart = np.linalg.norm(np.round(x / step) * step - np.round(y / step) * step)
-    assert apart <= radius + grid_reach(elements, step) + 1e-12
-
-
 def test_low_bits_do_not_tell_the_input():
     """The same noise at two inputs 0.433 apart, σ = 0.5; tests/smoothing/test_rounding.py certifies them."""
     inputs = two_inputs()
@@ -237,11 +208,3 @@ def test_tails_are_as_heavy_as_they_should_be():
     expected = total * 2 * stats.norm.sf(limits)
     assert np.all(np.abs(beyond - expected) < 4 * np.sqrt(expected) + 1)
     assert beyond[3] > 0
-
-
-def test_doubles_are_rounded_once():
-    """By way of float32 they would end up to 0.75 steps away, and the allowance for the grid is for half a step."""
-    inputs = torch.linspace(4.0, 8.0, 100_001, dtype=torch.float64) + 2.0**-22
-    found = to_grid(inputs, 2.0**-20)
-    assert found.dtype == torch.float32
-    assert float((found.double() - inputs).abs().max()) <= 2.0**-21

@@ -6,6 +6,7 @@ from torch.nn.functional import cross_entropy
 
 import certcal
 from attack_models import random_inputs, random_model
+from certcal.models import grid_step, to_grid
 from certcal.training import ObjectiveSettings, make_objective
 from certcal.training.aims import SmoothAdv
 from certcal.training.copies import weight_loss
@@ -30,9 +31,23 @@ def test_without_adversary_every_objective_is_noise_training(name, update):
 def test_noise_training_is_the_cross_entropy_of_noisy_copies():
     model, inputs, labels, copies, step, _ = setting(2)
     loss = make_objective(ObjectiveSettings(name="noise", draws=3))(model, inputs, labels, step)
-    each = [cross_entropy(model(inputs + noise_of(copies)[:, j]), labels) for j in range(3)]
+    rounded = to_grid(inputs, 2.0**-20).double()
+    each = [cross_entropy(model(rounded + noise_of(copies)[:, j]), labels) for j in range(3)]
     assert loss.item() == pytest.approx(sum(each).item() / 3, rel=1e-12)
     assert copies.noise.std().item() == pytest.approx(SIGMA, rel=0.1)
+
+
+@pytest.mark.parametrize("name", SMOOTHED)
+@pytest.mark.parametrize("sigma", [0.25, 1.0])
+def test_models_are_trained_on_the_grid_that_evidence_is_drawn_on(name, sigma):
+    """The smoothed model that training sees is the certified one: inputs and noise are rounded as there."""
+    seen, model, (inputs, labels) = [], random_model(1, dtype=torch.float32), random_inputs(1, N, dtype=torch.float32)
+    model.register_forward_pre_hook(lambda _, given: seen.append(given[0].detach()))
+    objective = make_objective(known(name, draws=2, steps=2, radius=0.5))
+    objective(model, inputs, labels, step_of(5, epsilon=0.5, sigma=sigma)).backward()
+    steps = torch.cat(seen) / grid_step(sigma)
+    assert torch.equal(steps, steps.round())
+    assert not torch.equal(inputs / grid_step(sigma), (inputs / grid_step(sigma)).round())
 
 
 def test_smoothed_update_is_the_cross_entropy_of_the_mean_probabilities_and_no_larger():
@@ -43,7 +58,7 @@ def test_smoothed_update_is_the_cross_entropy_of_the_mean_probabilities_and_no_l
         chosen = ObjectiveSettings(update=update, **options)
         losses[update] = make_objective(chosen)(model, inputs, labels, step_of(2, epsilon=0.5)).item()
     point = search(copies, inputs, SmoothAdv(labels), 0.5, ObjectiveSettings(**options))
-    probs = mean_probs(model, point, noise_of(copies))
+    probs = mean_probs(model, to_grid(point, 2.0**-20).double(), noise_of(copies))
     assert losses["smoothed"] == pytest.approx(-probs[range(N), labels].log().mean().item(), rel=1e-9)
     assert losses["smoothed"] < losses["each"]
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from certcal.attacks.balls import Ball, Norm
 from certcal.attacks.batched import attack_batched
 from certcal.attacks.climb_settings import Loss, Predict, Settings
-from certcal.models import Noise, Purpose, as_outputs, autocast, device_of
+from certcal.models import Noise, Purpose, as_outputs, autocast, device_of, through_grid
 from certcal.types import BoolArray, FloatArray, IntArray
 
 # Noisy inputs per forward pass.
@@ -91,10 +91,11 @@ def smoothed(model: nn.Module, shape: torch.Size, *, sigma: float, draws: int, s
     Salman et al. (2019), SmoothAdv, Eq. (6).
     """
     device = device_of(model)
-    noise = Noise(seed, Purpose.ATTACK, sigma).copies(torch.zeros(1, *shape, device=device), [0], draws=draws)
+    source = Noise(seed, Purpose.ATTACK, sigma)
+    noise = source.copies(torch.zeros(1, *shape, device=device), [0], draws=draws)
 
     def predict(inputs: Tensor) -> Tensor:
-        noisy = (inputs[:, None] + noise.to(inputs.dtype)).flatten(0, 1)
+        noisy = (through_grid(inputs, source.step)[:, None] + noise.to(inputs.dtype)).flatten(0, 1)
         with autocast(precision, device):
             logits = as_outputs(model(noisy), len(noisy))
         each = logits.float().log_softmax(dim=1).reshape(len(inputs), draws, -1)

@@ -13,6 +13,7 @@ from certcal.models.devices import (
 )
 from certcal.models.fingerprint import model_fingerprint
 from certcal.models.given import FLOATS, as_inputs, as_labels, classify
+from certcal.models.grid import grid_step, rounded_normals, through_grid, to_grid
 from certcal.models.normalization import Normalize
 from certcal.models.outputs import (
     OUTPUTS,
@@ -22,7 +23,7 @@ from certcal.models.outputs import (
     logits_of,
     no_distribution,
 )
-from certcal.models.philox import NOISE, Noise, Purpose, grid_step, has_kernels, to_grid
+from certcal.models.philox import NOISE, Noise, Purpose, has_kernels
 from certcal.models.running import Conditions, Runner, held_still, made_up_inputs
 from certcal.models.seeds import place_generator, place_seed
 from certcal.models.temperature import Tempered
@@ -61,7 +62,9 @@ __all__ = [
     "on_device",
     "place_generator",
     "place_seed",
+    "rounded_normals",
     "save_checkpoint",
+    "through_grid",
     "to_grid",
     "wait_for",
 ]

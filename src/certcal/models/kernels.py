@@ -9,6 +9,7 @@ import triton.language as tl
 from torch import Tensor
 
 NOISE_BLOCK = 128  # threads of a program, sixteen elements each
+LAUNCH = 2**31  # half the elements of a launch are fewer: its threads count them in 32 bits
 
 ROUNDS = tl.constexpr(10)
 MULTIPLY_0, MULTIPLY_1 = tl.constexpr(0xD2E7470EE14C6C93), tl.constexpr(0xCA5A826395121157)
@@ -194,14 +195,17 @@ def launch_noisy_rows(
     """
     elements, draws = out.shape[1], len(out) // len(slot)
     pairs = -(-elements // 16)
-    most = max(1, (2**31 // (pairs * 8) - 2 * NOISE_BLOCK) // draws)  # runs of a launch: its threads count in 32 bits
-    for start in range(0, len(slot), most):
-        runs = slice(start, start + most)
-        part = out[start * draws : (start + most) * draws]
-        noisy_rows[(triton.cdiv(len(part) * pairs, NOISE_BLOCK),)](
-            part, inputs, slot[runs], index[runs], first[runs], len(part), draws, *noise,
-            elements=elements, pairs=pairs, block=NOISE_BLOCK, num_warps=4, enable_fp_fusion=False,
-        )  # fmt: skip
+    rows = max(1, LAUNCH // (pairs * 8) - 2 * NOISE_BLOCK)
+    runs = max(1, rows // draws)
+    for begin in range(0, len(slot), runs):
+        own = slice(begin, begin + runs)
+        whole = out[begin * draws : (begin + runs) * draws]
+        for start in range(0, len(whole), rows):  # later starts are those of a single run, which is cut
+            part, at = whole[start : start + rows], first[own] + start if start else first[own]
+            noisy_rows[(triton.cdiv(len(part) * pairs, NOISE_BLOCK),)](
+                part, inputs, slot[own], index[own], at, len(part), draws, *noise,
+                elements=elements, pairs=pairs, block=NOISE_BLOCK, num_warps=4, enable_fp_fusion=False,
+            )  # fmt: skip
 
 
 def launch_tally_rows(

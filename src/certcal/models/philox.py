@@ -1,7 +1,7 @@
 """Gaussian noise rounded to a grid and addressed by (seed, stream, input, draw), whatever the batches and their order.
 
 Philox4x64-10 (Salmon et al., 2011) turns a key and a counter into four 64-bit words; any word can be had without those
-before it. The key is the whole 64-bit seed. The counter is (block, input, stream, 0), where draw j of an input of
+before it. The key is the seed, every bit of it. The counter is (block, input, stream, 0), where draw j of an input of
 d elements has the blocks j·B + 1 to (j + 1)·B, with B = 2⌈d / 16⌉. No two draws share a counter, and Philox maps
 counters to words one to one. Box and Muller's formula makes normals of pairs of 32-bit words.
 
@@ -20,13 +20,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from certcal.errors import InputError
+from certcal.models.grid import grid_step, to_grid
 
 NOISE = "philox-1"  # what evidence records: these numbers, on this grid
 
-FINEST_STEP = 2.0**-20
-LARGEST_NOISE, LARGEST_INPUT = 2**22, 3 * 2**22  # in steps. Their sum is 2^24: float32 holds every such whole number.
-LARGEST_NORMAL = 6.6605  # the radius of the smallest uniform, √(2 ln 2^32), rounded up
 GROUP = 2**17  # elements drawn at a time on a CPU, so that they stay in its cache
 
 
@@ -49,29 +46,6 @@ class Run(NamedTuple):
     first: int  # the first draw
 
 
-def grid_step(sigma: float) -> float:
-    """The step of the grid for noise of deviation σ: 2⁻²⁰ up to σ = 0.6, and then as fine as float32 sums allow.
-
-    >>> grid_step(0.25) == 2**-20, grid_step(1.0) == 2**-19
-    (True, True)
-    """
-    return max(FINEST_STEP, 2.0 ** math.ceil(math.log2(LARGEST_NORMAL * sigma / LARGEST_NOISE)))
-
-
-def to_grid(inputs: Tensor, step: float) -> Tensor:
-    """Inputs in float32, each element moved to the nearest multiple of `step`.
-
-    Raises: InputError if an element is so large that float32 could not hold its sum with the noise.
-    """
-    # Doubles are rounded once, as doubles; the grid point is a float32, and halves are floats to the last bit.
-    wide = inputs if inputs.dtype == torch.float64 else inputs.float()
-    rounded = (wide / step).round_()
-    if (rounded.abs() > LARGEST_INPUT).any():
-        what = f"lie within ±{LARGEST_INPUT * step:g}, where float32 sums of inputs and noise are exact"
-        raise InputError.expected("inputs", what, f"{float(inputs.abs().max()):g}; scale inputs, sigma and radii alike")
-    return rounded.mul_(step).float()
-
-
 @dataclass(frozen=True)
 class Noise:
     """The noise of one seed and stream: multiples of `step`, of the law of N(0, σ²) rounded to them.
@@ -80,7 +54,7 @@ class Noise:
     the normals agree to the rounding of logarithm and cosine. Elements are numbered as they lie in memory.
     """
 
-    seed: int  # 64 bits
+    seed: int  # 0 to 2^64 − 1
     stream: int  # what the draws are for
     sigma: float
 

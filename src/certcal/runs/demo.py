@@ -64,16 +64,17 @@ def train_under_noise(settings: RunSettings, weights: Path, *, epochs: int) -> N
 def _train(settings: RunSettings, weights: Path, epochs: int) -> None:
     import torch
 
-    from certcal.models import save_checkpoint
+    from certcal.models import grid_step, rounded_normals, save_checkpoint, to_grid
 
     torch.manual_seed(0)
     data = load_data(DataSettings(name=settings.data.name, split="train"))
     inputs, labels = data.tensors()
     model = load_model(ModelSettings(name=settings.model.name), data)
-    optimiser = torch.optim.Adam(model.parameters(), lr=2e-3)
+    sigma, optimiser = settings.certify.sigma, torch.optim.Adam(model.parameters(), lr=2e-3)
     for _ in range(epochs):
         for batch in torch.randperm(len(inputs)).split(128):  # type: ignore[no-untyped-call]
-            noisy = inputs[batch] + settings.certify.sigma * torch.randn_like(inputs[batch])
+            noise = rounded_normals(inputs[batch].shape, sigma, inputs, torch.default_generator)
+            noisy = to_grid(inputs[batch], grid_step(sigma)) + noise
             optimiser.zero_grad()
             torch.nn.functional.cross_entropy(model(noisy), labels[batch]).backward()  # type: ignore[no-untyped-call]
             optimiser.step()

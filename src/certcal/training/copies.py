@@ -9,7 +9,7 @@ from torch.nn.functional import cross_entropy, nll_loss
 
 from certcal.attacks import signed_log_odds
 from certcal.errors import InputError
-from certcal.models import FLOATS, as_outputs
+from certcal.models import FLOATS, as_outputs, grid_step, through_grid
 from certcal.training.step import Step
 
 
@@ -23,17 +23,19 @@ class Copies:
     model: nn.Module
     noise: Tensor  # (n · m, …), the m draws of an input side by side
     draws: int  # m
+    grid: float  # step of the grid on which noise and noisy inputs lie
 
     @classmethod
     def drawn(cls, model: nn.Module, inputs: Tensor, step: Step, draws: int) -> "Copies":
         """Draws of noise for a batch, as many as asked for."""
         if inputs.dtype not in FLOATS:
             raise InputError.expected("inputs", "be float32 or float64", inputs.dtype)
-        return cls(model, step.noise(torch.Size((len(inputs) * draws, *inputs.shape[1:])), inputs), draws)
+        noise = step.noise(torch.Size((len(inputs) * draws, *inputs.shape[1:])), inputs)
+        return cls(model, noise, draws, grid_step(step.sigma))
 
     def logits(self, inputs: Tensor) -> Tensor:
         """Outputs for all copies of the inputs, shape (n · m, k)."""
-        noisy = inputs.repeat_interleave(self.draws, dim=0) + self.noise
+        noisy = through_grid(inputs, self.grid).repeat_interleave(self.draws, dim=0) + self.noise
         return as_outputs(self.model(noisy), len(noisy))
 
 

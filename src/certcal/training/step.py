@@ -6,6 +6,7 @@ from typing import Protocol
 import torch
 from torch import Tensor, nn
 
+from certcal.models import rounded_normals
 from certcal.scalars import check_number
 
 SHUFFLE, AUGMENT, NOISE, MODEL = range(4)  # what random numbers are for, as `place_seed` takes it
@@ -24,12 +25,8 @@ class Step:
             check_number(name, getattr(self, name), "be a finite number ≥ 0", lambda number: number >= 0)
 
     def noise(self, shape: torch.Size, like: Tensor) -> Tensor:
-        """Gaussian noise of this step, on the device and in the type of a tensor.
-
-        From torch's generator, and not rounded to a grid as that of evidence is: no certificate depends on how a model
-        was trained.
-        """
-        return like.new_empty(shape).normal_(0.0, self.sigma, generator=self.generator)
+        """Gaussian noise of this step on the grid of evidence, on the device and in the type of a tensor."""
+        return rounded_normals(shape, self.sigma, like, self.generator)
 
 
 class Objective(Protocol):
