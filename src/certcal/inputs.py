@@ -137,7 +137,7 @@ def broadcast(name: str, value: FloatArray, other: str, reference: FloatArray) -
     return first, second
 
 
-def as_class_probabilities(probs: ArrayLike, labels: ArrayLike) -> tuple[FloatArray, NDArray[np.intp]]:
+def as_class_probabilities(probs: ArrayLike, labels: ArrayLike) -> tuple[FloatArray, NDArray[np.int64]]:
     """Probabilities of shape (n, k) that sum to 1 and the n labels in {0, …, k − 1}."""
     given = to_numpy("probs", probs)
     table = given.astype(np.float64, copy=False)
@@ -153,13 +153,21 @@ def as_class_probabilities(probs: ArrayLike, labels: ArrayLike) -> tuple[FloatAr
     if off.any():
         row = _first(off)
         raise InputError.expected("probs", "sum to 1 in every row", f"{table[row].sum()} in row {row}")
-    classes = as_vector("labels", labels)
-    check_same_length("labels", classes, "probs", table)
-    valid = (classes >= 0) & (classes < table.shape[1]) & (classes == np.floor(classes))
-    if classes.dtype.kind == "b" or not valid.all():
-        got = "booleans" if classes.dtype.kind == "b" else f"{classes[_first(~valid)]} at index {_first(~valid)}"
-        raise InputError.expected("labels", f"be whole numbers from 0 to {table.shape[1] - 1}", got)
-    return table, classes.astype(np.intp)
+    check_same_length("labels", as_vector("labels", labels), "probs", table)
+    return table, as_classes("labels", labels, inputs=len(table), classes=table.shape[1])
+
+
+def as_classes(name: str, value: ArrayLike, *, inputs: int, classes: int | None = None) -> NDArray[np.int64]:
+    """One whole number from 0 on, and below `classes` if that is known, for each of so many inputs."""
+    vector = as_vector(name, value)
+    if len(vector) != inputs:
+        raise InputError.expected(name, f"have an entry for each of {inputs} inputs", len(vector))
+    valid = (vector >= 0) & (vector < (2**53 if classes is None else classes)) & (vector == np.floor(vector))
+    if vector.dtype.kind == "b" or not valid.all():
+        got = "booleans" if vector.dtype.kind == "b" else f"{vector[_first(~valid)]} at index {_first(~valid)}"
+        wanted = "be whole numbers ≥ 0" if classes is None else f"be whole numbers from 0 to {classes - 1}"
+        raise InputError.expected(name, wanted, got)
+    return vector.astype(np.int64)
 
 
 def check_same_length(name: str, value: NDArray[Any], other: str, reference: NDArray[Any]) -> None:

@@ -6,7 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from certcal.attacks import Ball, Norm
+from certcal.attacks import BALLS, Ball, Norm
 from certcal.attacks.balls import random_unit
 
 BUDGETS = st.sampled_from([0.0, 1e-7, 1e-4, 1 / 255, 8 / 255, 0.1, 0.5, 3.0])
@@ -26,7 +26,7 @@ def exactly_inside(point, ball, epsilon, *, boxed):
     return (size <= epsilon).all() and (not boxed or bool(((point >= 0) & (point <= 1)).all()))
 
 
-@given(st.integers(0, 10**6), st.sampled_from(Norm), BUDGETS, DTYPES, st.booleans(), st.sampled_from([1e-3, 1.0, 1e3]))
+@given(st.integers(0, 10**6), st.sampled_from(BALLS), BUDGETS, DTYPES, st.booleans(), st.sampled_from([1e-3, 1.0, 1e3]))
 def test_projections_are_inside_to_the_last_bit(seed, norm, epsilon, dtype, boxed, far):
     ball, generator = ball_of(seed, norm, epsilon, dtype, boxed)
     step = torch.randn(ball.center.shape, generator=generator, dtype=torch.float64).to(dtype)
@@ -56,7 +56,7 @@ def test_linf_projection_is_the_nearest_point(seed, epsilon):
     np.testing.assert_allclose(ball.project(point).numpy(), nearest, rtol=0, atol=3e-16)
 
 
-@given(st.integers(0, 10**6), st.sampled_from(Norm), st.sampled_from([0.1, 0.5]), DTYPES)
+@given(st.integers(0, 10**6), st.sampled_from(BALLS), st.sampled_from([0.1, 0.5]), DTYPES)
 def test_points_inside_stay_and_points_outside_reach_the_sphere(seed, norm, epsilon, dtype):
     ball, generator = ball_of(seed, norm, epsilon, dtype, boxed=False)
     offset = torch.randn(ball.center.shape, generator=generator, dtype=torch.float64)
@@ -68,7 +68,7 @@ def test_points_inside_stay_and_points_outside_reach_the_sphere(seed, norm, epsi
     assert float((ball.project(outside) - wanted).abs().max()) <= rounding
 
 
-@pytest.mark.parametrize("norm", Norm)
+@pytest.mark.parametrize("norm", BALLS)
 @pytest.mark.parametrize("size", [1e-30, 1.0, 1e30])
 def test_steepest_directions_have_length_one_however_small_the_gradient(norm, size):
     ball, generator = ball_of(0, norm, 0.1, torch.float32)
@@ -81,7 +81,7 @@ def test_steepest_directions_have_length_one_however_small_the_gradient(norm, si
 
 
 def test_random_starts_are_uniform_in_the_ball_and_repeatable():
-    for norm in Norm:
+    for norm in BALLS:
         unit = random_unit(torch.Size([20_000, 3]), norm, 7)
         assert torch.equal(unit, random_unit(torch.Size([20_000, 3]), norm, 7))
         size = unit.abs().amax(dim=1) if norm is Norm.LINF else unit.norm(dim=1)

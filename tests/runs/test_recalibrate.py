@@ -29,6 +29,8 @@ def recorded(path):
             confidence=np.clip(kept["confidence"] / unit, lower / unit, upper / unit),
             predicted=np.zeros(len(lower), dtype=np.int64),
             correct=kept["correct"],
+            index=np.arange(len(lower)),
+            label=np.where(kept["correct"], 0, 1),
             certified=radius >= at,
             certified_radius=radius,
             radius=float(at),

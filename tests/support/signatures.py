@@ -10,6 +10,19 @@ SIGNATURES = {
         "(lower, upper=None, correct=None, *, confidence=None, method='admm', n_bins=15, edges=None, **settings)"
     ),
     "certificates.average_certified_radius": "(radius, correct)",
+    "certificates.intervals_from_lipschitz": (
+        "(logits, labels, *, constant, radius, last_layer='global', temperature=1.0, index=None)"
+    ),
+    "certificates.intervals_from_logits": "(lower, upper, *, labels, predicted, **stated)",
+    "certificates.intervals_from_margins": (
+        "(lower, upper, *, labels, predicted, confidence=None, index=None, radius=nan, "
+        "norm=<Norm.DECLARED: 'declared'>, alpha=0.0, domain=<Domain.EVERYWHERE: 'everywhere'>, method='margins')"
+    ),
+    "certificates.intervals_from_table": ("(table, *, radius=None, norm=None, alpha=None, domain=None, method=None)"),
+    "certificates.intervals_from_votes": (
+        "(votes, labels, *, changed, radius=nan, norm=<Norm.DECLARED: 'declared'>, "
+        "domain=<Domain.EVERYWHERE: 'everywhere'>, index=None)"
+    ),
     "metrics.brier_score": "(probs, labels)",
     "certified_accuracy": "(radius, correct, *, at)",
     "certified_brier_score": f"(lower, upper=None, correct=None, *, {POPULATION})",

@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING, Any
 
 from certcal.attacks.records import AceRow, AceTable, Sandwich, SandwichRow, Terms
 from certcal.attacks.stored import ACE, CURVES, SANDWICH, from_plain, to_plain
-from certcal.settings import Adversary
+from certcal.settings import Adversary, Norm
 
 if TYPE_CHECKING:
     from certcal.attacks.ace import CONFIGURATIONS, Configuration, Omega, ace_attack, galil_ace_attack
     from certcal.attacks.ace_table import run_ace_attacks
     from certcal.attacks.adversaries import BACKWARD, attack_passes
-    from certcal.attacks.balls import Ball, Norm
+    from certcal.attacks.balls import BALLS, Ball
     from certcal.attacks.batched import Attacked
     from certcal.attacks.calibration import CalibrationAttack, attack_calibration
     from certcal.attacks.climb_settings import Direction, End, OnFlip, Plateau, Settings
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ACE",
     "BACKWARD",
+    "BALLS",
     "CONFIGURATIONS",
     "CURVES",
     "SANDWICH",

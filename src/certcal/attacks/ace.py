@@ -8,14 +8,13 @@ from typing import Any, overload
 import torch
 from torch import Tensor, nn
 
-from certcal.attacks.balls import Norm
 from certcal.attacks.batched import Attacked, as_budgets, attack_model, one_or_all
 from certcal.attacks.climb_settings import Direction, OnFlip, Plateau, Settings
 from certcal.attacks.input_attack import cross_entropy
 from certcal.errors import InputError
 from certcal.inputs import make_settings
 from certcal.scalars import check_choice
-from certcal.settings import check_fits_box
+from certcal.settings import Norm, check_fits_box
 from certcal.types import ArrayLike
 
 # "We use a learning rate of 10 for 100 steps with automatic reduction when the loss plateaus" (App. B.2).

@@ -1,21 +1,18 @@
 """Balls around inputs, cut by the box [0, 1]: where an attack may go, in which direction, and where it may start."""
 
 from dataclasses import dataclass
-from enum import StrEnum
 
 import torch
 from torch import Tensor
+
+from certcal.settings import Norm
 
 # Scaling an offset and adding it to its centre rounds each entry by a few parts in 2^24. ℓ2 balls are drawn in by this
 # much, so that the point that is handed out is inside to the last bit.
 _SHRINK = {torch.float32: 1 - 2.0**-20, torch.float64: 1 - 2.0**-40}
 
 
-class Norm(StrEnum):
-    """How far apart two inputs are."""
-
-    LINF = "linf"  # the largest difference of any entry
-    L2 = "l2"  # the Euclidean distance
+BALLS = (Norm.LINF, Norm.L2)  # the norms that attacks know
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,13 +8,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from certcal.attacks.balls import Ball, Norm, random_unit
+from certcal.attacks.balls import Ball, random_unit
 from certcal.attacks.climb_settings import ENDS, Loss, Predict, Settings
 from certcal.attacks.climbers import Found, climb
 from certcal.errors import CertcalError
 from certcal.inputs import to_numpy
 from certcal.models import as_inputs, as_labels, classify, count_classes, device_of, held_still, logits_of
 from certcal.scalars import check_number, one_or_more
+from certcal.settings import Norm
 from certcal.types import ArrayLike, FloatArray
 
 BATCH = {"cpu": 128, "cuda": 1024}

@@ -6,7 +6,6 @@ import torch
 from torch import Tensor, nn
 
 from certcal.attacks.adversaries import ADVERSARIES, CHOICE_DRAWS
-from certcal.attacks.balls import Norm
 from certcal.attacks.climb_settings import Settings
 from certcal.attacks.fresh_draws import Look, check_numbers
 from certcal.attacks.smoothed import Scene, smoothed
@@ -15,7 +14,7 @@ from certcal.errors import InputError
 from certcal.means import hoeffding
 from certcal.models import PRECISIONS, Purpose, as_inputs, as_labels, count_classes, device_of, held_still
 from certcal.scalars import check_choice, check_integer, check_number
-from certcal.settings import Adversary
+from certcal.settings import Adversary, Norm
 from certcal.types import ArrayLike, BoolArray, FloatArray
 from certcal.worstcase import WorstCaseProblem
 

@@ -6,9 +6,10 @@ from enum import StrEnum
 
 from torch import Tensor
 
-from certcal.attacks.balls import Norm
+from certcal.attacks.balls import BALLS
 from certcal.errors import InputError
 from certcal.scalars import check_choice, check_flag, check_integer, check_number
+from certcal.settings import Norm
 
 Predict = Callable[[Tensor], Tensor]  # inputs (n, …) to logits (n, k)
 Loss = Callable[[Tensor, Tensor], Tensor]  # logits (n, k) and targets (n, …) to what each input is to gain, (n,)
@@ -100,7 +101,8 @@ class Settings:
     batch_size: int | None = None
 
     def __post_init__(self) -> None:
-        for name, kind in (("norm", Norm), ("direction", Direction), ("on_flip", OnFlip)):
+        object.__setattr__(self, "norm", Norm(check_choice("norm", self.norm, BALLS)))
+        for name, kind in (("direction", Direction), ("on_flip", OnFlip)):
             chosen = check_choice(name, getattr(self, name), tuple(kind))
             object.__setattr__(self, name, kind(chosen))
         check_integer("steps", self.steps, minimum=1)

@@ -8,10 +8,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from certcal.attacks.balls import Ball, Norm
+from certcal.attacks.balls import Ball
 from certcal.attacks.batched import attack_batched
 from certcal.attacks.climb_settings import Loss, Predict, Settings
 from certcal.models import Noise, Purpose, as_outputs, autocast, device_of, through_grid
+from certcal.settings import Norm
 from certcal.types import BoolArray, FloatArray, IntArray
 
 # Noisy inputs per forward pass.

@@ -1,9 +1,11 @@
 """Certificates of one input at a time: its prediction stays (C1), its confidence stays within bounds (C2)."""
 
 from certcal.certificates.cells import MeanLimits
-from certcal.certificates.confidence import PAPER, ConfidenceIntervals, confidence_bounds, confidence_bounds_at
+from certcal.certificates.confidence import PAPER, confidence_bounds, confidence_bounds_at
+from certcal.certificates.intervals import ConfidenceIntervals
 from certcal.certificates.logs import read_certification_log, write_certification_log
 from certcal.certificates.looks import PLANNED_SHARE, share_of_delta
+from certcal.certificates.margins import intervals_from_lipschitz, intervals_from_logits, intervals_from_margins
 from certcal.certificates.prediction import Predictions, predict_classes
 from certcal.certificates.radius import (
     NO_CLASS,
@@ -16,6 +18,8 @@ from certcal.certificates.radius import (
     certify_radii,
 )
 from certcal.certificates.stopping import StopWhenDecided
+from certcal.certificates.tables import intervals_by_radius, intervals_from_table, table_of
+from certcal.certificates.votes import intervals_from_votes
 from certcal.settings import Method, RunnerUp
 
 __all__ = [
@@ -37,8 +41,15 @@ __all__ = [
     "certify_radii",
     "confidence_bounds",
     "confidence_bounds_at",
+    "intervals_by_radius",
+    "intervals_from_lipschitz",
+    "intervals_from_logits",
+    "intervals_from_margins",
+    "intervals_from_table",
+    "intervals_from_votes",
     "predict_classes",
     "read_certification_log",
     "share_of_delta",
+    "table_of",
     "write_certification_log",
 ]

@@ -1,7 +1,6 @@
 """C2: between which values the smoothed confidence stays while the input moves by up to R."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -9,12 +8,12 @@ import numpy as np
 
 from certcal.certificates import limits
 from certcal.certificates.cells import CellLimits, MeanLimits
+from certcal.certificates.intervals import ConfidenceIntervals
 from certcal.certificates.looks import share_of_delta
 from certcal.certificates.radius import Radii, certify_radii
 from certcal.scalars import check_choice, check_flag, check_level, check_number, one_or_more
 from certcal.settings import Method, RunnerUp
-from certcal.smoothing import Counts, Evidence
-from certcal.types import BoolArray, FloatArray
+from certcal.smoothing import Evidence
 
 # The paper's choices, as options of `confidence_bounds` and `evaluate`: its CDF certificate, and alpha for each of C1
 # and C2.
@@ -27,47 +26,6 @@ _LIMITS: dict[Method, Callable[[Evidence, float], MeanLimits | CellLimits]] = {
     Method.CDF_CP: limits.clopper_pearson_limits,
     Method.CDF_CP_MEAN: limits.combined_limits,
 }
-
-
-@dataclass(frozen=True, eq=False)
-class ConfidenceIntervals:
-    """Certificates of the n inputs at one radius R: the class stays (C1), its confidence stays in [lower, upper] (C2).
-
-    "Confidence" is the smoothed probability of the predicted class A, bounded both ways, not the largest smoothed
-    probability of any class.
-    """
-
-    lower: FloatArray  # (n,) bounds of the confidence at every point within R; hold whether or not A is certified
-    upper: FloatArray  # (n,)
-    confidence: FloatArray  # (n,) its estimate at the input itself, in [lower, upper]
-    predicted: Counts  # (n,) class A, chosen by the selection draws
-    correct: BoolArray  # (n,) whether A is the label
-    certified: BoolArray  # (n,) whether certified_radius ≥ R; an abstained input is not
-    certified_radius: FloatArray  # (n,) within which A stays the prediction; NaN where that certificate abstains
-    radius: float  # R
-    alpha: float  # error probability per input: of both certificates together if split_alpha, of each if not
-    method: Method
-    split_alpha: bool
-    runner_up: RunnerUp = RunnerUp.COMPLEMENT
-    delta_share: float = 1.0  # of delta, that a claim about the population may spend at this look at the draws
-
-    def __len__(self) -> int:
-        return len(self.lower)
-
-    @property
-    def level(self) -> float:
-        """With which probability one of an input's two certificates may fail: α, or 2 α in the paper's reading."""
-        return self.alpha if self.split_alpha else min(2 * self.alpha, 1.0)
-
-    @property
-    def terms(self) -> dict[str, Any]:
-        """What `confidence_bounds` was asked, but for the radius."""
-        return {name: getattr(self, name) for name in ("alpha", "method", "split_alpha", "runner_up")}
-
-    def select(self, keep: BoolArray | Counts) -> "ConfidenceIntervals":
-        """The certificates of some of the inputs, chosen by a mask or by positions."""
-        names = ("lower", "upper", "confidence", "predicted", "correct", "certified", "certified_radius")
-        return replace(self, **{name: getattr(self, name)[keep] for name in names})
 
 
 def confidence_bounds(
@@ -147,6 +105,8 @@ def _intervals(
         confidence=np.clip(evidence.confidence, lower, upper),
         predicted=evidence.selected,
         correct=evidence.correct,
+        index=evidence.index,
+        label=evidence.label,
         certified=radii.radius >= distance,
         certified_radius=radii.radius,
         radius=distance,

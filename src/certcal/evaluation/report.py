@@ -105,8 +105,8 @@ class Report:
         return self.bounds[0].level
 
     @property
-    def method(self) -> Method:
-        """From which statistic the confidence bounds are made."""
+    def method(self) -> str:
+        """How the confidence bounds are made."""
         return self.bounds[0].method
 
     @property

@@ -27,6 +27,23 @@ class Population(StrEnum):
     ALL = "all"  # every input; those not certified may be right or wrong, at any confidence
 
 
+class Norm(StrEnum):
+    """How far an input may move is measured in this."""
+
+    L2 = "l2"  # the Euclidean distance
+    LINF = "linf"  # the largest difference of any entry
+    L1 = "l1"  # the sum of the differences of all entries
+    PATCH = "patch"  # the side of a square in which every pixel may change
+    DECLARED = "declared"  # whatever the maker of the bounds says
+
+
+class Domain(StrEnum):
+    """Where a moved input may lie."""
+
+    EVERYWHERE = "everywhere"  # anywhere within R
+    BOX = "box"  # within R and in [0, 1], as images are
+
+
 class Approximation(StrEnum):
     """The paper's approximations of the worst case."""
 

@@ -1,0 +1,57 @@
+"""The one noun of all certificates: per input, its class stays and its confidence stays between two bounds."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from certcal.settings import Domain, Norm, RunnerUp
+from certcal.smoothing import Counts
+from certcal.types import BoolArray, FloatArray
+
+_PER_INPUT = (
+    "lower", "upper", "confidence", "predicted", "correct", "index", "label", "certified", "certified_radius",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class ConfidenceIntervals:
+    """Certificates of the n inputs at one radius R: the class stays (C1), its confidence stays in [lower, upper] (C2).
+
+    "Confidence" is the model's probability of the predicted class A, bounded both ways, not the largest probability of
+    any class. The model is the smoothed one where the bounds come from noise, and the network itself elsewhere. What
+    whoever made the bounds did not say is NaN: `evaluate` asks for it.
+    """
+
+    lower: FloatArray  # (n,) bounds of the confidence at every point within R; hold whether or not A is certified
+    upper: FloatArray  # (n,)
+    confidence: FloatArray  # (n,) at the input itself, in [lower, upper]; an estimate where the model is smoothed
+    predicted: Counts  # (n,) class A; of a smoothed model, chosen by the selection draws
+    correct: BoolArray  # (n,) whether A is the label
+    index: Counts  # (n,) position of the input in its data set
+    label: Counts  # (n,) true class
+    certified: BoolArray  # (n,) whether certified_radius ≥ R; an abstained input is not
+    certified_radius: FloatArray  # (n,) within which A stays the prediction; NaN where that certificate abstains
+    radius: float  # R
+    alpha: float  # error probability per input: of both certificates if split_alpha, of each if not; 0 if proven
+    method: str  # a `Method` for bounds from noise, or how else they were made
+    split_alpha: bool = True
+    runner_up: RunnerUp = RunnerUp.COMPLEMENT
+    delta_share: float = 1.0  # of delta, that a claim about the population may spend at this look at the draws
+    norm: Norm = Norm.L2  # in which R is measured
+    domain: Domain = Domain.EVERYWHERE  # where inputs may be moved to
+
+    def __len__(self) -> int:
+        return len(self.lower)
+
+    @property
+    def level(self) -> float:
+        """With which probability one of an input's two certificates may fail: α, or 2 α in the paper's reading."""
+        return self.alpha if self.split_alpha else min(2 * self.alpha, 1.0)
+
+    @property
+    def terms(self) -> dict[str, Any]:
+        """What `confidence_bounds` was asked, but for the radius."""
+        return {name: getattr(self, name) for name in ("alpha", "method", "split_alpha", "runner_up")}
+
+    def select(self, keep: BoolArray | Counts) -> "ConfidenceIntervals":
+        """The certificates of some of the inputs, chosen by a mask or by positions."""
+        return replace(self, **{name: getattr(self, name)[keep] for name in _PER_INPUT})

@@ -1,0 +1,199 @@
+"""Certificates of softmax networks, from bounds of margins or logits, or from a Lipschitz constant.
+
+Proofs: docs/certificates.md, "Certificates from elsewhere".
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from certcal.certificates.intervals import ConfidenceIntervals
+from certcal.certificates.stated import UNSAID, Stated
+from certcal.errors import InputError
+from certcal.inputs import as_classes, as_probabilities, to_numpy
+from certcal.scalars import check_choice, check_number
+from certcal.settings import Domain, Norm
+from certcal.types import ArrayLike, BoolArray, FloatArray
+
+
+def intervals_from_margins(
+    lower: ArrayLike,
+    upper: ArrayLike,
+    *,
+    labels: ArrayLike,
+    predicted: ArrayLike,
+    confidence: ArrayLike | None = None,
+    index: ArrayLike | None = None,
+    radius: float = UNSAID,
+    norm: str = Norm.DECLARED,
+    alpha: float = 0.0,
+    domain: str = Domain.EVERYWHERE,
+    method: str = "margins",
+) -> ConfidenceIntervals:
+    """Certificates of a softmax network from bounds of the margins z_A − z_j of its predicted class A.
+
+    The confidence p_A = 1 / (1 + Σ e^(−margin)) rises with every margin, so it lies between its values at the lower and
+    at the upper ones; A stays where all lower margins are positive.
+
+    Paper: —; docs/certificates.md.   Errs: outward, and towards not certified.
+
+    Args:
+        lower, upper: bounds of z_A − z_j at every point within R, shape (n, k); those of A itself are ignored.
+        labels, predicted: true class and class A, shape (n,).
+        confidence: p_A at the inputs themselves, shape (n,); a report needs it.
+        index: positions of the inputs in their data set; 0, 1, … by default.
+        radius, norm, domain: within what, measured how, and where inputs may be moved to, the bounds hold.
+        alpha: with which probability those of an input may fail; 0 if they are proven.
+        method: what to call them.
+
+    >>> made = intervals_from_margins([[0.0, 1.0]], [[0.0, 3.0]], labels=[0], predicted=[0])
+    >>> made.lower.round(4).tolist(), made.upper.round(4).tolist(), made.certified.tolist()
+    ([0.7311], [0.9526], [True])
+    """
+    low, high = _as_bounds(lower, upper)
+    n, k = low.shape
+    own = as_classes("predicted", predicted, inputs=n, classes=k)
+    truth = as_classes("labels", labels, inputs=n, classes=k)
+    others = np.arange(k) != own[:, None]
+    _check_order(low, high, others)
+    return Stated(method, radius, norm, alpha, domain).intervals(
+        _softmax(np.where(others, low, np.inf), up=False),
+        _softmax(np.where(others, high, np.inf), up=True),
+        labels=truth,
+        predicted=own,
+        certified=np.asarray(((low > 0) | ~others).all(axis=1)),
+        confidence=None if confidence is None else as_probabilities("confidence", confidence),
+        index=index,
+    )
+
+
+def intervals_from_logits(
+    lower: ArrayLike, upper: ArrayLike, *, labels: ArrayLike, predicted: ArrayLike, **stated: Any
+) -> ConfidenceIntervals:
+    """Certificates of a softmax network from bounds of its logits, shape (n, k).
+
+    A margin z_A − z_j is at least the lower bound of z_A less the upper one of z_j. Bounds of the margins themselves
+    are never wider and often much narrower: use `intervals_from_margins` if the verifier gives them.
+
+    Paper: —; docs/certificates.md.   Errs: outward, and towards not certified.
+
+    Args:
+        lower, upper: bounds of every logit at every point within R, shape (n, k).
+        labels, predicted: true class and class A, shape (n,).
+        stated: as for `intervals_from_margins`.
+
+    >>> made = intervals_from_logits([[2.0, 0.0]], [[3.0, 1.0]], labels=[0], predicted=[0])
+    >>> made.lower.round(4).tolist(), made.upper.round(4).tolist()
+    ([0.7311], [0.9526])
+    """
+    low, high = _as_bounds(lower, upper)
+    _check_order(low, high, True)
+    own = as_classes("predicted", predicted, inputs=len(low), classes=low.shape[1])[:, None]
+    with np.errstate(invalid="ignore"):  # ∞ − ∞, of a logit without bounds: nothing is known of the margin
+        least = np.nextafter(np.take_along_axis(low, own, axis=1) - high, -np.inf)
+        most = np.nextafter(np.take_along_axis(high, own, axis=1) - low, np.inf)
+    least, most = np.nan_to_num(least, nan=-np.inf, neginf=-np.inf), np.nan_to_num(most, nan=np.inf, posinf=np.inf)
+    named = {"method": "logits"} | stated
+    return intervals_from_margins(least, most, labels=labels, predicted=predicted, **named)
+
+
+def intervals_from_lipschitz(
+    logits: ArrayLike,
+    labels: ArrayLike,
+    *,
+    constant: float,
+    radius: float,
+    last_layer: str = "global",
+    temperature: float = 1.0,
+    index: ArrayLike | None = None,
+) -> ConfidenceIntervals:
+    """Certificates of a Lipschitz network from its logits alone, within an ℓ2 distance of `radius`.
+
+    No margin moves by more than √2 · constant · radius if the logits as a vector have that Lipschitz constant
+    (last_layer "global"), nor by more than 2 · constant · radius if each logit has it ("classwise").
+
+    Paper: —; docs/certificates.md.   Errs: outward, and towards not certified.
+
+    Args:
+        logits: at the inputs themselves, shape (n, k), before the temperature.
+        labels: true classes, shape (n,).
+        constant: Lipschitz constant of the logits, for ℓ2 distances of inputs as the radius measures them.
+        radius: R.
+        last_layer: "global" if `constant` is that of the vector of logits, "classwise" if of each logit.
+        temperature: the logits are divided by it before the softmax.
+        index: positions of the inputs in their data set.
+
+    >>> made = intervals_from_lipschitz([[3.0, 0.0]], [0], constant=1.0, radius=1.0)
+    >>> made.lower.round(4).tolist(), made.certified_radius.round(4).tolist()
+    ([0.83], [2.1213])
+    """
+    slope = check_number("constant", constant, "be a finite number > 0", lambda number: number > 0)
+    scale = check_number("temperature", temperature, "be a finite number > 0", lambda number: number > 0)
+    distance = check_number("radius", radius, "be finite and ≥ 0", lambda number: number >= 0)
+    factor = {"global": math.nextafter(math.sqrt(2.0), 2.0), "classwise": 2.0}[
+        check_choice("last_layer", last_layer, ("global", "classwise"))
+    ]
+    table = _as_table("logits", logits)
+    if not np.isfinite(table).all():
+        raise InputError.expected("logits", "be finite", table[~np.isfinite(table)][0])
+    n, k = table.shape
+    own, rows = table.argmax(axis=1), np.arange(n)
+    margins = table[rows, own][:, None] - table
+    error = 2.0**-52 * (np.abs(table).max(axis=1, keepdims=True) + margins)  # of the difference and what follows
+    shift = factor * slope * distance * (1 + 2.0**-50)
+    bounds = [(margins + side * (shift + 2 * error)) / scale for side in (-1, 1)]
+    low, high = (np.nextafter(side, end) for side, end in zip(bounds, (-np.inf, np.inf), strict=True))
+    margins[rows, own] = np.inf
+    least = ((margins - 2 * error).min(axis=1)) / (factor * slope) * (1 - 2.0**-50)
+    reached = np.where(least > 0, least, np.nan)
+    low[rows, own], high[rows, own], at = np.inf, np.inf, margins / scale
+    lower, upper = _softmax(low, up=False), _softmax(high, up=True)
+    return Stated("lipschitz", distance, Norm.L2).intervals(
+        lower,
+        upper,
+        labels=as_classes("labels", labels, inputs=n, classes=k),
+        predicted=own.astype(np.int64),
+        certified=np.asarray(reached >= distance),
+        confidence=np.clip(1.0 / (1.0 + np.exp(-at).sum(axis=1)), lower, upper),
+        index=index,
+        certified_radius=reached,
+    )
+
+
+def _as_table(name: str, value: ArrayLike) -> FloatArray:
+    """Numbers of shape (n, k), in float64, none of them NaN; −∞ and ∞ say that nothing is known."""
+    table = to_numpy(name, value).astype(np.float64)
+    if table.ndim != 2 or table.shape[1] < 2 or not len(table):
+        raise InputError.expected(name, "have shape (inputs, classes ≥ 2)", f"shape {table.shape}")
+    if np.isnan(table).any():
+        raise InputError.expected(name, "be numbers", f"NaN in row {int(np.argmax(np.isnan(table).any(axis=1)))}")
+    return table
+
+
+def _as_bounds(lower: ArrayLike, upper: ArrayLike) -> tuple[FloatArray, FloatArray]:
+    low, high = _as_table("lower", lower), _as_table("upper", upper)
+    if low.shape != high.shape:
+        raise InputError.expected("upper", f"have the shape of `lower`, {low.shape}", high.shape)
+    return low, high
+
+
+def _check_order(low: FloatArray, high: FloatArray, among: BoolArray | bool) -> None:
+    crossed = (low > high) & among
+    if crossed.any():
+        row, column = divmod(int(np.argmax(crossed)), low.shape[1])
+        got = f"{low[row, column]} > {high[row, column]} in row {row}, class {column}"
+        raise InputError.expected("lower", "be at most `upper`", got)
+
+
+def _softmax(margins: FloatArray, *, up: bool) -> FloatArray:
+    """1 / (1 + Σ e^(−margin)) over the other classes, rounded outward, shape (n,); the own margin is ∞.
+
+    Each e^(−margin) is within two units of rounding, their sum of k terms within k more, and sum, quotient and
+    product add four. The next float covers what underflows: e^(−margin) below 10^(−308), and shares below it.
+    """
+    k = margins.shape[1]
+    with np.errstate(over="ignore"):
+        share = 1.0 / (1.0 + np.exp(-margins).sum(axis=1))
+    error, end = (k + 8) * 2.0**-53, float(up)
+    return np.asarray(np.clip(np.nextafter(share * (1 + error if up else 1 - error), end), 0.0, 1.0))

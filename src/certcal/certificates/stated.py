@@ -1,0 +1,75 @@
+"""What the maker of bounds says of all of them, and how bounds with that become `ConfidenceIntervals`."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from certcal.certificates.intervals import ConfidenceIntervals
+from certcal.errors import InputError
+from certcal.inputs import as_classes, check_same_length
+from certcal.scalars import check_choice, check_number
+from certcal.settings import Domain, Norm
+from certcal.smoothing import Counts
+from certcal.types import ArrayLike, BoolArray, FloatArray
+
+UNSAID = math.nan  # a radius, level or confidence that nobody stated
+SINGLE = 1e-6  # confidences may come from networks that round to single precision
+
+
+@dataclass(frozen=True)
+class Stated:
+    """What the maker of the bounds says of all of them."""
+
+    method: str
+    radius: float = UNSAID
+    norm: str = Norm.DECLARED
+    alpha: float = 0.0
+    domain: str = Domain.EVERYWHERE
+
+    def __post_init__(self) -> None:
+        if not math.isnan(self.radius):
+            check_number("radius", self.radius, "be finite and ≥ 0", lambda number: number >= 0)
+        if not math.isnan(self.alpha):
+            check_number("alpha", self.alpha, "lie in [0, 1); 0 if the bounds are proven", lambda a: 0 <= a < 1)
+        object.__setattr__(self, "norm", Norm(check_choice("norm", self.norm, tuple(Norm))))
+        object.__setattr__(self, "domain", Domain(check_choice("domain", self.domain, tuple(Domain))))
+
+    def intervals(
+        self,
+        lower: FloatArray,
+        upper: FloatArray,
+        *,
+        labels: Counts,
+        predicted: Counts,
+        certified: BoolArray,
+        confidence: FloatArray | None,
+        index: ArrayLike | None = None,
+        certified_radius: FloatArray | None = None,
+    ) -> ConfidenceIntervals:
+        """The certificates, after lengths were compared and the confidence was seen to lie between its bounds."""
+        at = np.full(len(lower), UNSAID) if confidence is None else confidence
+        check_same_length("confidence", at, "lower", lower)
+        outside = (at < lower - SINGLE) | (at > upper + SINGLE)
+        if outside.any():
+            row = int(np.argmax(outside))
+            got = f"{at[row]:.6g}, which is not in [{lower[row]:.6g}, {upper[row]:.6g}], at index {row}"
+            raise InputError.expected("confidence", "lie between its bounds", got)
+        if certified_radius is None:
+            certified_radius = np.where(certified, self.radius, np.nan)
+        return ConfidenceIntervals(
+            lower=lower,
+            upper=upper,
+            confidence=np.clip(at, lower, upper),
+            predicted=predicted,
+            correct=np.asarray(predicted == labels),
+            index=np.arange(len(lower)) if index is None else as_classes("index", index, inputs=len(lower)),
+            label=labels,
+            certified=certified,
+            certified_radius=certified_radius,
+            radius=float(self.radius),
+            alpha=float(self.alpha),
+            method=self.method,
+            norm=Norm(self.norm),
+            domain=Domain(self.domain),
+        )

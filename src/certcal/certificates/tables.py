@@ -1,0 +1,232 @@
+"""Certificates as tables, one row per input and radius: written as Parquet, read from Parquet, CSV or a data frame."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from certcal.certificates.intervals import ConfidenceIntervals
+from certcal.certificates.stated import UNSAID, Stated
+from certcal.errors import InputError
+from certcal.files import expanded
+from certcal.inputs import as_bounds, as_classes, as_correctness, as_probabilities, as_vector, check_same_length
+from certcal.scalars import one_or_more
+from certcal.settings import Domain, Norm
+from certcal.types import BoolArray, FloatArray
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+COLUMNS = (
+    "index", "label", "predicted", "correct", "radius", "confidence", "lower", "upper", "certified", "certified_radius",
+)  # fmt: skip
+_NEEDED = ("label", "predicted", "lower", "upper")
+_KEY = b"certcal.bounds"  # in the metadata of a Parquet file: what is stated of all rows
+Columns = dict[str, Any]
+
+
+def intervals_from_table(
+    table: Any,
+    *,
+    radius: float | None = None,
+    norm: str | None = None,
+    alpha: float | None = None,
+    domain: str | None = None,
+    method: str | None = None,
+) -> ConfidenceIntervals:
+    """Certificates from a table with the columns of `certificates.parquet`, at one radius.
+
+    Needed are label, predicted, lower, upper, and certified or certified_radius; a report also needs confidence. The
+    columns index, radius and correct may be there and must fit. Tables that certcal wrote state alpha, norm, domain and
+    method themselves. Of others, what is not given stays unsaid, and `evaluate` asks for it.
+
+    Paper: —; docs/certificates.md.   Errs: as the table does.
+
+    Args:
+        table: a .parquet or .csv file, a pandas, polars or PyArrow table, or a mapping of names to arrays.
+        radius: which one, if the table has several; the radius of all rows, if it has no such column.
+        norm: in which the radius is measured.
+        alpha: error probability of all certificates of an input; 0 if they are proven.
+        domain: where inputs may be moved to.
+        method: what to call the certificates.
+
+    Raises: InputError naming the column if one is missing, or holds what cannot be.
+
+    >>> table = {"label": [1, 0], "predicted": [1, 1], "lower": [0.7, 0.4], "upper": [0.9, 0.8], "certified": [1, 0]}
+    >>> made = intervals_from_table(table, radius=0.1, norm="linf", alpha=0)
+    >>> made.correct.tolist(), made.certified_radius.tolist()
+    ([True, False], [0.1, nan])
+    """
+    (found,) = _made(table, radius, {"norm": norm, "alpha": alpha, "domain": domain, "method": method}, one=True)
+    return found
+
+
+def intervals_by_radius(
+    table: Any,
+    *,
+    radii: Iterable[float] | float | None = None,
+    norm: str | None = None,
+    alpha: float | None = None,
+    domain: str | None = None,
+    method: str | None = None,
+) -> tuple[ConfidenceIntervals, ...]:
+    """The certificates that a table has at each of its radii, or at those asked for, rising.
+
+    Paper: —; docs/certificates.md.   Errs: as the table does.
+    """
+    return _made(table, radii, {"norm": norm, "alpha": alpha, "domain": domain, "method": method}, one=False)
+
+
+def _made(table: Any, radii: Any, given: Columns, *, one: bool) -> tuple[ConfidenceIntervals, ...]:
+    columns, own = _read(table)
+    stated: dict[str, Any] = {
+        "norm": Norm.DECLARED,
+        "alpha": UNSAID,
+        "domain": Domain.EVERYWHERE,
+        "method": "table",
+    } | own
+    share = float(stated.pop("delta_share", 1.0))
+    stated |= {name: value for name, value in given.items() if value is not None}
+    asked = None if radii is None else sorted({float(each) for each in one_or_more("radius", radii)})
+    parts = _parts(columns, asked)
+    if one and len(parts) > 1:
+        named = ", ".join(f"{radius:g}" for radius, _ in parts[:4]) + (", …" if len(parts) > 4 else "")
+        raise InputError.expected("radius", f"say which of the table's {len(parts)} radii is meant", f"none of {named}")
+    found = tuple(
+        replace(_intervals(part, Stated(radius=radius, **stated)), delta_share=share) for radius, part in parts
+    )
+    for later in found[1:]:
+        if not np.array_equal(later.index, found[0].index):
+            got = f"others at R = {later.radius:g} than at R = {found[0].radius:g}"
+            raise InputError.expected("index", "name the same inputs at every radius, in one order", got)
+    return found
+
+
+def table_of(bounds: Sequence[ConfidenceIntervals]) -> "pa.Table":
+    """Certificates of the same inputs at several radii as one table, which says where they come from."""
+    import pyarrow as pa
+
+    first = bounds[0]
+    columns = {name: np.concatenate([getattr(own, name) for own in bounds]) for name in COLUMNS if name != "radius"}
+    columns["radius"] = np.repeat([own.radius for own in bounds], len(first))
+    stated = {name: getattr(first, name) for name in ("method", "norm", "domain", "delta_share")}
+    about = json.dumps({"alpha": first.level} | stated)
+    return pa.table({name: columns[name] for name in COLUMNS}).replace_schema_metadata({_KEY: about})
+
+
+def _read(table: Any) -> tuple[Columns, dict[str, Any]]:
+    """The known columns of a table, and what it states of all rows."""
+    if isinstance(table, str | PathLike):
+        table = _read_file(expanded("table", table))
+    if hasattr(table, "column_names"):  # PyArrow's
+        kept = {name: table[name] for name in table.column_names if name in COLUMNS}
+        for name, column in kept.items():
+            if column.null_count and name != "certified_radius":
+                raise InputError.expected(name, "be given for every input", f"{column.null_count} missing values")
+        columns = {name: column.to_numpy() for name, column in kept.items()}
+        stated = (table.schema.metadata or {}).get(_KEY)
+    elif isinstance(table, Mapping) or hasattr(table, "columns"):
+        names = table.keys() if isinstance(table, Mapping) else table.columns
+        columns, stated = {name: table[name] for name in names if name in COLUMNS}, None
+    else:
+        wanted = "be a .parquet or .csv file, a data frame or a mapping of columns"
+        raise InputError.expected("table", wanted, type(table).__name__)
+    missing = [name for name in _NEEDED if name not in columns]
+    if missing or not {"certified", "certified_radius"} & set(columns):
+        name = missing[0] if missing else "certified"
+        raise InputError.expected("table", f"have a column {name!r}", f"only {', '.join(columns) or 'unknown ones'}")
+    return columns, {} if stated is None else dict(json.loads(stated))
+
+
+def _read_file(path: Path) -> "pa.Table":
+    import pyarrow as pa
+    from pyarrow import csv, parquet
+
+    try:
+        if path.suffix == ".parquet":
+            names = parquet.read_schema(path).names
+            return parquet.read_table(path, columns=[name for name in names if name in COLUMNS])
+        if path.suffix == ".csv":
+            return csv.read_csv(path)
+    except pa.ArrowInvalid as error:
+        raise InputError.expected("table", f"be a readable {path.suffix} file", f"{path} ({error})") from error
+    raise InputError.expected("table", "be a .parquet or .csv file", path.name)
+
+
+def _parts(columns: Columns, asked: list[float] | None) -> list[tuple[float, Columns]]:
+    """The rows of each radius."""
+    if "radius" not in columns:
+        if asked is not None and len(asked) > 1:
+            raise InputError.expected("radius", "be one number for a table without a column 'radius'", len(asked))
+        return [(asked[0] if asked else UNSAID, columns)]
+    own = as_vector("radius", columns["radius"]).astype(np.float64)
+    if np.isnan(own).any():
+        raise InputError.expected("radius", "be a number in every row", f"NaN in row {int(np.argmax(np.isnan(own)))}")
+    there = np.unique(own) if (own != own[0]).any() else own[:1]
+    for radius in asked or ():
+        if radius not in there:
+            named = ", ".join(f"{one:g}" for one in there[:9]) + (", …" if len(there) > 9 else "")
+            raise InputError.expected("radius", f"be one that the table has ({named})", f"{radius:g}")
+    if len(there) == 1:
+        return [(float(there[0]), columns)]
+    parts = []
+    for radius in there.tolist() if asked is None else asked:
+        rows = own == radius
+        parts.append((radius, {name: np.asarray(column)[rows] for name, column in columns.items()}))
+    return parts
+
+
+def _intervals(columns: Columns, stated: Stated) -> ConfidenceIntervals:
+    """The certificates of one radius."""
+    lower, upper = as_bounds(columns["lower"], columns["upper"])
+    n = len(lower)
+    labels, predicted = (as_classes(name, columns[name], inputs=n) for name in ("label", "predicted"))
+    if "correct" in columns:
+        _check_same("correct", as_correctness("correct", columns["correct"]), predicted == labels, "label = predicted")
+    index = as_classes("index", columns["index"], inputs=n) if "index" in columns else np.arange(n)
+    # Rising positions, as certcal writes them, need no sorting.
+    if (index[1:] <= index[:-1]).any() and len(np.unique(index)) < n:
+        values, counts = np.unique(index, return_counts=True)
+        got = f"{values[np.argmax(counts)]} {counts.max()} times (are two radii mixed, without a column 'radius'?)"
+        raise InputError.expected("index", "name each input once", got)
+    certified, reached = _certified(columns, stated.radius, n)
+    return stated.intervals(
+        lower,
+        upper,
+        labels=labels,
+        predicted=predicted,
+        certified=certified,
+        certified_radius=reached,
+        confidence=as_probabilities("confidence", columns["confidence"]) if "confidence" in columns else None,
+        index=index,
+    )
+
+
+def _certified(columns: Columns, radius: float, inputs: int) -> tuple[BoolArray, FloatArray | None]:
+    """Which classes stay within the radius, and within which distance each does, if the table says."""
+    flags = as_correctness("certified", columns["certified"]) if "certified" in columns else None
+    if "certified_radius" not in columns:
+        assert flags is not None
+        return flags, None
+    reached = as_vector("certified_radius", columns["certified_radius"]).astype(np.float64)
+    if np.isnan(radius):
+        raise InputError.expected("radius", "be given with a column 'certified_radius'", "none")
+    if (reached < 0).any():
+        got = f"{reached[reached < 0][0]} at index {int(np.argmax(reached < 0))}"
+        raise InputError.expected("certified_radius", "be ≥ 0, or NaN where nothing is certified", got)
+    check_same_length("certified_radius", reached, "lower", np.empty(inputs))
+    if flags is not None:
+        _check_same("certified", flags, reached >= radius, f"certified_radius ≥ {radius:g}")
+    return np.asarray(reached >= radius), reached
+
+
+def _check_same(name: str, said: NDArray[np.bool_], known: NDArray[np.bool_], rule: str) -> None:
+    check_same_length(name, said, "label", known)
+    if (said != known).any():
+        row = int(np.argmax(said != known))
+        raise InputError.expected(name, f"say whether {rule}", f"{bool(said[row])} at index {row}")

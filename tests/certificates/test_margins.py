@@ -1,0 +1,154 @@
+"""Certificates of softmax networks against exact arithmetic, closed forms and search inside the ball."""
+
+import mpmath
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from certcal import InputError, certified_calibration_error
+from certcal.certificates import intervals_from_lipschitz, intervals_from_logits, intervals_from_margins
+
+MARGINS = st.floats(-900, 900) | st.floats(-1e-3, 1e-3) | st.sampled_from([-np.inf, np.inf, 0.0, 745.2, -745.2])
+
+
+def exact_share(margins):
+    """1 / (1 + Σ e^(−m)) with 400 digits and no limit of size."""
+    with mpmath.workdps(400):
+        return 1 / (1 + mpmath.fsum(mpmath.exp(-mpmath.mpf(float(m))) for m in margins))
+
+
+def ball(rng, center, radius, norm, tries):
+    """Points of a ball, many of them on its border."""
+    moved = rng.standard_normal((tries, len(center)))
+    if norm == "linf":
+        moved = np.where(rng.random((tries, 1)) < 0.5, np.sign(moved), rng.uniform(-1, 1, moved.shape))
+    else:
+        moved *= rng.choice([1.0, 0.7], (tries, 1)) / np.linalg.norm(moved, axis=1, keepdims=True)
+    return center + radius * (1 - 1e-12) * moved
+
+
+def softmax(logits):
+    shifted = np.exp(logits - logits.max(axis=-1, keepdims=True))
+    return shifted / shifted.sum(axis=-1, keepdims=True)
+
+
+@settings(max_examples=60)
+@given(st.lists(st.tuples(MARGINS, MARGINS), min_size=1, max_size=5), st.integers(0, 5))
+def test_bounds_contain_the_exact_softmax_and_are_close_to_it(pairs, place):
+    low, high = [min(pair) for pair in pairs], [max(pair) for pair in pairs]
+    own = min(place, len(pairs))
+    table = [np.insert(np.array(side), own, np.nan_to_num(5.0)) for side in (low, high)]
+    made = intervals_from_margins([table[0]], [table[1]], labels=[0], predicted=[own])
+    for found, side, below in ((made.lower[0], low, True), (made.upper[0], high, False)):
+        exact = exact_share(side)
+        assert (mpmath.mpf(float(found)) <= exact) if below else (mpmath.mpf(float(found)) >= exact)
+        assert abs(mpmath.mpf(float(found)) - exact) <= 1e-14 * exact + 1e-320
+    assert made.certified[0] == (min(low) > 0)
+
+
+@pytest.mark.parametrize("norm", ["linf", "l2"])
+def test_no_point_of_the_ball_leaves_the_interval_of_a_linear_network(rng, norm):
+    """Margins of a linear network have a closed form: m ± R ‖w_A − w_j‖ in the dual norm."""
+    weight, bias, radius = rng.standard_normal((4, 6)), rng.standard_normal(4), 0.3
+    x = rng.standard_normal((20, 6))
+    logits = x @ weight.T + bias
+    own = logits.argmax(axis=1)
+    reach = radius * np.linalg.norm(weight[own][:, None] - weight[None], ord=1 if norm == "linf" else 2, axis=2)
+    margins = logits[np.arange(20), own][:, None] - logits
+    made = intervals_from_margins(margins - reach, margins + reach, labels=own, predicted=own, radius=radius, norm=norm)
+    assert made.certified.any()
+    assert not made.certified.all()
+    for n in range(20):
+        seen = softmax(ball(rng, x[n], radius, norm, 2000) @ weight.T + bias)
+        assert made.lower[n] <= seen[:, own[n]].min()
+        assert seen[:, own[n]].max() <= made.upper[n]
+        if made.certified[n]:
+            assert (seen.argmax(axis=1) == own[n]).all()
+
+
+@given(st.integers(0, 10**6))
+@settings(max_examples=30)
+def test_margins_are_never_wider_than_the_box_of_logits(seed):
+    """Any margins inside what the box of logits allows, as a verifier gives them for z_A − z_j itself."""
+    rng = np.random.default_rng(seed)
+    middle, half = rng.standard_normal((30, 4)) * 3, rng.random((30, 4)) * 2
+    low, high, own, labels = middle - half, middle + half, middle.argmax(axis=1), rng.integers(0, 4, 30)
+    rows = np.arange(30)[:, None]
+    least, most = low[rows, own[:, None]] - high, high[rows, own[:, None]] - low
+    cut = rng.random((30, 4)) * 0.5
+    width = most - least
+    inner = intervals_from_margins(least + cut * width, most - cut * width, labels=labels, predicted=own)
+    outer = intervals_from_logits(low, high, labels=labels, predicted=own)
+    assert (inner.lower >= outer.lower).all()
+    assert (inner.upper <= outer.upper).all()
+    assert (inner.certified | ~outer.certified).all()
+    together = {name: getattr(inner, name)[outer.certified] for name in ("lower", "upper", "correct")}
+    if outer.certified.any():
+        assert certified_calibration_error(**together).value <= certified_calibration_error(outer).value + 1e-12
+
+
+def test_an_unbounded_logit_says_nothing():
+    made = intervals_from_logits([[0.0, -np.inf]], [[np.inf, np.inf]], labels=[0], predicted=[0])
+    assert (made.lower[0], made.upper[0], made.certified[0]) == (0.0, 1.0, False)
+
+
+@pytest.mark.parametrize(("last_layer", "factor"), [("global", np.sqrt(2)), ("classwise", 2.0)])
+def test_lipschitz_bounds_are_attained_and_never_left(rng, last_layer, factor):
+    """Two classes: an orthogonal map moves the margin by √2 L R, and opposite rows of length L by 2 L R."""
+    constant, radius, temperature = 1.7, 0.4, 0.8
+    rows = np.array([[1.0, 0.0], [0.0, 1.0]]) if last_layer == "global" else np.array([[1.0, 0.0], [-1.0, 0.0]])
+    weight = constant * rows
+    x = rng.standard_normal((40, 2)) * 2
+    logits = x @ weight.T
+    made = intervals_from_lipschitz(
+        logits, np.zeros(40, int), constant=constant, radius=radius, last_layer=last_layer, temperature=temperature
+    )
+    away = weight[made.predicted] - weight[1 - made.predicted]
+    away /= np.linalg.norm(away, axis=1, keepdims=True)
+    for sign, side in ((-1, made.lower), (1, made.upper)):
+        seen = softmax((x + sign * radius * away) @ weight.T / temperature)[np.arange(40), made.predicted]
+        np.testing.assert_allclose(seen, side, rtol=1e-12)
+    for n in range(40):
+        moved = ball(rng, x[n], radius, "l2", 1000)
+        seen = softmax(moved @ weight.T / temperature)[:, made.predicted[n]]
+        assert made.lower[n] <= seen.min()
+        assert seen.max() <= made.upper[n]
+    margin = np.abs(logits[:, 0] - logits[:, 1])
+    np.testing.assert_allclose(made.certified_radius, margin / (factor * constant), rtol=1e-12)
+    assert (made.certified_radius < margin / (factor * constant)).all()
+    assert (made.certified == (made.certified_radius >= radius)).all()
+
+
+def test_lipschitz_reads_the_temperature_but_radii_do_not_depend_on_it():
+    cold, warm = (
+        intervals_from_lipschitz([[2.0, 1.0, 0.0]], [0], constant=1, radius=0.3, temperature=t) for t in (0.5, 2.0)
+    )
+    assert cold.certified_radius == warm.certified_radius
+    assert cold.upper - cold.lower != warm.upper - warm.lower
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"lower": [[0.0, 2.0]]}, "Expected `lower` to be at most `upper`, but got 2.0 > 1.0 in row 0, class 1."),
+        ({"lower": [[0.0, np.nan]]}, "Expected `lower` to be numbers, but got NaN in row 0."),
+        ({"lower": [[0.0]]}, "Expected `lower` to have shape (inputs, classes ≥ 2), but got shape (1, 1)."),
+        ({"upper": [[0.0, 1.0, 1.0]]}, "Expected `upper` to have the shape of `lower`, (1, 2), but got (1, 3)."),
+        ({"labels": [2]}, "Expected `labels` to be whole numbers from 0 to 1, but got 2 at index 0."),
+        ({"predicted": [0, 1]}, "Expected `predicted` to have an entry for each of 1 inputs, but got 2."),
+        ({"alpha": 1.0}, "Expected `alpha` to lie in [0, 1); 0 if the bounds are proven, but got 1.0."),
+        ({"radius": -1.0}, "Expected `radius` to be finite and ≥ 0, but got -1.0."),
+        ({"norm": "l3"}, "Expected `norm` to be one of 'l2', 'linf', 'l1', 'patch', 'declared', but got 'l3'."),
+        (
+            {"confidence": [0.2]},
+            "Expected `confidence` to lie between its bounds, but got 0.2, which is not in "
+            "[0.5, 0.731059], at index 0.",
+        ),
+    ],
+)
+def test_wrong_margins_get_one_line(change, told):
+    right = {"lower": [[0.0, 0.0]], "upper": [[0.0, 1.0]], "labels": [0], "predicted": [0]}
+    with pytest.raises(InputError) as caught:
+        intervals_from_margins(**right | change)
+    assert str(caught.value) == told

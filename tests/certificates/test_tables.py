@@ -1,0 +1,107 @@
+"""Tables of certificates: what goes in comes out, and a malformed one is refused in one line."""
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+import pytest
+
+from certcal import InputError, confidence_bounds
+from certcal.certificates import intervals_by_radius, intervals_from_table, table_of
+from smoothing_oracles import random_evidence
+
+GOOD = {
+    "index": [0, 1, 2],
+    "label": [1, 0, 2],
+    "predicted": [1, 1, 2],
+    "correct": [True, False, True],
+    "radius": [0.1, 0.1, 0.1],
+    "confidence": [0.8, 0.5, 0.95],
+    "lower": [0.7, 0.4, 0.9],
+    "upper": [0.9, 0.8, 1.0],
+    "certified": [True, False, True],
+    "certified_radius": [0.3, np.nan, 0.1],
+}
+ARRAYS = ("lower", "upper", "confidence", "predicted", "correct", "index", "label", "certified", "certified_radius")
+
+
+def same(first, second):
+    return all(np.array_equal(getattr(first, name), getattr(second, name), equal_nan=True) for name in ARRAYS)
+
+
+@pytest.mark.parametrize("kind", ["parquet", "csv", "pandas", "arrow", "mapping"])
+def test_every_kind_of_table_gives_the_same(tmp_path, kind):
+    table = {"mapping": GOOD, "pandas": pd.DataFrame(GOOD), "arrow": pa.table(GOOD)}.get(kind)
+    if table is None:
+        table = tmp_path / f"bounds.{kind}"
+        write = pq.write_table if kind == "parquet" else pyarrow.csv.write_csv
+        write(pa.table(GOOD | {"certified_radius": [0.3, None, 0.1]}), table)
+    made = intervals_from_table(table, norm="linf", alpha=0.0)
+    assert same(made, intervals_from_table(GOOD))
+    assert (made.radius, made.norm, made.alpha, made.method) == (0.1, "linf", 0.0, "table")
+
+
+def test_what_is_not_said_is_not_a_number():
+    made = intervals_from_table({name: GOOD[name] for name in ("label", "predicted", "lower", "upper", "certified")})
+    assert np.isnan([made.radius, made.alpha, *made.confidence]).all()
+    assert made.norm == "declared"
+
+
+def test_own_tables_come_back_with_all_that_was_stated(rng):
+    evidence = random_evidence(rng, inputs=20, draws=1000)
+    bounds = [confidence_bounds(evidence, radius=radius, alpha=0.01, split_alpha=False) for radius in (0.0, 0.25)]
+    back = intervals_by_radius(table_of(bounds))
+    for own, read in zip(bounds, back, strict=True):
+        assert same(own, read)
+        assert (read.level, read.radius, read.norm, read.method) == (own.level, own.radius, own.norm, own.method)
+        assert read.delta_share == own.delta_share
+    assert same(intervals_from_table(table_of(bounds), radius=0.25), bounds[1])
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"lower": None}, "Expected `table` to have a column 'lower', but got only index, label, predicted, "),
+        ({"certified": None, "certified_radius": None}, "Expected `table` to have a column 'certified', but got only "),
+        ({"lower": [0.7, 0.9, 0.9]}, "Expected `lower` to be at most `upper`, but got lower = 0.9 > upper = 0.8 at "),
+        ({"upper": [0.9, np.nan, 1.0]}, "Expected `upper` to lie in [0, 1], but got nan at index 1."),
+        ({"lower": [0.7, -0.1, 0.9]}, "Expected `lower` to lie in [0, 1], but got -0.1 at index 1."),
+        ({"radius": [0.1, 0.2, 0.1]}, "Expected `radius` to say which of the table's 2 radii is meant, but got none "),
+        ({"radius": [0.1, np.nan, 0.1]}, "Expected `radius` to be a number in every row, but got NaN in row 1."),
+        ({"label": [1, -1, 2]}, "Expected `label` to be whole numbers ≥ 0, but got -1 at index 1."),
+        ({"predicted": [1, 0.5, 2]}, "Expected `predicted` to be whole numbers ≥ 0, but got 0.5 at index 1."),
+        ({"correct": [1, 1, 1]}, "Expected `correct` to say whether label = predicted, but got True at index 1."),
+        ({"certified": [1, 1, 1]}, "Expected `certified` to say whether certified_radius ≥ 0.1, but got True at "),
+        ({"certified_radius": [-1, np.nan, 1]}, "Expected `certified_radius` to be ≥ 0, or NaN where nothing is "),
+        ({"index": [0, 0, 1]}, "Expected `index` to name each input once, but got 0 2 times (are two radii mixed, "),
+        ({"confidence": [0.8, 0.9, 0.95]}, "Expected `confidence` to lie between its bounds, but got 0.9, which is "),
+        ({"label": ["a", "b", "c"]}, "Expected `label` to be an array of numbers, but got "),
+    ],
+)
+def test_a_malformed_table_gets_one_line(change, told):
+    table = {name: values for name, values in (GOOD | change).items() if values is not None}
+    with pytest.raises(InputError) as caught:
+        intervals_from_table(table)
+    assert str(caught.value).startswith(told)
+    assert "\n" not in str(caught.value)
+
+
+def test_missing_values_radii_and_files_are_named(tmp_path):
+    with pytest.raises(InputError, match="Expected `lower` to be given for every input, but got 1 missing values"):
+        intervals_from_table(pa.table(GOOD | {"lower": [0.7, None, 0.9]}))
+    with pytest.raises(InputError, match=r"Expected `radius` to be one that the table has \(0.1\), but got 0.2"):
+        intervals_from_table(GOOD, radius=0.2)
+    twice = {name: values * 2 for name, values in GOOD.items()} | {"radius": [0.1] * 3 + [0.2] * 3}
+    twice = {name: values for name, values in twice.items() if not name.startswith("certified_")}
+    assert [own.radius for own in intervals_by_radius(twice)] == [0.1, 0.2]
+    with pytest.raises(InputError, match="Expected `index` to name the same inputs at every radius"):
+        intervals_by_radius(twice | {"index": [0, 1, 2, 0, 1, 3]})
+    bad = tmp_path / "bad.parquet"
+    bad.write_bytes(b"nothing of the kind")
+    with pytest.raises(InputError, match=r"Expected `table` to be a readable .parquet file"):
+        intervals_from_table(bad)
+    with pytest.raises(InputError, match=r"Expected `table` to be a .parquet or .csv file, but got table.txt"):
+        intervals_from_table("table.txt")
+    with pytest.raises(InputError, match=r"Expected `table` to be a .parquet or .csv file, a data frame or a mapping"):
+        intervals_from_table(3)
