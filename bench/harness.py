@@ -76,13 +76,15 @@ def describe_machine() -> str:
 
 
 def commit() -> str:
-    """The commit the tree is at, marked when files differ from it."""
+    """The commit the tree is at, marked when files differ from it; CERTCAL_COMMIT says so for a copy of the tree."""
+    if "CERTCAL_COMMIT" in os.environ:
+        return os.environ["CERTCAL_COMMIT"]
     try:
         head = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=True)
         clean = subprocess.run(["git", "diff", "--quiet", "HEAD", "--", "src", "bench/*.py"]).returncode == 0
         return head.stdout.strip() + ("" if clean else "+")
     except (OSError, subprocess.CalledProcessError):
-        return os.environ.get("CERTCAL_COMMIT", "unknown")
+        return "unknown"
 
 
 def _read(path: str) -> str:

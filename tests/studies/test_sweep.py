@@ -31,6 +31,7 @@ from certcal.studies import (
     study_text,
     sweep_trials,
 )
+from sweeping import RECIPE
 
 ATTACK, RATES = [0.01, 0.1, 1.0, 2.0], [0.01, 0.05]
 
@@ -167,29 +168,6 @@ def test_the_front_is_what_nothing_beats(points):
     high, low = np.array(points, dtype=float).T
     beaten = [any(a >= x and e <= y and (a > x or e < y) for a, e in points) for x, y in points]
     assert pareto_front(high, low).tolist() == [not one for one in beaten]
-
-
-RECIPE = {
-    "model": {"name": "training_samples:plain"},
-    "data": {"name": "data.npz"},
-    "test": {"name": "data.npz", "limit": 20},
-    "objective": {"name": "noise"},
-    "train": {"sigma": 0.25, "epochs": 1, "batch_size": 16},
-    "machine": {"device": "cpu"},
-    "certify": {"n": 100, "n0": 20, "device": "cpu"},
-    "evaluate": {"radii": [0.05, 0.1]},
-    "sweep": {"over": {"train.learning_rate": [0.01, 0.1], "objective.draws": [1]}},
-}
-
-
-@pytest.fixture
-def desk(tmp_path, monkeypatch):
-    from training_samples import stripes
-
-    inputs, labels = stripes().tensors()
-    np.savez(tmp_path / "data.npz", inputs=inputs.numpy(), labels=labels.numpy())
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
 
 
 def test_a_sweep_trains_certifies_and_tabulates_each_trial_once(desk, monkeypatch):

@@ -12,7 +12,7 @@ from certcal.cli.screen import new_table, print_json, show_path, tell, wide_cons
 from certcal.cli.train import name_failures, show_dry_run, study_changes
 from certcal.errors import InputError
 from certcal.files import printable
-from certcal.settings import Cluster, MachineSettings, PlaceSettings, Sections
+from certcal.settings import Beside, Cluster, MachineSettings, PlaceSettings, Sections
 
 if TYPE_CHECKING:
     from certcal.studies import Reproduction, Study
@@ -25,7 +25,7 @@ def _option(panel: str) -> Callable[..., Any]:
 _which, _other = _option("What to run"), _option("Output")
 
 
-@takes(machine=Part(MachineSettings, only=("device",)), place=PlaceSettings, cluster=Cluster)
+@takes(machine=Part(MachineSettings, only=("device",)), place=PlaceSettings, beside=Beside, cluster=Cluster)
 def reproduce(
     recipe: Annotated[
         str | None, typer.Argument(metavar="RECIPE", help="A study by name, or a TOML file.", show_default=False)
@@ -84,7 +84,7 @@ def reproduce(
     if dry_run:
         _show_plan(study, json=json)
         return
-    result = run_study(study, folder, engine=where, progress=True, tell=tell)
+    result = run_study(study, folder, engine=where, **given["beside"], progress=True, tell=tell)
     _show_result(study, result, json=json)
     name_failures(result.results.failures)
 

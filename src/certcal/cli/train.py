@@ -11,6 +11,7 @@ from certcal.cli import options as o
 from certcal.cli.declare import Part, takes
 from certcal.cli.screen import clock, complain, in_percent, new_table, print_json, show_path, tell, wide_console
 from certcal.settings import (
+    Beside,
     Cluster,
     DataSettings,
     MachineSettings,
@@ -80,7 +81,7 @@ def train(
         _show_trained(result, next_command(folder, settings), json=json)
 
 
-@takes(machine=Part(MachineSettings, only=("device",)), place=PlaceSettings, cluster=Cluster)
+@takes(machine=Part(MachineSettings, only=("device",)), place=PlaceSettings, beside=Beside, cluster=Cluster)
 def sweep(
     run: o.RunName,
     *,
@@ -95,8 +96,8 @@ def sweep(
 ) -> None:
     """Train and certify a model for each combination of settings that a recipe sweeps over, or for a sample.
 
-    The same command goes on with an interrupted sweep. One table holds what came of each trial. With --engine ray
-    trials run side by side on a cluster that shares the run folder.
+    The same command goes on with an interrupted sweep. One table holds what came of each trial. With --per-device 4
+    four trials run at once here; with --engine ray they run on a cluster that shares the run folder.
 
     [dim]Examples:[/dim] certcal sweep grid --recipe brier-act.toml · certcal sweep grid --engine ray --workers 4
     """
@@ -113,7 +114,7 @@ def sweep(
         listed = [{"name": one.name, "settings": one.settings} for one in trials]
         print_json(listed) if json else _show_trials(listed)
         return
-    results = run_sweep(settings, folder.path, engine=where, progress=True, tell=tell)
+    results = run_sweep(settings, folder.path, engine=where, **given["beside"], progress=True, tell=tell)
     if json:
         print_json(results.rows)
     else:

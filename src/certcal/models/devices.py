@@ -33,7 +33,9 @@ def device_of(model: nn.Module) -> torch.device:
 def on_device(model: Model, device: torch.device) -> Model:
     """The model on a device, in the layout that is fastest there."""
     model = model.to(device)
-    if device.type == "cuda":
+    # Tensor cores take channels side by side in eights; other widths are padded and moved about at every convolution.
+    widths = [len(weight) for weight in model.parameters() if weight.dim() == 4]
+    if device.type == "cuda" and all(width % 8 == 0 for width in widths):
         model = model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     return model
 

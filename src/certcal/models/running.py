@@ -39,13 +39,13 @@ class Conditions:
     precision: str = "float32"
     batch_size: int | None = None  # rows of a forward pass on a GPU; None: measured there
     fuse: bool = False
-    compile: bool = False
+    compile: bool | None = False  # None: where it pays, of which nothing is recorded
     tf32: bool = True  # whether cuDNN may convolve in TF32
 
     def __str__(self) -> str:
         """What evidence records, such as "bfloat16 fused on cuda"."""
         kind = torch.device(self.device).type
-        words = [self.precision, *["fused"] * self.fuse, *["compiled"] * self.compile]
+        words = [self.precision, *["fused"] * self.fuse, *["compiled"] * bool(self.compile)]
         if kind == "cuda" and self.precision == "float32" and self.tf32:
             words.append("(tf32 convolutions)")
         return " ".join([*words, "on", kind])
@@ -64,8 +64,7 @@ class Runner:
         self.device = made_up.device
         self._precision, self._outputs, self._classes = conditions.precision, outputs, classes
         self._plain = fuse(model, made_up[:4], AUTOCAST[conditions.precision]) if conditions.fuse else model
-        # Batches have one or two shapes, those of selection and of estimation; each deserves code of its own.
-        self._model = torch.compile(self._plain, dynamic=False) if conditions.compile else self._plain
+        self._model = self._compiled() if conditions.compile else self._plain
 
     def empty(self, rows: int, shape: torch.Size) -> Tensor:
         """Room for a batch of inputs of one shape, in the layout that is fastest."""
@@ -79,6 +78,21 @@ class Runner:
     def plain_outputs(self, batch: Tensor) -> Tensor:
         """The same without the compiler: for a batch of a size that will not come again."""
         return self._answer(self._plain, batch)
+
+    def compile_like(self, batch: Tensor) -> None:
+        """Compile the model for batches of this size. One that cannot be, or then answers otherwise, stays as it is."""
+        compiled = self._compiled()
+        try:
+            expected, got = self.plain_outputs(batch).float(), self._answer(compiled, batch).float()
+        except Exception:  # whatever the compiler makes of code it was not made for
+            return
+        if torch.allclose(got, expected, rtol=0.0, atol=5e-2 * (1.0 + float(expected.abs().max()))):
+            self._model = compiled
+
+    def _compiled(self) -> nn.Module:
+        # Batches have one or two shapes, those of selection and of estimation; each deserves code of its own.
+        compiled: nn.Module = torch.compile(self._plain, dynamic=False)  # type: ignore[assignment]
+        return compiled
 
     def __call__(self, batch: Tensor) -> Tensor:
         """Class probabilities in float32, shape (rows, k)."""

@@ -19,7 +19,7 @@ from certcal.settings.choices import (
     Precision,
     RunnerUp,
 )
-from certcal.settings.cluster import Cluster, PlaceSettings, as_cluster, check_address
+from certcal.settings.cluster import Beside, Cluster, PlaceSettings, as_cluster, check_address
 from certcal.settings.declare import Record, Setting, declared, setting
 from certcal.settings.objectives import (
     AcceActSettings,
@@ -70,6 +70,7 @@ __all__ = [
     "AttackSettings",
     "Augment",
     "BenchSettings",
+    "Beside",
     "CceActSettings",
     "CertifiedCceSettings",
     "CertifiedSettings",

@@ -26,6 +26,13 @@ class PlaceSettings(Record, panel="Where to run"):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Beside(Record, panel="Where to run"):
+    """How many trials run at once on this machine. It changes no result."""
+
+    per_device: int = setting(1, "Trials at once on this machine, each in its own process", check=at_least_1)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Cluster(Record, panel="Where to run"):
     """A Ray cluster and the worker processes wanted on it. None of it changes a result.
 

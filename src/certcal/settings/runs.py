@@ -63,7 +63,7 @@ class CertifySettings(Record, panel="How to draw"):
     precision: str = setting("float32", "Numbers that the model runs in", choices=Precision)
     batch_size: int | None = setting(None, "Draws per forward pass on a GPU", check=at_least_1, shown="found by trying")
     fuse: bool = setting(False, "Fold batch-norm into convolutions: fastest on a GPU.")
-    compile: bool = setting(False, "Run the model through torch.compile.")
+    compile: bool | None = setting(None, "Run the model through torch.compile", shown="for long runs on a GPU")
 
 
 @dataclass(frozen=True, kw_only=True)

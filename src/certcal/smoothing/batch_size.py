@@ -1,27 +1,31 @@
-"""How many rows a forward pass on a GPU should have: found by doubling until more rows gain nothing, or do not fit."""
+"""How many rows a forward pass on a GPU should have: found by trying ever more until they gain little or do not fit."""
 
-import time
 from collections.abc import Callable
 
+FIRST_NUMBERS = 2**20  # of the first trial: the inputs of a pass, 4 MB
 MOST_ROWS = 2**17
-GAIN = 1.03  # what counts as faster
-SEARCH_SECONDS = 5.0
+FACTOR = 4  # from trial to trial: each makes the library choose its convolutions anew, which takes longest
+GAIN = 1.1  # what makes another trial worth while
 
 
-def fastest_batch(seconds: Callable[[int], float | None], unit: int) -> int:
-    """The rows, a unit doubled as often as it pays, of which most go through in a second.
+def fastest_batch(seconds: Callable[[int], float | None], unit: int, elements: int) -> tuple[int, float]:
+    """The rows of which most go through in a second, whole units, and how many do.
 
     Args:
         seconds: how long so many rows take; None if they do not fit.
+        elements: numbers of one row.
     """
-    best, rate, idle, rows, begun = unit, 0.0, 0, unit, time.monotonic()
-    # A single size may be slow by accident, so two in a row must gain nothing.
-    while idle < 2 and rows <= MOST_ROWS and time.monotonic() - begun < SEARCH_SECONDS:
+    rows = max(1, FIRST_NUMBERS // elements // unit) * unit
+    best, rate = unit, 0.0
+    while rows <= MOST_ROWS or rate == 0.0:
         took = seconds(rows)
-        if took is None:
+        if took is None and rate == 0.0 and rows > unit:  # not even the first fits
+            rows = max(1, rows // FACTOR // unit) * unit
+            continue
+        if took is None or rows / took <= rate:
             break
-        idle += 1
-        if rows / took > GAIN * rate:
-            best, rate, idle = rows, rows / took, 0
-        rows *= 2
-    return best
+        last, best, rate = rate, rows, rows / took
+        if rate < GAIN * last:
+            break
+        rows *= FACTOR
+    return best, rate

@@ -54,7 +54,7 @@ def collect_evidence(
     precision: str = "float32",
     batch_size: int | None = None,
     fuse: bool = False,
-    compile: bool = False,
+    compile: bool | None = None,
     store: str | PathLike[str] | None = None,
     engine: "str | Cluster" = "local",
     progress: bool | None = None,
@@ -85,7 +85,7 @@ def collect_evidence(
         batch_size: draws per forward pass on a GPU, in whole chunks; by default as many as run fastest, which takes
             some seconds to find. A CPU takes 250, fewer of large inputs.
         fuse: fold batch-norm, ReLU and residual sums into convolutions: the fastest way on a GPU, with other rounding.
-        compile: run the model through torch.compile.
+        compile: run the model through torch.compile; by default on a GPU, where more is to be drawn than that takes.
         store: a folder to keep the evidence in. A run that was interrupted, or asks for more draws, goes on there. The
             looks of the first run there are its plan; draws may be added at any time, and certificates stay true.
         engine: "local" draws in this process, "ray" on the workers of a Ray cluster; a `certcal.cluster.Cluster` says
@@ -101,7 +101,7 @@ def collect_evidence(
         check_integer(name, value, minimum=1, maximum=most)
     check_integer("batch_size", 1 if batch_size is None else batch_size, minimum=1)
     check_flag("fuse", fuse)
-    check_flag("compile", compile)
+    check_flag("compile", bool(compile) if compile is None else compile)
     check_integer("seed", seed, minimum=0, maximum=2**63 - 1)
     check_choice("outputs", outputs, OUTPUTS)
     check_choice("precision", precision, PRECISIONS)

@@ -30,6 +30,12 @@ class Job:
         """Whether no input needs more draws."""
         return len(self.finished(self.source.indices)) == len(self.source)
 
+    @property
+    def left(self) -> int:
+        """How many draws are missing, if no input stops early."""
+        chunks = sum(self.targets[-1] - self.keeper.drawn(index) for index in self.source.indices)
+        return max(0, chunks) * self.keeper.header.chunk
+
     def finished(self, indices: list[int]) -> set[int]:
         """Which inputs need no more draws: all were drawn, or the rule said so at the end of a stage."""
         over = {index for index in indices if not self.keeper.missing(index, self.targets[-1])}

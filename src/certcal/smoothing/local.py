@@ -23,7 +23,7 @@ def sample_here(model: nn.Module, conditions: Conditions, shape: torch.Size, job
     on_cpu, elements = place.type == "cpu", shape.numel()
     rows = rows_on_cpu(elements)
     made_up = made_up_inputs(rows if on_cpu else 4, tuple(shape)).to(place)
-    sampler = Sampler(model, header, conditions, made_up)
+    sampler = Sampler(model, header, conditions, made_up, draws=job.left)
     sizes = (rows, min(rows, header.n0))  # a rehearsal on the CPU takes whole batches
     threads = fastest_threads(lambda: torch.cat([sampler.run(made_up[:size]) for size in sizes]))
     # On a GPU a window has enough draws for many passes, so that a last one which is not full costs little.

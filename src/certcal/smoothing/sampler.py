@@ -29,13 +29,25 @@ def rows_on_cpu(elements: int) -> int:
     return max(1, min(250, 2**22 // elements))
 
 
+def seconds_to_compile(model: nn.Module) -> float:
+    """About how long torch.compile takes on a machine that has not done it before: 10 s, longer for deep networks."""
+    return 10.0 + 0.2 * sum(1 for module in model.modules() if not any(module.children()))
+
+
 class Sampler:
     """Draws noisy predictions of a window of inputs and counts them.
 
     The model is in evaluation mode and on the device of the made-up inputs.
     """
 
-    def __init__(self, model: nn.Module, header: EvidenceHeader, conditions: Conditions, made_up: Tensor) -> None:
+    def __init__(
+        self, model: nn.Module, header: EvidenceHeader, conditions: Conditions, made_up: Tensor, *, draws: int = 0
+    ) -> None:
+        """Ready for inputs like the made-up ones.
+
+        Args:
+            draws: about how many are to come; a model that has many before it is worth compiling.
+        """
         self.header = header
         self.run = Runner(model, conditions, outputs=header.outputs, classes=header.classes, made_up=made_up)
         self._on_cpu, self._shape = self.run.device.type == "cpu", made_up.shape[1:]
@@ -43,10 +55,17 @@ class Sampler:
         self._batches: dict[int, Tensor] = {}  # by their rows; one is filled again and again
         if self._on_cpu:
             self.rows = rows_on_cpu(made_up[0].numel())
-        elif conditions.batch_size is not None:
+            return
+        if conditions.batch_size is not None:
             self.rows = max(1, conditions.batch_size // header.chunk) * header.chunk
+            rate = self.rows / (self._seconds(made_up[:1], self.rows) or np.inf)
         else:
-            self.rows = fastest_batch(lambda rows: self._seconds(made_up[:1], rows), header.chunk)
+            self.rows, rate = fastest_batch(
+                lambda rows: self._seconds(made_up[:1], rows), header.chunk, made_up[0].numel()
+            )
+        # A fused model runs faster than a compiled one.
+        if conditions.compile is None and not conditions.fuse and 0 < rate * seconds_to_compile(model) < draws:
+            self.run.compile_like(self._batch(self.rows))
 
     def open_window(self, items: Sequence[Item], selected: dict[int, int]) -> None:
         """Start on a window of inputs; classes not yet selected are selected now."""
@@ -113,12 +132,16 @@ class Sampler:
 
     def _add(self, own: Pass, purpose: Purpose, rows: int, run: Callable[[Tensor], Tensor]) -> None:
         """Add one pass to the statistics."""
-        if rows not in self._batches:
-            self._batches[rows] = self.run.empty(rows, self._inputs.shape[1:]).zero_()
-        batch, (slots, first) = self._batches[rows], own.runs
+        batch, (slots, first) = self._batch(rows), own.runs
         runs = torch.stack((slots, self._indices[slots], first))
         self._noise[purpose].add(self._inputs, batch[own.rows], runs)
         self._tally.add(run(batch)[own.rows], slots, self._selected, self.header.outputs)
+
+    def _batch(self, rows: int) -> Tensor:
+        """Room for so many noisy copies, the same each time."""
+        if rows not in self._batches:
+            self._batches[rows] = self.run.empty(rows, self._shape).zero_()
+        return self._batches[rows]
 
     def _rows(self, drawn: Work) -> Rows:
         """The statistics of what was drawn since the last call. Waits for the device."""

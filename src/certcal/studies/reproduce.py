@@ -4,12 +4,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from certcal.cluster import Cluster, as_cluster
+from certcal.cluster import Cluster
 from certcal.evaluation import Outcome, Selection, select
 from certcal.report import Comparison, comparison_markdown, comparison_table, plot_changes, prepare_changes
 from certcal.runs import RunFolder, save_figure
 from certcal.studies.study import Baseline, Study, paper_table
-from certcal.studies.sweep import Results, Tell, run_trials
+from certcal.studies.sweep import Results, Tell, run_trials, where_to_run
 from certcal.studies.trials import Trial, sweep_trials
 
 
@@ -28,19 +28,25 @@ def study_trials(study: Study, folder: Path) -> list[tuple[Trial, list[Trial]]]:
 
 
 def run_study(
-    study: Study, folder: Path, *, engine: str | Cluster = "local", progress: bool = True, tell: Tell = print
+    study: Study,
+    folder: Path,
+    *,
+    engine: str | Cluster = "local",
+    per_device: int = 1,
+    progress: bool = True,
+    tell: Tell = print,
 ) -> Reproduction:
     """The outcomes of a study with its table and figures in a folder; called again, it goes on.
 
-    Models are trained one after the other here, or side by side on the workers of a cluster; one that fails is left out
-    of the table.
+    Models are trained one after the other here, some at once in processes of their own, or on the workers of a cluster;
+    one that fails is left out of the table.
 
     Paper: Sec. 5, App. I, App. J.
     Raises: CertcalError or InputError if nothing came of any model.
     """
-    run, cluster, stages = RunFolder(folder), as_cluster(engine), study_trials(study, folder)
+    run, where, stages = RunFolder(folder), where_to_run(engine, per_device), study_trials(study, folder)
     run.create()
-    results = run_trials(run, stages, cluster=cluster, progress=progress, tell=tell)
+    results = run_trials(run, stages, where=where, progress=progress, tell=tell)
     return Reproduction(results, write_study(run, study, results.outcomes), folder)
 
 

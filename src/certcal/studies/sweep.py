@@ -12,6 +12,7 @@ from certcal.errors import CertcalError, InputError
 from certcal.evaluation import Outcome
 from certcal.files import as_cell, plain
 from certcal.runs import RunFolder, save_recipe
+from certcal.settings import Beside
 from certcal.studies.recipes import SweepRecipe
 from certcal.studies.trials import Came, Failure, Trial, attempt, sweep_trials
 
@@ -30,30 +31,45 @@ class Results:
 
 
 def run_sweep(
-    recipe: SweepRecipe, folder: Path, *, engine: str | Cluster = "local", progress: bool = True, tell: Tell = print
+    recipe: SweepRecipe,
+    folder: Path,
+    *,
+    engine: str | Cluster = "local",
+    per_device: int = 1,
+    progress: bool = True,
+    tell: Tell = print,
 ) -> Results:
     """What came of each trial of a sweep, also in results.csv and results.json; called again, it goes on.
 
-    Trials run one after the other here, or side by side on the workers of a cluster, to the same results. A trial that
-    fails does not keep the others from running.
+    Trials run one after the other here, some at once in processes of their own, or on the workers of a cluster, to the
+    same results. A trial that fails does not keep the others from running.
 
     Paper: App. I.
     Raises: CertcalError or InputError if nothing came of any trial.
     """
     run = RunFolder(folder)
     made = sweep_trials(recipe, folder)
-    cluster = as_cluster(engine)
+    cluster = where_to_run(engine, per_device)
     run.create()
     save_recipe(recipe, folder / "sweep.toml")
-    return run_trials(run, [(one, ()) for one in made], cluster=cluster, progress=progress, tell=tell)
+    return run_trials(run, [(one, ()) for one in made], where=cluster, progress=progress, tell=tell)
 
 
-def run_trials(run: RunFolder, stages: Stages, *, cluster: Cluster | None, progress: bool, tell: Tell) -> Results:
+def where_to_run(engine: str | Cluster, per_device: int) -> Cluster | int:
+    """A cluster, or how many trials run here at once."""
+    cluster, beside = as_cluster(engine), Beside(per_device=per_device)
+    if cluster is not None and beside.per_device > 1:
+        wanted = "be 1 on a cluster, whose workers share a GPU by --gpus-per-worker"
+        raise InputError.expected("per_device", wanted, per_device)
+    return beside.per_device if cluster is None else cluster
+
+
+def run_trials(run: RunFolder, stages: Stages, *, where: Cluster | int, progress: bool, tell: Tell) -> Results:
     """Run trials that share a folder, and keep the table of those that are done."""
     every = [one for first, others in stages for one in (first, *others)]
     found: dict[Path, Came] = {}
     results = Results([], [], [])
-    for trial, came in _here(stages, progress, tell) if cluster is None else _there(cluster, run, stages, tell):
+    for trial, came in _here(stages, progress, tell) if where == 1 else _side_by_side(where, run, stages, tell):
         found[trial.folder] = came
         results = _table(run, [found[one.folder] for one in every if one.folder in found])
     if not results.outcomes:
@@ -75,12 +91,19 @@ def _here(stages: Stages, progress: bool, tell: Tell) -> Iterator[tuple[Trial, C
             yield trial, came
 
 
-def _there(cluster: Cluster, run: RunFolder, stages: Stages, tell: Tell) -> Iterator[tuple[Trial, Came]]:
-    from certcal.studies.sharing import share
-
+def _side_by_side(where: Cluster | int, run: RunFolder, stages: Stages, tell: Tell) -> Iterator[tuple[Trial, Came]]:
     done, count = 0, sum(1 + len(others) for _, others in stages)
-    tell(f"{count} trials on a Ray cluster")
-    for trial, came in share(cluster, run.path, stages):
+    if isinstance(where, int):
+        from certcal.studies.beside import beside
+
+        tell(f"{count} trials, {where} at once")
+        finished = beside(stages, where)
+    else:
+        from certcal.studies.sharing import share
+
+        tell(f"{count} trials on a Ray cluster")
+        finished = share(where, run.path, stages)
+    for trial, came in finished:
         hopeless = [others for first, others in stages if first is trial and isinstance(came, Failure)]
         left_out = [(other, Failure.of(other, NO_START)) for others in hopeless for other in others]
         for one, result in [(trial, came), *left_out]:

@@ -52,11 +52,14 @@ class Batches:
         if isinstance(pixels, Tensor):
             small = pixels.numel() * pixels.element_size() <= RESIDENT_BYTES
             self._pixels = pixels.to(device) if small else pixels
+            self._labels = data.labels.to(self._pixels.device)
 
     def epoch(self, epoch: int, *, start: int = 0) -> Iterator[tuple[int, Tensor, Tensor]]:
         """Step, inputs and labels of the epoch's batches from a step on."""
         size = self._settings.batch_size
         order = torch.from_numpy(shuffled(len(self._data), self._settings.seed, epoch))
+        if self._pixels is not None:
+            order = order.to(self._pixels.device)  # once, so that no step waits for the device
         whole = [order[step * size : (step + 1) * size] for step in range(start, self.steps)]
         parts = [self._share.of(batch) for batch in whole]
         for step, (images, labels) in enumerate(self._read(parts), start):
@@ -75,13 +78,13 @@ class Batches:
             yield from loader
             return
         for part in parts:
-            yield self._pixels[part.to(self._pixels.device)], self._data.labels[part]
+            yield self._pixels[part], self._labels[part]
 
     def _augmented(self, inputs: Tensor, epoch: int, step: int) -> Tensor:
         # Drawn on the CPU for the whole batch: every kind and number of devices sees the same images.
         stream = place_generator(self._settings.seed, AUGMENT, epoch, step)
         uniform = self._share.of(torch.rand(self._settings.batch_size, 3, generator=stream))
-        return AUGMENTATIONS[self._settings.augment](inputs, uniform.to(inputs.device))
+        return AUGMENTATIONS[self._settings.augment](inputs, uniform.to(inputs.device, non_blocking=True))
 
 
 def shuffled(n: int, seed: int, epoch: int) -> NDArray[np.int64]:

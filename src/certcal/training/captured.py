@@ -92,6 +92,23 @@ class Descent:
         return _Graph(graph, x, y, own, loss, [parameter.grad for parameter in self._model.parameters()])
 
 
+class Reading:
+    """Numbers on their way from the device. Waiting for them does not wait for what the device is given later."""
+
+    def __init__(self, numbers: Tensor) -> None:
+        self._numbers = numbers.to("cpu", non_blocking=True)
+        self._sent = torch.cuda.Event() if numbers.is_cuda else None  # type: ignore[no-untyped-call]
+        if self._sent is not None:
+            self._sent.record(torch.cuda.current_stream(numbers.device))
+
+    def numbers(self) -> list[float]:
+        """The numbers, once they are here."""
+        if self._sent is not None:
+            self._sent.synchronize()
+        numbers: list[float] = self._numbers.tolist()
+        return numbers
+
+
 def _fits(found: _Graph, inputs: Tensor, labels: Tensor, step: Step) -> bool:
     same_schedule = (found.step.sigma, found.step.epsilon) == (step.sigma, step.epsilon)
     return same_schedule and found.inputs.shape == inputs.shape and found.labels.shape == labels.shape

@@ -23,7 +23,7 @@ from certcal.settings import MachineSettings, ObjectiveSettings, TrainSettings, 
 from certcal.threads import threads_worth
 from certcal.training import schedules
 from certcal.training.batches import Batches, Share
-from certcal.training.captured import Descent
+from certcal.training.captured import Descent, Reading
 from certcal.training.checks import check_data, check_fit
 from certcal.training.fabric import averaged, launch_fabric, same_everywhere
 from certcal.training.journal import TensorBoard, epoch_line, write_log
@@ -129,7 +129,8 @@ class Trainer:
             | {"engine": {"precision": self.machine.precision}, "data": {"content": data_fingerprint(data)}}
             | (about or {})
         )
-        self._saved = time.monotonic()
+        self._saved, self._loss = time.monotonic(), math.nan
+        self._unsettled: tuple[int, Reading] | None = None  # a step whose loss is still on the device
 
     @property
     def checkpoint(self) -> Path:
@@ -200,7 +201,7 @@ class Trainer:
         start = time.monotonic() - state.seconds
         for step, inputs, labels in self.batches.epoch(state.epoch, start=state.step):
             loss = self.step(step, inputs, labels)
-            state.loss_sum, state.step, state.seconds = state.loss_sum + loss, step + 1, time.monotonic() - start
+            state.step, state.seconds = step + 1, time.monotonic() - start
             meter.drew(1, f"epoch {state.epoch + 1}/{settings.epochs}, loss {loss:.4g}, ")
             if interrupted():
                 if self.fabric.world_size == 1:  # several would have to agree on the step
@@ -208,9 +209,11 @@ class Trainer:
                 raise KeyboardInterrupt
             if self._due() and state.step < self.batches.steps:
                 self.save()
+        self.settle()
+        state.seconds = time.monotonic() - start
 
     def step(self, step: int, inputs: Tensor, labels: Tensor) -> float:
-        """One step down the objective; the mean loss over all processes."""
+        """One step down the objective; the mean loss over all processes, on a GPU that of the step before."""
         settings, epoch, rank = self.settings, self.state.epoch, self.fabric.global_rank
         torch.manual_seed(place_seed(settings.seed, MODEL, epoch, step, rank))  # for what the model draws itself
         place = Step(
@@ -226,11 +229,27 @@ class Trainer:
             loss = self._no_number()  # which the mean over processes is then for all of them
         mean = averaged(self.fabric, self.model, loss)
         gradients = [parameter.grad for parameter in self.model.parameters() if parameter.grad is not None]
-        value, norm = (float(one) for one in (mean, torch.nn.utils.get_total_norm(gradients)))
-        if not (math.isfinite(value) and math.isfinite(norm)):
-            raise self._diverged(step, f"loss {value:g}, gradient norm {norm:g}")
+        found = torch.stack([mean.float(), torch.nn.utils.get_total_norm(gradients).float()])
+        self.settle()
+        self._unsettled = step, Reading(found)
+        if (
+            found.is_cuda
+        ):  # nobody waits for the numbers: a fused optimiser itself leaves the weights where they are none
+            self.optimiser.found_inf = (~found.isfinite().all()).float()  # type: ignore[attr-defined]
+        else:
+            self.settle()
         self.optimiser.step()
-        return value
+        return self._loss
+
+    def settle(self) -> None:
+        """Take in the loss of the last step, and stop if it or a gradient is no number."""
+        if self._unsettled is None:
+            return
+        (step, reading), self._unsettled = self._unsettled, None
+        self._loss, norm = reading.numbers()
+        if not (math.isfinite(self._loss) and math.isfinite(norm)):
+            raise self._diverged(step, f"loss {self._loss:g}, gradient norm {norm:g}")
+        self.state.loss_sum += self._loss
 
     def finish_epoch(self) -> dict[str, float]:
         """Validate, write log and checkpoint, and move to the next epoch; the row of the epoch."""
@@ -257,6 +276,7 @@ class Trainer:
 
     def save(self) -> None:
         """Write the checkpoint and the log, if the weights are numbers."""
+        self.settle()
         weights = [parameter.detach() for parameter in self.model.parameters()]
         if not math.isfinite(float(torch.nn.utils.get_total_norm(weights))):
             raise self._diverged(self.state.step, "a weight is no number")
