@@ -30,8 +30,10 @@ if TYPE_CHECKING:
         Solution,
         allowed_failures,
         approximate_certified_calibration_error,
+        certified_auroc,
         certified_brier_score,
         certified_calibration_error,
+        certified_operating_point,
         jointly_certified_brier_score,
         jointly_certified_calibration_error,
         population_bound,
@@ -51,8 +53,10 @@ __all__ = [
     "allowed_failures",
     "approximate_certified_calibration_error",
     "certified_accuracy",
+    "certified_auroc",
     "certified_brier_score",
     "certified_calibration_error",
+    "certified_operating_point",
     "certified_radius",
     "clopper_pearson",
     "collect_evidence",
@@ -79,8 +83,9 @@ _ROOMS = {
     "recalibration": "recalibrate",
     "smoothing": "Evidence collect_evidence load_evidence save_evidence",
     "worstcase": (
-        "Kind Solution allowed_failures approximate_certified_calibration_error certified_brier_score "
-        "certified_calibration_error jointly_certified_brier_score jointly_certified_calibration_error population_bound"
+        "Kind Solution allowed_failures approximate_certified_calibration_error certified_auroc certified_brier_score "
+        "certified_calibration_error certified_operating_point jointly_certified_brier_score "
+        "jointly_certified_calibration_error population_bound"
     ),
 }
 _ROOM_OF = {name: room for room, names in _ROOMS.items() for name in names.split()}

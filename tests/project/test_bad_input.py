@@ -9,6 +9,7 @@ from certcal import (
     InputError,
     adaptive_calibration_error,
     approximate_certified_calibration_error,
+    certified_auroc,
     certified_brier_score,
     certified_calibration_error,
     clopper_pearson,
@@ -17,7 +18,7 @@ from certcal import (
     top_label_brier_score,
 )
 from certcal.metrics import brier_score, differentiable_calibration_error, log_score, top_label_log_score
-from certcal.worstcase import certified_log_score
+from certcal.worstcase import certified_log_score, certified_risk_coverage_area, operating_curve
 
 NAN, LONG = float("nan"), np.dtype(np.longdouble)
 DENSE = "Expected `confidence` to be a dense tensor with values"
@@ -30,6 +31,9 @@ PREDICTIONS = [
     top_label_log_score,
 ]
 BOUNDED = [
+    certified_auroc,
+    certified_risk_coverage_area,
+    operating_curve,
     certified_brier_score,
     certified_log_score,
     certified_calibration_error,

@@ -25,9 +25,21 @@ SIGNATURES = {
     ),
     "metrics.brier_score": "(probs, labels)",
     "certified_accuracy": "(radius, correct, *, at)",
+    "certified_auroc": f"(lower, upper=None, correct=None, *, {POPULATION}, uncertified=0, failures=0)",
     "certified_brier_score": f"(lower, upper=None, correct=None, *, {POPULATION})",
     "certified_calibration_error": (
         f"(lower, upper=None, correct=None, *, {POPULATION}, n_bins=15, edges=None, uncertified=0)"
+    ),
+    "certified_operating_point": (
+        f"(lower, upper=None, correct=None, *, threshold, confidence=None, {POPULATION}, uncertified=0, failures=0)"
+    ),
+    "worstcase.operating_curve": (
+        f"(lower, upper=None, correct=None, *, thresholds=None, confidence=None, {POPULATION}, uncertified=0, "
+        "failures=0)"
+    ),
+    "worstcase.certified_threshold": (
+        f"(lower, upper=None, correct=None, *, accuracy=None, risk=None, confidence=None, {POPULATION}, uncertified=0, "
+        "failures=0)"
     ),
     "worstcase.certified_log_score": f"(lower, upper=None, correct=None, *, {POPULATION})",
     "certified_radius": "(votes, trials, *, sigma, alpha)",

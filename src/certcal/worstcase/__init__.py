@@ -13,8 +13,16 @@ from certcal.worstcase.guarantee import (
     jointly_certified_brier_score,
     jointly_certified_calibration_error,
 )
+from certcal.worstcase.operating import (
+    OperatingCurve,
+    OperatingPoint,
+    certified_operating_point,
+    certified_threshold,
+    operating_curve,
+)
 from certcal.worstcase.population import PopulationBound, population_bound
 from certcal.worstcase.problem import WorstCaseProblem, choose_few_bins
+from certcal.worstcase.ranking import certified_auroc, certified_risk_coverage_area, risk_coverage_area
 from certcal.worstcase.reach import ReachTables, bin_sums_at, goals, tabulate
 from certcal.worstcase.settings import AdmmSettings, DeceSettings
 from certcal.worstcase.solution import FreeInput, Kind, Solution, Status
@@ -28,6 +36,8 @@ __all__ = [
     "DeceSettings",
     "FreeInput",
     "Kind",
+    "OperatingCurve",
+    "OperatingPoint",
     "Population",
     "PopulationBound",
     "ReachTables",
@@ -38,16 +48,22 @@ __all__ = [
     "approximate_certified_calibration_error",
     "bin_sums_at",
     "brier_confidences",
+    "certified_auroc",
     "certified_brier_score",
     "certified_calibration_error",
     "certified_log_score",
+    "certified_operating_point",
+    "certified_risk_coverage_area",
+    "certified_threshold",
     "choose_few_bins",
     "differentiable_certified_calibration_error",
     "goals",
     "jointly_certified_brier_score",
     "jointly_certified_calibration_error",
+    "operating_curve",
     "optimise",
     "population_bound",
+    "risk_coverage_area",
     "rounding_bound",
     "slopes",
     "solve_exact",

@@ -1,0 +1,123 @@
+"""How badly an attack can rank inputs: certified AUROC and AURC. Proofs: docs/operating.md.
+
+Both get worse as a right input's confidence falls and as a wrong one's rises, so each right one at l and each wrong one
+at u is the worst case of all rankings at once.
+"""
+
+import numpy as np
+
+from certcal.certificates import ConfidenceIntervals
+from certcal.inputs import as_correctness, as_probabilities, check_same_length
+from certcal.scalars import check_integer
+from certcal.settings import Population
+from certcal.types import ArrayLike, BoolArray, FloatArray, IntArray
+from certcal.worstcase.brier import brier_confidences
+from certcal.worstcase.problem import WorstCaseProblem
+
+_MOST_WORK = 2**24  # ways to share failures between right and wrong that are tried one by one
+
+
+def certified_auroc(
+    lower: ArrayLike | ConfidenceIntervals,
+    upper: ArrayLike | None = None,
+    correct: ArrayLike | None = None,
+    *,
+    population: str = Population.CERTIFIED,
+    uncertified: int = 0,
+    failures: int = 0,
+) -> float:
+    """The least probability, under attack, that a right prediction is more confident than a wrong one; ties half.
+
+    Uncertified inputs, and those whose certificate fails, become right at 0 or wrong at 1 as suits the adversary. Exact
+    but for very many failures, where it errs low. NaN if all inputs are right or all are wrong.
+
+    Paper: —; docs/operating.md.   Errs: low.
+
+    >>> certified_auroc([0.7, 0.4], [0.9, 0.6], [1, 0])
+    1.0
+    >>> certified_auroc([0.7, 0.5, 0.4], [0.9, 0.8, 0.7], [1, 1, 0])
+    0.25
+    """
+    problem = WorstCaseProblem.checked(lower, upper, correct, population=population, uncertified=uncertified)
+    right = np.sort(problem.lower[problem.correct])[::-1]  # in the order in which they fail
+    wrong = np.sort(problem.upper[~problem.correct])
+    failed = min(check_integer("failures", failures, minimum=0), len(problem.lower))
+    free = failed + problem.uncertified
+    if (failed + 1) * (free + 1) > _MOST_WORK:
+        # At least: pairs that no failure can touch, over the most pairs there can be.
+        pairs = _pairs_won(right[failed:], wrong[failed:])
+        return float(np.nextafter(pairs / max((len(right) + free) * (len(wrong) + free), 1), 0.0))
+    least = np.nan
+    for gone in range(failed + 1):  # right ones whose certificate fails; the others are wrong ones
+        if gone > len(right) or failed - gone > len(wrong):
+            continue
+        left, other = right[gone:], wrong[failed - gone :]
+        to_wrong = np.arange(free + 1)  # of the free ones
+        ties = ((left == 1.0).sum() * to_wrong + (other == 0.0).sum() * (free - to_wrong)) / 2
+        count = (len(left) + free - to_wrong) * (len(other) + to_wrong)
+        if (count > 0).any():
+            won = (_pairs_won(left, other) + ties)[count > 0] / count[count > 0]
+            least = np.fmin(least, won.min())
+    return float(least)
+
+
+def _pairs_won(right: FloatArray, wrong: FloatArray) -> float:
+    """Pairs of a right and a wrong input in which the right one is more confident; ties half."""
+    order = np.sort(wrong)
+    return float((np.searchsorted(order, right, "left") + np.searchsorted(order, right, "right")).sum()) / 2
+
+
+def risk_coverage_area(confidence: ArrayLike, correct: ArrayLike) -> float:
+    """The area under the risk-coverage curve (AURC): the mean, over k, of the error rate of the k most confident.
+
+    Equal confidences come in random order, in expectation, so the order of the inputs does not matter.
+
+    Paper: —; Geifman, Uziel and El-Yaniv (2019).
+
+    >>> risk_coverage_area([0.9, 0.8, 0.7], [1, 0, 1]), risk_coverage_area([0.5, 0.5], [1, 0])
+    (0.27777777777777773, 0.5)
+    """
+    z, c = as_probabilities("confidence", confidence), as_correctness("correct", correct)
+    check_same_length("correct", c, "confidence", z)
+    return _area(z, c)
+
+
+def certified_risk_coverage_area(
+    lower: ArrayLike | ConfidenceIntervals,
+    upper: ArrayLike | None = None,
+    correct: ArrayLike | None = None,
+    *,
+    population: str = Population.CERTIFIED,
+    uncertified: int = 0,
+    failures: int = 0,
+) -> float:
+    """The largest area under the risk-coverage curve under attack (certified AURC).
+
+    Uncertified inputs come first and are wrong; so do the most confident right ones, where certificates fail.
+
+    Paper: —; docs/operating.md.   Errs: high (rounding goes up).
+
+    >>> round(certified_risk_coverage_area([0.7, 0.5, 0.4], [0.9, 0.8, 0.7], [1, 1, 0]), 6)
+    0.444444
+    """
+    problem = WorstCaseProblem.checked(lower, upper, correct, population=population, uncertified=uncertified)
+    worst, right = brier_confidences(problem), problem.correct
+    failed = min(check_integer("failures", failures, minimum=0), len(worst))
+    kept = np.ones(len(worst), dtype=np.bool_)
+    if failed:
+        order = np.lexsort((-worst, ~right))  # right ones first, the most confident of them first
+        kept[order[:failed]] = False
+    free = failed + problem.uncertified
+    area = _area(np.append(worst[kept], np.ones(free)), np.append(right[kept], np.zeros(free, dtype=np.bool_)))
+    return min(area * (1 + 2.0**-46), 1.0)  # pairwise sums: fewer than 64 roundings of each term
+
+
+def _area(confidence: FloatArray, correct: BoolArray) -> float:
+    """The mean over k of the expected error rate of the first k."""
+    _, place, count = np.unique(-confidence, return_inverse=True, return_counts=True)
+    mistakes = np.bincount(place, ~correct, minlength=len(count))
+    before, start = np.cumsum(mistakes) - mistakes, np.cumsum(count) - count  # whole numbers: no rounding
+    places: IntArray = np.arange(1, len(confidence) + 1)
+    within = places - np.repeat(start, count)  # place among its equals
+    errors = np.repeat(before, count) + within * np.repeat(mistakes / count, count)
+    return float((errors / places).mean())

@@ -1,0 +1,59 @@
+"""Every attack on a few inputs, spelled out: the slowest and most obvious worst case of any metric."""
+
+from itertools import combinations, product
+
+import numpy as np
+from hypothesis import strategies as st
+
+GRID = np.arange(5) / 4
+BETWEEN = np.arange(9) / 8  # also points between the ends of intervals, where other orders are possible
+
+
+@st.composite
+def grid_sets(draw, most=4, least=1, grid=GRID):
+    """(lower, upper, correct) with ends on a coarse grid: ties, points, ends at 0, 1 and on edges are the rule."""
+    value = st.sampled_from(grid.tolist())
+    pairs = draw(st.lists(st.tuples(value, value, st.booleans()), min_size=least, max_size=most))
+    lower, upper = np.array([(min(a, b), max(a, b)) for a, b, _ in pairs]).reshape(-1, 2).T
+    return lower, upper, np.array([right for *_, right in pairs], dtype=bool)
+
+
+def every_attack(lower, upper, correct, points, *, uncertified=0, failures=0):
+    """All (confidences, correctness) with values among `points`, two arrays of shape (attacks, inputs).
+
+    Uncertified inputs, and every choice of `failures` others, are free: right or wrong at any point.
+    """
+    free = [(z, right) for z in points for right in (False, True)]
+    found = []
+    for failed in combinations(range(len(lower)), min(failures, len(lower))):
+        options = [
+            free if n in failed else [(z, bool(correct[n])) for z in points if lower[n] <= z <= upper[n]]
+            for n in range(len(lower))
+        ] + uncertified * [free]
+        # Free inputs are alike: the order among the uncertified ones does not matter.
+        found += list(product(*options))
+    table = np.array(found, dtype=float).reshape(len(found), -1, 2)
+    return table[..., 0], table[..., 1] == 1.0
+
+
+def accuracies(z, c, threshold):
+    """Share of right ones among those accepted, of each attack; NaN where nobody is."""
+    accepted = z >= threshold
+    count = accepted.sum(axis=1)
+    return np.where(count > 0, (accepted & c).sum(axis=1) / np.maximum(count, 1), np.nan)
+
+
+def aurocs(z, c):
+    """Pairs won, of each attack, counted one by one; NaN where all are right or all wrong."""
+    pair = c[:, :, None] & ~c[:, None, :]
+    won = (z[:, :, None] > z[:, None, :]) + 0.5 * (z[:, :, None] == z[:, None, :])
+    count = pair.sum(axis=(1, 2))
+    return np.where(count > 0, (won * pair).sum(axis=(1, 2)) / np.maximum(count, 1), np.nan)
+
+
+def areas(z, c):
+    """AURC of each attack: with random order of ties, an input is among the first k with a known probability."""
+    above = (z[:, None, :] > z[:, :, None]).sum(axis=2)
+    equal = (z[:, None, :] == z[:, :, None]).sum(axis=2)
+    errors = [(~c * np.clip((k - above) / equal, 0, 1)).sum(axis=1) / k for k in range(1, z.shape[1] + 1)]
+    return np.mean(errors, axis=0)

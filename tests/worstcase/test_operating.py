@@ -1,0 +1,172 @@
+"""Operating points and rankings under attack against the enumeration of every attack, and their coverage."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from certcal import InputError, certified_auroc, certified_operating_point
+from certcal.certificates import ConfidenceIntervals
+from certcal.worstcase import (
+    allowed_failures,
+    certified_risk_coverage_area,
+    certified_threshold,
+    operating_curve,
+    risk_coverage_area,
+)
+from enumeration import BETWEEN, GRID, accuracies, areas, aurocs, every_attack, grid_sets
+from laws import examples
+from problems import smoothed_like
+
+FREE = st.sampled_from([(0, 0), (0, 0), (1, 0), (0, 1), (1, 1), (0, 2)])  # (uncertified, failures)
+
+
+def least(values):
+    known = values[~np.isnan(values)]
+    return known.min() if len(known) else np.nan
+
+
+@examples(1000)
+@given(grid_sets(most=3), FREE, st.sampled_from([*GRID, 0.3, 0.6]))
+def test_an_operating_point_is_the_worst_of_every_attack(problem, free, threshold):
+    uncertified, failures = free
+    point = certified_operating_point(*problem, threshold=threshold, uncertified=uncertified, failures=failures)
+    z, c = every_attack(*problem, (*GRID, 0.3, 0.6), uncertified=uncertified, failures=failures)
+    assert point.coverage == (z >= threshold).mean(axis=1).min()
+    assert point.accuracy == pytest.approx(least(accuracies(z, c, threshold)), nan_ok=True)
+
+
+@examples(1000)
+@given(grid_sets(most=4), FREE)
+def test_rankings_are_the_worst_of_every_attack(problem, free):
+    uncertified, failures = free
+    z, c = every_attack(*problem, GRID, uncertified=uncertified, failures=failures)
+    value = certified_auroc(*problem, uncertified=uncertified, failures=failures)
+    assert value == pytest.approx(least(aurocs(z, c)), nan_ok=True)
+    area = certified_risk_coverage_area(*problem, uncertified=uncertified, failures=failures)
+    assert area == pytest.approx(areas(z, c).max(), abs=1e-12)
+
+
+@examples(200)
+@given(grid_sets(most=6), st.integers(0, 2**32 - 1))
+def test_the_area_is_the_mean_over_orders_of_ties(problem, seed):
+    z, _, c = problem
+    assert risk_coverage_area(z, c) == pytest.approx(areas(z[None], c[None])[0])
+    distinct = np.random.default_rng(seed).permutation(len(z)) / len(z)
+    by_hand = (np.cumsum(~c[np.argsort(-distinct)]) / np.arange(1, len(z) + 1)).mean()
+    assert risk_coverage_area(distinct, c) == pytest.approx(by_hand)
+
+
+@examples(300)
+@given(grid_sets(most=6), st.integers(0, 2), st.integers(0, 2), st.floats(0.05, 1))
+def test_the_threshold_is_the_smallest_that_guarantees_the_accuracy(problem, uncertified, failures, wanted):
+    more = {"uncertified": uncertified, "failures": failures}
+    fine = np.unique([*BETWEEN, *np.nextafter(BETWEEN[:-1], 2.0)])  # a float of every piece of the curve, the least
+    curve = operating_curve(*problem, thresholds=fine, **more)
+    enough = fine[(curve.right > 0) & (curve.accuracy >= wanted)]
+    if not len(enough):
+        with pytest.raises(InputError, match="Expected `accuracy` to be at most"):
+            certified_threshold(*problem, accuracy=wanted, **more)
+        return
+    point = certified_threshold(*problem, accuracy=wanted, **more)
+    assert point.threshold == enough[0]
+    assert point.accuracy >= wanted
+    assert point.coverage == curve.coverage[fine == enough[0]][0] == max(curve.coverage[np.isin(fine, enough)])
+    assert certified_threshold(*problem, risk=point.risk, **more).threshold <= point.threshold
+
+
+def test_a_curve_is_its_points():
+    lower, upper, correct, clean = smoothed_like(200)
+    curve = operating_curve(lower, upper, correct, confidence=clean, uncertified=0, failures=2)
+    assert len(curve) == 101
+    for position in (0, 40, 80, 100):
+        own = certified_operating_point(
+            lower, upper, correct, confidence=clean, threshold=curve.threshold[position], failures=2
+        )
+        expected = accuracies(clean[None], correct[None], curve.threshold[position])[0]
+        assert own.clean_accuracy == pytest.approx(expected, nan_ok=True)
+        for name in ("coverage", "accuracy", "clean_coverage"):
+            assert getattr(own, name) == pytest.approx(getattr(curve, name)[position], nan_ok=True)
+    assert (curve.coverage <= curve.clean_coverage).all()
+    known = ~np.isnan(curve.clean_accuracy)
+    assert (curve.accuracy <= curve.clean_accuracy)[known].all()
+
+
+def intervals(lower, upper, correct, certified):
+    correct = np.asarray(correct, dtype=bool)
+    inputs, certified = len(correct), np.asarray(certified, dtype=bool)
+    return ConfidenceIntervals(
+        lower=np.asarray(lower, float), upper=np.asarray(upper, float), confidence=np.asarray(lower, float),
+        predicted=np.zeros(inputs, np.int64), correct=correct, certified=certified,
+        certified_radius=np.where(certified, 1.0, 0.0), radius=0.5, alpha=0.001, method="cdf-cp", split_alpha=True,
+    )  # fmt: skip
+
+
+def test_bounds_count_their_uncertified_inputs_as_the_population_says():
+    bounds = intervals([0.9, 0.8, 0.7], [1.0, 0.9, 0.8], [1, 1, 1], [1, 1, 0])
+    assert certified_operating_point(bounds, threshold=0.75).accuracy == 1.0
+    point = certified_operating_point(bounds, threshold=0.75, population="all")
+    assert (point.accuracy, point.coverage) == (2 / 3, 2 / 3)
+    assert point.clean_coverage == 2 / 3
+    assert np.isnan(certified_auroc(bounds))
+    assert certified_auroc(bounds, population="all") == 0.0
+    assert certified_risk_coverage_area(bounds, population="all") == pytest.approx((1 + 1 / 2 + 1 / 3) / 3)
+
+
+def test_a_threshold_nobody_reaches_is_said_in_words():
+    point = certified_operating_point([0.2], [0.6], [1], threshold=0.7)
+    assert np.isnan(point.accuracy)
+    assert "no input can reach" in str(point)
+    assert certified_operating_point([0.2], [0.6], [1], threshold=0.5).accuracy == 1.0  # whoever is accepted is right
+    assert "at least 66.6 % of those accepted are right" in str(
+        certified_operating_point([0.9, 0.9, 0.1], [1, 1, 0.9], [1, 1, 0], threshold=0.8)
+    )
+
+
+def test_many_failures_give_a_bound_from_below(monkeypatch):
+    lower, upper, correct, _ = smoothed_like(60)
+    exact = certified_auroc(lower, upper, correct, failures=3)
+    monkeypatch.setattr("certcal.worstcase.ranking._MOST_WORK", 0)
+    assert 0.0 < certified_auroc(lower, upper, correct, failures=3) <= exact
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: certified_operating_point([0.1], [0.2], [1], threshold=1.5), "`threshold` to lie in"),
+        (lambda: certified_operating_point([0.1], [0.2], [1, 0], threshold=0.5), "`correct` to have as many"),
+        (lambda: operating_curve([0.1], [0.2], [1], thresholds=[]), "`thresholds` to hold at least one"),
+        (lambda: operating_curve([0.1], [0.2], [1], confidence=[0.1, 0.2]), "`confidence` to have as many"),
+        (lambda: certified_threshold([0.1], [0.2], [1]), "`accuracy` to be given"),
+        (lambda: certified_threshold([0.1], [0.2], [0], accuracy=0.5), "`accuracy` to be at most 0,"),
+        (lambda: certified_threshold([0.1], [0.2], [0], risk=0.5), "`risk` to be at least 1,"),
+        (lambda: certified_auroc([0.1], [0.2], [1], failures=-1), "`failures` to be an integer"),
+    ],
+)
+def test_wrong_questions_are_refused(call, message):
+    with pytest.raises(InputError, match=message):
+        call()
+
+
+def test_all_thresholds_hold_together_though_chosen_after_looking():
+    """The user takes the smallest threshold that seems to give 90 %; the truth may then break the promise in δ cases.
+
+    Each certificate fails with probability α: the true input is then wrong at confidence 1.
+    """
+    rng, inputs, alpha, delta, broken = np.random.default_rng(5), 300, 0.02, 0.1, 0
+    failures = allowed_failures(inputs, alpha=alpha, delta=delta)
+    trials = 400
+    for _ in range(trials):
+        lower = rng.uniform(0.3, 0.9, inputs)
+        upper = lower + rng.random(inputs) * (1 - lower)
+        claimed = rng.random(inputs) < 0.95
+        failed = rng.random(inputs) < alpha
+        truth, right = np.where(claimed, lower, upper), claimed & ~failed
+        truth[failed] = 1.0
+        curve = operating_curve(lower, upper, claimed, failures=failures)
+        accepted = truth >= curve.threshold[:, None]
+        count = accepted.sum(axis=1)
+        short = (accepted & right).sum(axis=1) < curve.accuracy * count - 1e-9
+        broken += bool(short[count > 0].any() or (count < curve.coverage * inputs - 1e-9).any())
+    assert broken / trials <= delta + 3 * np.sqrt(delta / trials)
+    assert failures > 0
