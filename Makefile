@@ -24,7 +24,11 @@ QUICK = not slow and not browser and not ray
 test: .venv/ready  ## run the quick tests: every feature, two minutes on two cores
 	$(PYTEST) -n $(WORKERS) --dist worksteal -m "$(QUICK)" --hypothesis-profile=certcal-quick
 
-slow: .venv/ready  ## run the rest: slow, in a browser, with Ray, and every example of Hypothesis
+.venv/libraries: .venv/ready
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[libraries]'
+	@touch $@
+
+slow: .venv/libraries  ## run the rest: slow, in a browser, with Ray, and every example of Hypothesis
 	$(PYTEST) -n $(WORKERS) --dist worksteal -m "(slow or browser or hypothesis) and not ray"
 	$(PYTEST) -m ray
 

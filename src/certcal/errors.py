@@ -26,3 +26,8 @@ class InputError(CertcalError, ValueError):
 
 class TrainingError(CertcalError):
     """Training cannot go on: the loss is no longer a number."""
+
+
+def one_line(error: BaseException, *, most: int = 400) -> str:
+    """What another library's error says, in one line."""
+    return " ".join(str(error).split())[:most] or type(error).__name__

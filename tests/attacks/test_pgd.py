@@ -364,7 +364,7 @@ X, Y = random_inputs(0, 4)
         ({"model": lambda x: x}, "Expected `model` to be a torch.nn.Module, but got function"),
         (
             {"model": nn.Flatten(0)},
-            r"Expected `model` to give outputs of shape \(batch, classes ≥ 2\), but got \(36,\)",
+            r"Expected `model` to give outputs of shape \(batch, classes\), but got \(36,\)",
         ),
         ({"x": X * 255}, r"Expected `x` to lie in \[0, 1\]"),
         (
@@ -394,8 +394,14 @@ X, Y = random_inputs(0, 4)
             r"Expected `loss` to give one number per input, shape \(4,\), but got shape \(\)",
         ),
         ({"loss": lambda logits, target: 3}, r"Expected `loss` to give one number per input.* but got int"),
-        ({"loss": nowhere}, "Expected `loss` to let gradients through, but got a value without one"),
-        ({"model": Blind(random_model(0), False)}, "Expected `model` to let gradients through, but got"),
+        (
+            {"loss": nowhere},
+            "Expected `loss` to let gradients through, which attacks follow, but got a value without one",
+        ),
+        (
+            {"model": Blind(random_model(0), False)},
+            "Expected `model` to let gradients through, which attacks follow, but got",
+        ),
         ({"model": Blind(random_model(0))}, "Expected `model` to let gradients through to its inputs, but got none"),
         ({"goal": 3}, "Expected `goal` to be a function of logits and labels, or None, but got 3"),
         (

@@ -193,3 +193,19 @@ def test_links_in_a_folder_are_not_followed(desk):
         assert not victim.exists()
     certcal("evaluate", "made", "--no-figures", cwd=desk)
     assert RunFolder(desk / "runs/made").evidence.is_file()
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_program_in_a_file_runs_only_when_trusted(desk):
+    import torch
+
+    network = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(16, 3))
+    torch.jit.trace(network, torch.rand(2, 1, 4, 4)).save(str(desk / "net.ts"))
+    words = ["certify", "program", "--model", "net.ts", *WORDS]
+    _, error = certcal(*words, cwd=desk, code=2)
+    assert "The model net.ts is a program in a file, which would run here. If you trust it, add --trust" in error
+    certcal(*words, "--trust", cwd=desk)
+    certcal(*words, cwd=desk)  # remembered
+    torch.jit.trace(network, torch.rand(3, 1, 4, 4)).save(str(desk / "net.ts"))
+    (desk / "net.ts").write_bytes((desk / "net.ts").read_bytes() + b" ")
+    certcal(*words, cwd=desk, code=2)  # another program under the same name

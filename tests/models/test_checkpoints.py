@@ -11,6 +11,7 @@ from torch import nn
 
 from certcal import InputError
 from certcal.models import build_model, load_checkpoint, model_fingerprint, save_checkpoint
+from certcal.models.checkpoints import HEADS, WRAPPERS
 
 STATISTICS = ((0.4, 0.5, 0.6), (0.2, 0.3, 0.2))
 
@@ -49,8 +50,9 @@ def test_round_trip(tmp_path: Path) -> None:
         lambda state: {f"module.{name}": value for name, value in state.items()},
         lambda state: {"model_state_dict": {f"_orig_mod.module.{name}": value for name, value in state.items()}},
         lambda state: OrderedDict((name.replace("1.", "1.module.", 1), value) for name, value in state.items()),
+        lambda state: {"epoch": 3, "global_step": 9, "state_dict": {f"model.{key}": own for key, own in state.items()}},
     ],
-    ids=["bare", "state_dict", "arch", "nested", "parallel", "compiled", "inner-parallel"],
+    ids=["bare", "state_dict", "arch", "nested", "parallel", "compiled", "inner-parallel", "lightning"],
 )
 def test_common_wrappings(tmp_path: Path, wrap: object) -> None:
     saved = model(1)
@@ -126,10 +128,7 @@ def test_what_is_no_checkpoint_is_refused(tmp_path: Path) -> None:
     refusal(target, file)
     for content, held in (([1, 2], "list"), ({"epoch": 3}, "a dict of ['epoch']"), ({}, "a dict of []")):
         torch.save(content, file)
-        assert (
-            f"hold a state_dict, bare or under state_dict, model_state_dict, model, net, weights, but got {held}"
-            in (refusal(target, file))
-        )
+        assert f"hold a state_dict, bare or under {', '.join(WRAPPERS)}, but got {held}" in (refusal(target, file))
 
 
 def test_an_interrupted_write_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -167,3 +166,18 @@ def test_without_safetensors_the_package_is_named(tmp_path: Path, monkeypatch: p
     monkeypatch.setitem(sys.modules, "safetensors.torch", None)
     with pytest.raises(InputError, match="package safetensors"):
         load_checkpoint(model(), file)
+
+
+@pytest.mark.parametrize("head", HEADS)
+@pytest.mark.parametrize("prefix", ["", "net."])
+def test_usual_names_of_the_last_layer(tmp_path: Path, head: str, prefix: str) -> None:
+    saved, file = model(1), tmp_path / "weights.pt"
+    state = saved[1].state_dict()
+    torch.save({"state_dict": {prefix + name.replace("fc.", f"{head}."): own for name, own in state.items()}}, file)
+    assert model_fingerprint(load_checkpoint(model(2), file)) == model_fingerprint(saved)
+
+
+def test_a_layer_of_another_kind_is_not_renamed(tmp_path: Path) -> None:
+    state = {name.replace("fc.", "projector."): own for name, own in model(1)[1].state_dict().items()}
+    torch.save(state, tmp_path / "weights.pt")
+    assert "such as 1.fc.bias" in refusal(model(2), tmp_path / "weights.pt")

@@ -126,7 +126,7 @@ def test_import_paths_take_settings(mine: None) -> None:
         ("mine:absent", {}, "no attribute 'absent'"),
         (":f", {}, "importable"),
         ("mine:NUMBER", {}, "callable, but got 'mine:NUMBER', a int"),
-        ("mine:text", {"object": 3}, "torch.nn.Module by mine:text, but got str"),
+        ("mine:text", {"object": 3}, "a function from a batch to outputs, but got str"),
         ("mine:wide", {"depth": 3}, "unexpected keyword argument 'depth'"),
         ("lenet", {"shortcut": "identity"}, "unexpected keyword argument 'shortcut'"),
         ("resnet20", {"shortcut": "none"}, "be one of 'identity', 'projection', but got 'none'"),
@@ -144,7 +144,7 @@ def test_unknown_models_and_settings_are_refused(mine: None, name: str, settings
 def test_resnet50_needs_torchvision(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torchvision", None)
     monkeypatch.setitem(sys.modules, "torchvision.models", None)
-    with pytest.raises(InputError, match="'resnet50' needs torchvision"):
+    with pytest.raises(InputError, match="For resnet50 certcal needs torchvision"):
         build_model("resnet50", classes=10, channels=3, size=224)
 
 

@@ -49,9 +49,9 @@ def test_held_still_gives_every_module_back_as_it_was():
     assert [module.training for module in model.modules()] == [True, True, False]
 
 
-@pytest.mark.parametrize("answer", [(), torch.rand(4), torch.rand(3, 2), torch.rand(4, 1), torch.rand(4, 2, 1)])
+@pytest.mark.parametrize("answer", [(), torch.rand(5), torch.rand(3, 2), torch.rand(4, 0), torch.rand(4, 2, 1)])
 def test_outputs_of_another_shape_are_refused(answer):
-    with pytest.raises(InputError, match=r"Expected `model` to give outputs of shape \(batch, classes ≥ 2\)"):
+    with pytest.raises(InputError, match=r"Expected `model` to give outputs of shape \(batch, classes\)"):
         as_outputs(answer, 4)
 
 

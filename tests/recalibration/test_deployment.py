@@ -79,9 +79,9 @@ def test_no_forward_pass_is_larger_than_the_batch():
 @pytest.mark.parametrize(
     ("answer", "outputs", "message"),
     [
-        (lambda x: (x, x), "logits", "to give outputs of shape (batch, classes ≥ 2), but got tuple."),
-        (lambda x: x.reshape(1, -1), "logits", "to give outputs of shape (batch, classes ≥ 2), but got (1, 12)."),
-        (lambda x: x[:, :0], "logits", "to give outputs of shape (batch, classes ≥ 2), but got (4, 0)."),
+        (lambda x: (x, x), "logits", "to give outputs of shape (batch, classes), but got a tuple of (4, 3), (4, 3)."),
+        (lambda x: x.reshape(1, -1), "logits", "to give outputs of shape (batch, classes), but got (1, 12)."),
+        (lambda x: x[:, :0], "logits", "to give outputs of shape (batch, classes), but got (4, 0)."),
         (lambda x: x * torch.nan, "logits", "to give finite outputs, but got values that are none."),
         (torch.ones_like, "probabilities", "to give probabilities, as `outputs` says, but got values that are none."),
     ],
@@ -111,7 +111,11 @@ def test_modes_are_evaluation_and_gradients_are_off():
 @pytest.mark.parametrize(
     ("arguments", "options", "message"),
     [
-        ((lambda x: x, IdentityMap()), {}, "Expected `model` to be a torch.nn.Module, but got function."),
+        (
+            (3, IdentityMap()),
+            {},
+            "Expected `model` to be a torch.nn.Module or a function from a batch to outputs, but got int.",
+        ),
         ((nn.Flatten(), 3), {}, "Expected `recalibration` to be a map from `recalibrate`, but got int."),
         ((nn.Flatten(), IdentityMap()), {"sigma": -1}, "Expected `sigma` to be a number ≥ 0, but got -1."),
         ((nn.Flatten(), IdentityMap()), {"draws": 0}, "Expected `draws` to be an integer ≥ 1, but got 0."),

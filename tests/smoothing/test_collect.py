@@ -337,10 +337,14 @@ class TestModels:
             "Expected `indices` to be 10 different whole numbers from 0 to 2^63 − 1, but got shape (10,).",
         ),
         ({"seed": 2**64}, "Expected `seed` to be an integer ≤ 9223372036854775807, but got 18446744073709551616."),
-        ({"model": len}, "Expected `model` to be a torch.nn.Module, but got builtin_function_or_method."),
+        (
+            {"model": nn.Linear},
+            "Expected `model` to be a torch.nn.Module or a function from a batch to outputs, but got the class Linear "
+            "itself.",
+        ),
         ({"stages": [], "stop": len}, "Expected `stages` to hold at least one value, but got none."),
         ({"fuse": 1}, "Expected `fuse` to be True or False, but got 1."),
-        ({"model": nn.Flatten(0)}, "Expected `model` to give outputs of shape (batch, classes ≥ 2), but got (64,)."),
+        ({"model": nn.Flatten(0)}, "Expected `model` to give outputs of shape (batch, classes), but got (64,)."),
     ],
 )
 def test_bad_input(options, message):

@@ -83,7 +83,8 @@ def _gains(value: object, logits: Tensor, *, with_gradient: bool) -> Tensor:
         raise InputError.expected("loss", f"give one number per input, shape ({len(logits)},)", got)
     if with_gradient and not value.requires_grad:
         name = "loss" if logits.requires_grad else "model"
-        raise InputError.expected(name, "let gradients through", "a value without one")
+        got = "a value without one" + (", as of an ONNX file" if name == "model" else "")
+        raise InputError.expected(name, "let gradients through, which attacks follow", got)
     return value
 
 

@@ -26,7 +26,9 @@ Paper = Annotated[
         rich_help_panel="What to ask",
     ),
 ]
-Trust = Annotated[bool, typer.Option("--trust", help="Run the code that the settings name as model, and remember it.")]
+Trust = Annotated[
+    bool, typer.Option("--trust", help="Run the code, or the program in a file, that is the model, and remember it.")
+]
 Json = Annotated[
     bool,
     typer.Option("--json", help="Print results as JSON and nothing else on standard output.", rich_help_panel="Output"),

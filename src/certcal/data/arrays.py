@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from certcal.data.images import ImageData
-from certcal.errors import InputError
+from certcal.errors import InputError, one_line
 from certcal.inputs import as_vector, check_same_length, to_numpy
 from certcal.types import ArrayLike
 
@@ -59,7 +59,7 @@ def read_npz(path: Path, *, split: str | None) -> ImageData:
     except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
         if isinstance(error, InputError):
             raise
-        raise InputError.expected(str(path), "be a NumPy .npz file of plain arrays", _line(error)) from error
+        raise InputError.expected(str(path), "be a NumPy .npz file of plain arrays", one_line(error)) from error
     return from_arrays(inputs, labels, classes=classes, name=path.stem, source=str(path))
 
 
@@ -103,7 +103,3 @@ def _as_labels(labels: ArrayLike, n: int, k: int | None) -> Tensor:
         wanted = "be whole numbers ≥ 0" if k is None else f"be whole numbers from 0 to {k - 1}"
         raise InputError.expected("labels", wanted, f"{vector[position]} at index {position}")
     return torch.from_numpy(vector.astype(np.int64))
-
-
-def _line(error: Exception) -> str:
-    return " ".join(str(error).split()) or type(error).__name__

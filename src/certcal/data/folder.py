@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from certcal.errors import InputError
+from certcal.errors import InputError, one_line
 from certcal.scalars import check_integer
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def decode(path: str, *, channels: int, resize: int | None, crop: int | None) ->
             image = file.copy()
     # Decoders raise whatever their format's damage leads to: OSError, SyntaxError, struct.error, EOFError, …
     except Exception as error:
-        raise InputError.expected(path, "be a readable image", f"{type(error).__name__}: {_line(error)}") from error
+        raise InputError.expected(path, "be a readable image", f"{type(error).__name__}: {one_line(error)}") from error
     if image.mode.startswith(("I", "F")):
         # Pillow clips these to 255 when converting, which would silently whiten the picture.
         raise InputError.expected(path, "have 8 bits per channel", f"Pillow mode {image.mode!r}")
@@ -159,7 +159,3 @@ def _image_files(folder: Path) -> list[str]:
 
 def _size(shape: tuple[int, ...]) -> str:
     return f"{shape[-1]}×{shape[-2]}"
-
-
-def _line(error: Exception) -> str:
-    return " ".join(str(error).split()) or "no further reason"

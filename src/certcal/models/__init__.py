@@ -12,6 +12,7 @@ from certcal.models.devices import (
     wait_for,
 )
 from certcal.models.fingerprint import model_fingerprint
+from certcal.models.functions import as_module
 from certcal.models.given import FLOATS, as_inputs, as_labels, classify
 from certcal.models.grid import grid_step, rounded_normals, through_grid, to_grid
 from certcal.models.normalization import Normalize
@@ -41,6 +42,7 @@ __all__ = [
     "Tempered",
     "as_inputs",
     "as_labels",
+    "as_module",
     "as_outputs",
     "as_probabilities",
     "autocast",

@@ -1,4 +1,4 @@
-"""Models by name or import path, each normalising its inputs itself."""
+"""Models by name, import path or file, each normalising its inputs itself."""
 
 import difflib
 import importlib
@@ -9,6 +9,8 @@ from typing import Any
 from torch import nn
 
 from certcal.errors import InputError
+from certcal.models.files import optional, source_of
+from certcal.models.functions import as_module
 from certcal.models.lenet import LeNet, SmallCNN
 from certcal.models.normalization import Normalize, Statistics
 from certcal.models.preact import PreActResNet18
@@ -22,29 +24,61 @@ def model_names() -> tuple[str, ...]:
 
 
 def build_model(
-    name: str, *, classes: int, channels: int, size: int, normalize: Statistics | None = None, **settings: Any
+    name: str,
+    *,
+    classes: int,
+    channels: int | None = None,
+    size: int | None = None,
+    shape: tuple[int, ...] | None = None,
+    sigma: float | None = None,
+    normalize: Statistics | None = None,
+    trust: bool = False,
+    **settings: Any,
 ) -> nn.Sequential:
-    """A model with random weights that takes inputs in [0, 1], shape (n, channels, size, size), and gives logits.
+    """A model that takes inputs of a shape and gives logits; a network has random weights, a file its own.
 
-    Its first layer normalises (or, without `normalize`, passes the inputs on) and its second is the network.
+    Its first layer prepares inputs: it normalises, as told or as a folder says, or passes them on. The second is the
+    network.
 
     Args:
-        name: one of `model_names()`, or `package.module:factory` for a function or class of yours.
+        name: one of `model_names()`; `timm:NAME`; `hf:FOLDER`, as `save_pretrained` writes it; a file: .onnx, .pt2 of
+            torch.export, or TorchScript (.pt, .ts); or `package.module:factory` for a function or class of yours.
         classes: number of classes.
         channels: number of input channels.
         size: height and width of the inputs.
+        shape: of one input, instead of channels and size, where it is no square image.
+        sigma: standard deviation of the noise, for factories that ask for it.
         normalize: means and standard deviations per channel, as `channel_statistics` gives them.
+        trust: let the program of a TorchScript or exported file run.
         **settings: what else the network takes: `shortcut="projection"` for resnet20, 56 and 110; anything for a
-            factory, which is also given `classes`, `channels` and `size` if it has parameters of these names.
+            factory. It is also given `classes`, `channels`, `size`, `shape`, `features` (of inputs of one dimension)
+            and `sigma`, if it has parameters of these names.
     """
-    for argument, value, minimum in (("classes", classes, 2), ("channels", channels, 1), ("size", size, 1)):
+    known = _known(classes, channels, size, shape) | ({} if sigma is None else {"sigma": sigma})
+    opened = source_of(name) if isinstance(name, str) else None
+    if opened is not None:
+        images = {key: value for key, value in known.items() if key in ("classes", "channels")}
+        own, network = opened(trust=trust, **(images if name.startswith("timm:") else {}), **settings)
+    else:
+        make = _imported(name) if ":" in name else _named(name)
+        own, network = None, _call(name, make, known, settings)
+    first = _first_layer(normalize, known.get("channels"))
+    return nn.Sequential(first if normalize is not None or own is None else own, network)
+
+
+def _known(
+    classes: int, channels: int | None, size: int | None, shape: tuple[int, ...] | None
+) -> dict[str, int | float | tuple[int, ...]]:
+    """What is known of inputs and classes, under the names by which factories ask for it."""
+    square = {"channels": channels, "size": size}
+    for argument, value, minimum in (("classes", classes, 2), *((*one, 1) for one in square.items() if shape is None)):
         check_integer(argument, value, minimum=minimum)
-    make = _imported(name) if ":" in name else _named(name)
-    network = _call(name, make, {"classes": classes, "channels": channels, "size": size}, settings)
-    return nn.Sequential(_first_layer(normalize, channels), network)
+    sides = (channels or 0, size or 0, size or 0) if shape is None else tuple(shape)
+    named = dict(zip(square, sides, strict=False)) if len(sides) > 1 else {"features": sides[0]}
+    return {"classes": classes, "shape": sides, **named}
 
 
-def _first_layer(normalize: Statistics | None, channels: int) -> nn.Module:
+def _first_layer(normalize: Statistics | None, channels: Any) -> nn.Module:
     if normalize is None:
         return nn.Identity()
     try:
@@ -57,22 +91,19 @@ def _first_layer(normalize: Statistics | None, channels: int) -> nn.Module:
     return layer
 
 
-def _call(name: str, make: Callable[..., Any], shape: dict[str, int], settings: dict[str, Any]) -> nn.Module:
+def _call(name: str, make: Callable[..., Any], known: dict[str, Any], settings: dict[str, Any]) -> nn.Module:
     try:
         signature = inspect.signature(make)
     except ValueError:  # something built in, which does not say what it takes
         signature = inspect.Signature([inspect.Parameter("settings", inspect.Parameter.VAR_KEYWORD)])
-    arguments = {key: value for key, value in shape.items() if key in signature.parameters} | settings
+    arguments = {key: value for key, value in known.items() if key in signature.parameters} | settings
     try:
         signature.bind(**arguments)
     except TypeError as error:
         raise InputError.expected(
             f"settings of {name}", f"fit {name}{signature}", str(error).removeprefix("got ")
         ) from error
-    network = make(**arguments)
-    if not isinstance(network, nn.Module):
-        raise InputError.expected("name", f"lead to a torch.nn.Module by {name}", type(network).__name__)
-    return network
+    return as_module(make(**arguments))
 
 
 def _named(name: str) -> Callable[..., nn.Module]:
@@ -94,13 +125,7 @@ def _cifar_resnet(depth: int) -> Callable[..., nn.Module]:
 def _resnet50(*, classes: int, channels: int) -> nn.Module:
     if channels != 3:
         raise InputError.expected("channels", "be 3 for resnet50", channels)
-    try:
-        from torchvision.models import resnet50
-    # Beside another build of torch, torchvision fails while importing with a RuntimeError.
-    except (ImportError, RuntimeError) as error:
-        reason = " ".join(str(error).split())
-        raise InputError(f"The model 'resnet50' needs torchvision, which did not import here: {reason}.") from error
-    network: nn.Module = resnet50(weights=None, num_classes=classes)
+    network: nn.Module = optional("torchvision.models", "resnet50").resnet50(weights=None, num_classes=classes)
     return network
 
 

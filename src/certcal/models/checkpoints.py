@@ -2,7 +2,7 @@
 
 import pickle
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from os import PathLike
 from pathlib import Path
 from typing import Any, TypeVar
@@ -10,21 +10,23 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor, nn
 
-from certcal.errors import InputError
+from certcal.errors import InputError, one_line
 from certcal.files import expanded, replacing
 from certcal.models.fingerprint import unwrapped
 from certcal.models.normalization import Normalize
 
 Model = TypeVar("Model", bound=nn.Module)
 State = Mapping[str, Tensor]
-WRAPPERS = ("state_dict", "model_state_dict", "model", "net", "weights")
+WRAPPERS = ("state_dict", "model_state_dict", "model_state", "model", "net", "network", "module", "weights", "params")
+HEADS = ("fc", "linear", "classifier", "head")  # what people call the last layer
 
 
 def load_checkpoint(model: Model, path: str | PathLike[str]) -> Model:
     """The model, now with the weights of a checkpoint: a .safetensors file, or what `torch.save` wrote.
 
-    The weights may sit under "state_dict" or a similar key and carry the prefixes of data parallelism or compilation.
-    For a model from `build_model` they may be those of the network alone; its normalisation then stays as it is.
+    The weights may sit under "state_dict" or a similar key and carry the prefixes of data parallelism or compilation,
+    or of the Lightning module that had the network as its attribute. The last layer may go by another usual name. For a
+    model from `build_model` they may be those of the network alone; its normalisation then stays as it is.
 
     Raises:
         InputError: if the file needs more than plain tensors (a pickle can run code, so it is not opened), or holds the
@@ -61,7 +63,7 @@ def _read_torch(file: Path) -> Any:
         wanted = "hold plain tensors only, as torch.save(model.state_dict(), …) writes; other pickles can run code"
         raise InputError.expected(str(file), wanted, got) from error
     except Exception as error:  # a damaged archive fails in torch's C++ reader with anything
-        raise InputError.expected(str(file), "be a checkpoint written by torch.save", _line(error)) from error
+        raise InputError.expected(str(file), "be a checkpoint written by torch.save", one_line(error)) from error
 
 
 def _read_safetensors(file: Path) -> Any:
@@ -69,7 +71,7 @@ def _read_safetensors(file: Path) -> Any:
     try:
         return package.load_file(file, device="cpu")
     except Exception as error:  # its errors have no common base
-        raise InputError.expected(str(file), "be a safetensors file", _line(error)) from error
+        raise InputError.expected(str(file), "be a safetensors file", one_line(error)) from error
 
 
 def _safetensors() -> Any:
@@ -96,11 +98,8 @@ def _fitted(state: State, model: nn.Module, file: Path) -> State:
     """The state under the model's own names, or an error that says how the two differ."""
     expected = model.state_dict()
     optional = _optional(model)
-    # Parallel and compiled models add a step to every name, at the top or, for a part of the model, inside.
-    plain = {re.sub(r"(^|(?<=\.))(module|_orig_mod)\.", "", name): value for name, value in state.items()}
-    inner = {f"1.{name}": value for name, value in plain.items()}
-    # The closest reading is the one to load, or to compare with.
-    candidate = max((state, plain, inner), key=lambda names: len(names.keys() & expected.keys()))
+    # The closest reading is the one to load, or to compare with; of equals the first, which changes least.
+    candidate = max(_readings(state, expected), key=lambda names: len(names.keys() & expected.keys()))
     missing, foreign = sorted(expected.keys() - optional - candidate.keys()), sorted(candidate.keys() - expected.keys())
     if missing or foreign:
         raise InputError.expected(
@@ -113,6 +112,33 @@ def _fitted(state: State, model: nn.Module, file: Path) -> State:
             wanted = f"hold the weights of {_describe(model)}, {name} of shape {tuple(expected[name].shape)}"
             raise InputError.expected(str(file), wanted, f"shape {tuple(value.shape)}")
     return candidate
+
+
+def _readings(state: State, expected: State) -> Iterator[State]:
+    """The state under other names that the same weights go by."""
+    yield state
+    # Parallel and compiled models add a step to every name, at the top or, for a part of the model, inside.
+    plain = {re.sub(r"(^|(?<=\.))(module|_orig_mod)\.", "", name): value for name, value in state.items()}
+    first = {name.partition(".")[0] for name in plain}
+    # A Lightning module has its network as an attribute: one step more, the same for every name.
+    inner = {name.partition(".")[2]: value for name, value in plain.items()} if len(first) == 1 else plain
+    for names in (plain, inner):
+        for network in (names, {f"1.{name}": value for name, value in names.items()}):
+            yield network
+            yield _with_head(network, expected)
+
+
+def _with_head(state: State, expected: State) -> State:
+    """The state with its last layer renamed, if each side has one layer more that is called as last layers are."""
+    ours, theirs = ({_layer(name) for name in one} for one in (expected.keys() - state, state.keys() - expected))
+    if len(ours) != 1 or len(theirs) != 1 or not all(name.split(".")[-1] in HEADS for name in (*ours, *theirs)):
+        return state
+    (new,), (old,) = ours, theirs
+    return {f"{new}.{name.rpartition('.')[2]}" if _layer(name) == old else name: own for name, own in state.items()}
+
+
+def _layer(name: str) -> str:
+    return name.rpartition(".")[0]
 
 
 def _optional(model: nn.Module) -> set[str]:
@@ -131,7 +157,3 @@ def _describe(model: nn.Module) -> str:
 
 def _some(names: list[str]) -> str:
     return f"{len(names)} tensors (such as {names[0]})" if names else "none"
-
-
-def _line(error: Exception) -> str:
-    return " ".join(str(error).split()) or type(error).__name__

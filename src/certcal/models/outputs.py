@@ -1,7 +1,8 @@
-"""What a model answers: logits or probabilities of shape (rows, classes), refused where they are no such thing."""
+"""What a model answers, in the forms people have it, as logits or probabilities of shape (rows, classes)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -12,14 +13,57 @@ from certcal.settings import Outputs
 OUTPUTS = tuple(Outputs)
 
 
-def as_outputs(answer: object, rows: int, classes: int | None = None) -> Tensor:
-    """The answer to so many rows, if it has one output per class; at least in float32, for what follows."""
-    fits = isinstance(answer, Tensor) and answer.ndim == 2 and len(answer) == rows
-    if not isinstance(answer, Tensor) or not fits or answer.shape[1] < 2 or classes not in (None, answer.shape[1]):
-        shape = tuple(answer.shape) if isinstance(answer, Tensor) else type(answer).__name__
-        wanted = "(batch, classes ≥ 2)" if classes is None else f"({rows}, {classes})"
-        raise InputError.expected("model", f"give outputs of shape {wanted}", shape)
-    return answer.float() if answer.dtype.itemsize < 4 else answer
+def as_outputs(answer: object, rows: int, classes: int | None = None, *, kind: str = Outputs.LOGITS) -> Tensor:
+    """The answer to so many rows with one output per class, shape (rows, k); at least in float32, for what follows.
+
+    An answer may be a tensor or a NumPy array, an object with `.logits`, or a dict or tuple in which one entry has one
+    row per input. One output per row is that of the second of two classes: a logit, or a probability by `kind`.
+    """
+    found = _obvious(answer, rows)
+    if found is not None and found.ndim == 1:
+        found = found[:, None]
+    if found is not None and found.shape[1] == 1:  # softmax of (0, z) is the sigmoid of z
+        found = torch.cat([torch.zeros_like(found) if kind == Outputs.LOGITS else 1 - found, found], dim=1)
+    if found is None or classes not in (None, found.shape[1]):
+        wanted = "(batch, classes)" if classes is None else f"({rows}, {classes})"
+        hint = ": one class per input, not one per pixel or box" if _is_wide(answer, rows) else ""
+        raise InputError.expected("model", f"give outputs of shape {wanted}{hint}", _told(answer))
+    return found.float() if found.dtype.itemsize < 4 else found
+
+
+def _obvious(answer: object, rows: int) -> Tensor | None:
+    """The one tensor of an answer that holds a number or a vector per row; None if there is no such, or several."""
+    if isinstance(answer, np.ndarray):
+        answer = torch.from_numpy(answer) if answer.dtype.kind == "f" else None
+    if isinstance(answer, Tensor):
+        fits = (
+            answer.ndim in (1, 2) and answer.is_floating_point() and len(answer) == rows and 0 not in answer.shape[1:]
+        )
+        return answer if fits else None
+    named = answer.get("logits") if isinstance(answer, Mapping) else getattr(answer, "logits", None)
+    if isinstance(named, Tensor):
+        return _obvious(named, rows)
+    parts = answer.values() if isinstance(answer, Mapping) else answer if isinstance(answer, tuple | list) else ()
+    found = [one for part in parts if isinstance(part, Tensor) and (one := _obvious(part, rows)) is not None]
+    return found[0] if len(found) == 1 else None
+
+
+def _is_wide(answer: object, rows: int) -> bool:
+    """Whether it is as of segmentation: several numbers per row and class."""
+    tensor = getattr(answer, "logits", answer)
+    return isinstance(tensor, Tensor) and tensor.ndim > 2 and len(tensor) == rows
+
+
+def _told(answer: object) -> str:
+    """An answer in words."""
+    if isinstance(answer, Tensor | np.ndarray):
+        floats = isinstance(answer, Tensor) and answer.is_floating_point()
+        return f"{tuple(answer.shape)}" if floats else f"{tuple(answer.shape)} of {answer.dtype}"
+    if isinstance(answer, Mapping):
+        return f"a dict of {', '.join(f'{key} ({_told(value)})' for key, value in answer.items()) or 'nothing'}"
+    if isinstance(answer, tuple | list):
+        return f"a {type(answer).__name__} of {', '.join(map(_told, answer)) or 'nothing'}"
+    return type(answer).__name__
 
 
 def as_probabilities(outputs: Tensor, kind: str) -> Tensor:

@@ -101,7 +101,7 @@ class Runner:
     def _answer(self, model: Callable[[Tensor], object], batch: Tensor) -> Tensor:
         with autocast(self._precision, self.device):
             answer = model(batch)
-        return as_outputs(answer, len(batch), self._classes)
+        return as_outputs(answer, len(batch), self._classes, kind=self._outputs)
 
 
 def made_up_inputs(rows: int, shape: tuple[int, ...]) -> Tensor:

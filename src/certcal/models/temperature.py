@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor, nn
 
+from certcal.models.outputs import as_outputs
 from certcal.scalars import check_number
 
 
@@ -27,5 +28,4 @@ class Tempered(nn.Module):
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Logits, shape (n, k)."""
-        logits: Tensor = self.model(inputs) / self.temperature
-        return logits
+        return as_outputs(self.model(inputs), len(inputs)) / self.temperature

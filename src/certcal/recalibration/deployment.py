@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from certcal.errors import InputError
-from certcal.models import OUTPUTS, Noise, Purpose, as_outputs, as_probabilities, no_distribution
+from certcal.models import OUTPUTS, Noise, Purpose, as_module, as_outputs, as_probabilities, no_distribution
 from certcal.recalibration.maps import RecalibrationMap
 from certcal.scalars import check_choice, check_integer, check_number
 
@@ -52,11 +52,9 @@ class RecalibratedModel(nn.Module):
         seed: int = 0,
     ) -> None:
         super().__init__()
-        if not isinstance(model, nn.Module):
-            raise InputError.expected("model", "be a torch.nn.Module", type(model).__name__)
         if not isinstance(recalibration, RecalibrationMap):
             raise InputError.expected("recalibration", "be a map from `recalibrate`", type(recalibration).__name__)
-        self.model, self.recalibration = model.eval(), recalibration
+        self.model, self.recalibration = as_module(model).eval(), recalibration
         self.sigma = check_number("sigma", sigma, "be a number ≥ 0", lambda value: value >= 0)
         self.draws = check_integer("draws", draws, minimum=1) if self.sigma else 1
         self.outputs = check_choice("outputs", outputs, OUTPUTS)
@@ -103,7 +101,7 @@ class RecalibratedModel(nn.Module):
         if self.sigma:
             noise = Noise(self._seed, Purpose.DEPLOYMENT, self.sigma)
             noisy = noise.copies(inputs, range(self._seen, self._seen + len(inputs)), first=first, draws=draws)
-        answer = as_outputs(self.model(noisy), draws * len(inputs))
+        answer = as_outputs(self.model(noisy), draws * len(inputs), kind=self.outputs)
         probs = as_probabilities(answer.double(), self.outputs)
         if bool(no_distribution(probs).any()):
             needs = "finite outputs" if self.outputs == "logits" else "probabilities, as `outputs` says"

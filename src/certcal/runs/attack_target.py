@@ -50,7 +50,7 @@ def load_target(run: RunFolder, *, device: str | None, limit: int | None, trust:
         raise InputError.expected("run", "be of a model that gives logits", evidence.header.outputs)
     place = check_device("device", device or settings.certify.device or best_device())
     data = load_data(settings.data)
-    model = load_model(settings.model, data)
+    model = load_model(settings.model, data, sigma=settings.certify.sigma)
     found = model_fingerprint(model)
     if found != evidence.header.model:
         of = settings.model.weights or settings.model.name

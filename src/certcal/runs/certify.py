@@ -33,7 +33,7 @@ def certify_run(
     start = time.perf_counter()
     cluster = as_cluster(engine)
     data = load_data(settings.data)
-    model = load_model(settings.model, data)
+    model = load_model(settings.model, data, sigma=settings.certify.sigma)
     device = settings.certify.device or best_device()
     if cluster is not None and not run.path.exists():  # a refused address leaves no folder
         from certcal.cluster import check_reachable

@@ -3,7 +3,7 @@
 import hashlib
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -27,23 +27,24 @@ def load_data(settings: DataSettings) -> "ImageData":
         return load_dataset(given.pop("name"), **given)
 
 
-def load_model(settings: ModelSettings, data: "ImageData") -> "nn.Module":
-    """The model that the settings name, for inputs like these, with its weights."""
+def load_model(settings: ModelSettings, data: "ImageData", *, sigma: float | None = None) -> "nn.Module":
+    """The model that the settings name, for inputs like these under noise of that deviation, with its weights."""
     from certcal.models import Tempered, build_model, load_checkpoint
 
     if (settings.mean is None) != (settings.std is None):
         raise InputError.expected("mean and std", "be given together", "mean alone" if settings.mean else "std alone")
-    channels, size, _ = data.shape
     find_factory(settings.name)
     with _saying({"name": "model", "path": "weights"}):
         model = build_model(
             settings.name,
             classes=settings.classes or len(data.classes),
-            channels=channels,
-            size=size,
+            shape=data.shape,
+            sigma=sigma,
             normalize=None if settings.mean is None or settings.std is None else (settings.mean, settings.std),
+            trust=True,  # `check_factories` has asked
             **settings.options,
         )
+        _check_order(model[1], data.classes)
         model = model if settings.weights is None else load_checkpoint(model, settings.weights)
         return model if settings.temperature is None else Tempered(model, settings.temperature)
 
@@ -52,6 +53,16 @@ def find_factory(name: str) -> None:
     """Let a factory be imported from the working folder; nothing else is."""
     if ":" in name and os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())  # last: what lies there must not stand in for what others import
+
+
+def _check_order(network: "nn.Module", classes: Sequence[str]) -> None:
+    """Refuse a network that says it has the data's classes in another order, as Hugging Face's configurations do."""
+    named = getattr(getattr(network, "config", None), "id2label", None) or {}
+    own = [str(named[key]) for key in sorted(named)]
+    if own != list(classes) and sorted(own) == sorted(classes):
+        place = next(at for at, (one, other) in enumerate(zip(own, classes, strict=True)) if one != other)
+        wanted = f"have the data's classes in their order, {classes[place]!r} at {place}"
+        raise InputError.expected("model", wanted, f"{own[place]!r} there")
 
 
 @contextmanager

@@ -67,7 +67,7 @@ def _load(recipe: TrainRecipe) -> tuple["ImageData", "nn.Module"]:
     data = load_data(training_part(recipe.data))
     with torch.random.fork_rng():
         torch.manual_seed(recipe.train.seed)
-        return data, load_model(recipe.model, data)
+        return data, load_model(recipe.model, data, sigma=recipe.train.sigma)
 
 
 def estimate_training(recipe: TrainRecipe) -> "TrainCost":

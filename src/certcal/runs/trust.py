@@ -1,5 +1,6 @@
-"""Which code may run: a factory that a file names runs only if its user has named it too, now or before."""
+"""Which code may run: a factory that a file names only if its user has named it too, a program in a file if told to."""
 
+import hashlib
 import json
 import os
 from collections.abc import Iterable
@@ -7,27 +8,44 @@ from pathlib import Path
 
 from certcal.errors import InputError
 from certcal.files import printable
-from certcal.settings import ModelSettings
+from certcal.settings import LIBRARIES, ModelSettings, is_program
 
 
 def check_factories(models: Iterable[ModelSettings], place: Path, *, named: str | None = None, trust: bool) -> None:
-    """Refuse factories that nobody but a file names; remember those that are named or trusted, for this run.
+    """Refuse factories that nobody but a file names, and programs in files; remember what is trusted, for this run.
 
     A factory is code, and a file may come from a stranger. What is remembered is the user's own: run folder, working
-    folder (where factories are looked for), factory and options, in a file that no run folder holds.
+    folder (where factories are looked for), factory and options, in a file that no run folder holds. A model's file
+    that is a program (TorchScript, torch.export) has to be trusted even if it is named, and again if it changes.
 
-    Raises: InputError if a factory is neither named nor trusted.
+    Raises: InputError if a factory is neither named nor trusted, or a program is not trusted.
     """
-    for model in {json.dumps([one.name, one.options], default=str): one for one in models if ":" in one.name}.values():
-        entry = json.dumps([os.path.realpath(place), os.getcwd(), model.name, model.options], default=str)
+    for model in {json.dumps([one.name, one.options], default=str): one for one in models if _is_code(one)}.values():
+        program = is_program(model.name)
+        content = [_content(model.name)] if program else []
+        entry = json.dumps([os.path.realpath(place), os.getcwd(), model.name, model.options, *content], default=str)
         if entry in _remembered():
             continue
+        if program and not trust:
+            raise InputError(
+                f"The model {printable(model.name)} is a program in a file, which would run here. If you trust it, "
+                "add --trust; for this run it is remembered then."
+            )
         if not trust and named != model.name:
             raise InputError(
                 f"The settings of {place} name the code {printable(model.name)}, which would run here. If you trust "
                 "it, name it on the command line too or add --trust; for this run it is remembered then."
             )
         _remember(entry)
+
+
+def _is_code(model: ModelSettings) -> bool:
+    return is_program(model.name) or (":" in model.name and not model.name.startswith(LIBRARIES))
+
+
+def _content(name: str) -> str:
+    path = Path(name).expanduser()
+    return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
 
 
 def _list() -> Path:

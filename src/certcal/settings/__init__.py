@@ -3,6 +3,7 @@
 from certcal.settings import checks
 from certcal.settings.checks import MAX_BINS, each_once
 from certcal.settings.choices import (
+    LIBRARIES,
     Adversary,
     Approximation,
     Augment,
@@ -18,6 +19,7 @@ from certcal.settings.choices import (
     Population,
     Precision,
     RunnerUp,
+    is_program,
 )
 from certcal.settings.cluster import Beside, Cluster, PlaceSettings, as_cluster, check_address
 from certcal.settings.declare import Record, Setting, declared, setting
@@ -62,6 +64,7 @@ from certcal.settings.verbs import (
 __all__ = [
     "CLEAN_WEIGHT",
     "CLEAN_WEIGHTS",
+    "LIBRARIES",
     "MAX_BINS",
     "AcceActSettings",
     "AcceActStarSettings",
@@ -116,6 +119,7 @@ __all__ = [
     "checks",
     "declared",
     "each_once",
+    "is_program",
     "load_settings",
     "merged",
     "options_of",

@@ -2,6 +2,14 @@
 
 from enum import StrEnum
 
+LIBRARIES = ("timm:", "hf:")  # how a model's name begins that another library opens, without running code of its files
+PROGRAMS = (".jit", ".pt", ".pt2", ".pth", ".torchscript", ".ts")  # files that, named as a model, are programs
+
+
+def is_program(model: str) -> bool:
+    """Whether a model's name is that of a file whose program would run."""
+    return ":" not in model and model.lower().endswith(PROGRAMS)
+
 
 class Method(StrEnum):
     """From which statistic of the draws the confidence bounds are made."""

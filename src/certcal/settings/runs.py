@@ -22,7 +22,10 @@ Kind = TypeVar("Kind")
 class ModelSettings(Record, panel="What to certify"):
     """Which network, with which weights."""
 
-    name: str = setting(..., "A known network, or package.module:factory.", option="--model")
+    name: str = setting(
+        ..., "A known network, timm:NAME, hf:FOLDER, a .onnx, .pt2 or TorchScript file, or package.module:factory.",
+        option="--model",
+    )  # fmt: skip
     weights: str | None = setting(None, "Checkpoint (.pt, .pth, .safetensors).", metavar="FILE")
     mean: tuple[float, ...] | None = setting(None, "Channel means that the model normalises with.", metavar=NUMBERS)
     std: tuple[float, ...] | None = setting(None, "Channel standard deviations, likewise.", metavar=NUMBERS)

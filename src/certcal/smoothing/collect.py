@@ -1,7 +1,7 @@
 """Collecting evidence: from a model and data to the sufficient statistic of its draws, resumable at any point."""
 
 import copy
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, nullcontext
 from os import PathLike
 from typing import Any
@@ -18,6 +18,8 @@ from certcal.models import (
     OUTPUTS,
     PRECISIONS,
     Conditions,
+    as_module,
+    as_outputs,
     count_classes,
     device_of,
     fastest_convolutions,
@@ -39,7 +41,7 @@ from certcal.smoothing.store import EvidenceStore
 
 
 def collect_evidence(
-    model: nn.Module,
+    model: Callable[[torch.Tensor], Any],
     data: Any,
     *,
     sigma: float,
@@ -67,7 +69,9 @@ def collect_evidence(
     Paper: App. A.1.
 
     Args:
-        model: gives logits of shape (batch, classes) for inputs in [0, 1]; normalisation is its first layer.
+        model: a network or a function that gives logits of shape (batch, classes) for inputs in [0, 1]; normalisation
+            is its first layer. One logit per input is that of the second of two classes. Logits may stand in `.logits`,
+            in a dict or in a tuple.
         data: (inputs, labels), a Dataset or an unshuffled DataLoader; `certcal.data.load_dataset` gives one.
         sigma: standard deviation of the noise, in the units of the inputs.
         n: estimation draws per input, rounded up to whole chunks.
@@ -79,7 +83,7 @@ def collect_evidence(
         stop: given the evidence of some inputs, says which of them need no more draws, such as
             `certcal.certificates.StopWhenDecided`. Each stage is a planned look at the data, and certificates share
             alpha among them.
-        outputs: "logits", or "probabilities" if the model ends in a softmax.
+        outputs: "logits", or "probabilities" if the model ends in a softmax or a sigmoid.
         device: where to run; the model's own device by default.
         precision: "float32", or "bfloat16" / "float16" for autocast. The certificate is of the model run that way.
         batch_size: draws per forward pass on a GPU, in whole chunks; by default as many as run fastest, which takes
@@ -107,8 +111,7 @@ def collect_evidence(
     check_choice("precision", precision, PRECISIONS)
     targets = _chunk_targets(n, chunk, stages, stop)
     cluster = as_cluster(engine)
-    if not isinstance(model, nn.Module):
-        raise InputError.expected("model", "be a torch.nn.Module", type(model).__name__)
+    model = as_module(model)
     tf32 = bool(torch.backends.cudnn.allow_tf32)
     place = _device(device or str(device_of(model)), cluster)
     conditions = Conditions(str(place), precision, batch_size, fuse, compile, tf32)
@@ -131,7 +134,7 @@ def collect_evidence(
             grid=grid_step(sigma),
             elements=shape.numel(),
         )
-        probe = ready(made_up_inputs(1, tuple(shape)).to(at)).float().flatten().tolist()
+        probe = as_outputs(ready(made_up_inputs(1, tuple(shape)).to(at)), 1, kind=outputs).float().flatten().tolist()
         with nullcontext() if store is None else closing(EvidenceStore(store, header, probe=probe)) as keeping:
             keeper = Keeper(header, keeping)
             keeper.check(first)  # the others are checked as they are read

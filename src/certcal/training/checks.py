@@ -4,8 +4,8 @@ import torch
 from torch import nn
 
 from certcal.data import ImageData
-from certcal.errors import InputError
-from certcal.models import held_still
+from certcal.errors import InputError, one_line
+from certcal.models import as_outputs, held_still
 
 
 def check_data(data: ImageData) -> None:
@@ -32,15 +32,16 @@ def check_data(data: ImageData) -> None:
 
 
 def check_fit(model: nn.Module, data: ImageData, device: torch.device) -> None:
-    """Refuse a model that does not take these images, or has another number of classes."""
+    """Refuse a model that has nothing to learn, does not take these images, or has another number of classes."""
+    if not any(parameter.requires_grad for parameter in model.parameters()):
+        raise InputError.expected("model", "have weights with gradients, which training changes", "none")
     inputs = data.select(torch.arange(min(2, len(data)))).inputs.to(device)
     try:
         with held_still(model), torch.no_grad():
-            logits = model(inputs)
+            logits = as_outputs(model(inputs), len(inputs))
     except RuntimeError as error:
-        got = f"{' '.join(str(error).split())} for inputs of shape {tuple(inputs.shape)}"
+        got = f"{one_line(error)} for inputs of shape {tuple(inputs.shape)}"
         raise InputError.expected("model", f"take the images of {data.name}", got) from error
-    shape = tuple(getattr(logits, "shape", ()))
-    if len(shape) != 2 or shape[0] != len(inputs) or shape[1] < len(data.classes):
+    if logits.shape[1] < len(data.classes):
         wanted = f"give logits of shape (inputs, {len(data.classes)}) for {data.name}"
-        raise InputError.expected("model", wanted, f"shape {shape}" if shape else type(logits).__name__)
+        raise InputError.expected("model", wanted, f"shape {tuple(logits.shape)}")

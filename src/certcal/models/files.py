@@ -1,0 +1,200 @@
+"""Whole models from files and other libraries: ONNX, TorchScript, torch.export, Hugging Face folders, timm names."""
+
+import hashlib
+import json
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import interpolate
+
+from certcal.errors import InputError, one_line
+from certcal.files import expanded
+from certcal.models.functions import Program, exported
+from certcal.models.normalization import Normalize
+from certcal.settings import LIBRARIES, is_program
+
+Network = tuple[nn.Module | None, nn.Module]  # what normalises, where the source says it, and the network
+
+
+def source_of(name: str) -> Callable[..., Network] | None:
+    """What opens a model of this name; None if it is no such name."""
+    if name.startswith(LIBRARIES):
+        kind, _, rest = name.partition(":")
+        return lambda **given: (_timm if kind == "timm" else _hugging_face)(rest, **given)
+    suffix = Path(name).suffix.lower()
+    if suffix != ".onnx" and not is_program(name):
+        return None
+    opener = {".onnx": _onnx, ".pt2": _exported}.get(suffix, _script)
+    return lambda **given: opener(_existing(name), **given)
+
+
+class Resize(nn.Module):
+    """Scales images to the size that a network takes. It comes after the noise: radii stay those of the inputs."""
+
+    def __init__(self, height: int, width: int) -> None:
+        super().__init__()
+        self.register_buffer("size", torch.tensor([height, width]))
+        self._size = (height, width)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Images of another size, bilinear and antialiased; those of the right size as they are."""
+        if tuple(inputs.shape[-2:]) == self._size:
+            return inputs
+        return interpolate(inputs, self._size, mode="bilinear", antialias=True, align_corners=False)
+
+
+def _onnx(path: Path, **_: Any) -> Network:
+    return None, Program(_Session(path), _content(path))
+
+
+class _Session:
+    """An ONNX model in ONNX Runtime, opened where it is used: sessions cannot be sent to workers."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._open()
+
+    def _open(self) -> None:
+        runtime = optional("onnxruntime", "ONNX files")
+        options = runtime.SessionOptions()
+        # As many threads as torch has, and none that waits for work beside it.
+        options.intra_op_num_threads, options.inter_op_num_threads = torch.get_num_threads(), 1
+        options.log_severity_level = 3
+        try:
+            self._session = runtime.InferenceSession(str(self.path), options, providers=["CPUExecutionProvider"])
+        except Exception as error:  # its errors have no common base
+            raise InputError.expected("model", "be an ONNX file that ONNX Runtime opens", one_line(error)) from error
+        if len(self._session.get_inputs()) != 1:
+            names = ", ".join(one.name for one in self._session.get_inputs())
+            raise InputError.expected("model", "be an ONNX file with one input", names)
+        self._input = self._session.get_inputs()[0].name
+        self._outputs = [one.name for one in self._session.get_outputs()]
+
+    def __call__(self, inputs: Tensor) -> dict[str, Tensor]:
+        try:
+            found = self._session.run(None, {self._input: inputs.detach().contiguous().numpy()})
+        except Exception as error:
+            raise ValueError(f"{one_line(error)} (is its batch axis dynamic?)") from error
+        arrays = {name: one for name, one in zip(self._outputs, found, strict=True) if hasattr(one, "dtype")}
+        return {name: torch.from_numpy(one) for name, one in arrays.items() if one.dtype.kind in "fiu"}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"path": self.path}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.path = state["path"]
+        self._open()
+
+
+def _exported(path: Path, *, trust: bool, **_: Any) -> Network:
+    _check_trusted(path, trust)
+    try:
+        return None, exported(torch.export.load(str(path)))
+    except Exception as error:
+        raise InputError.expected("model", "be a file of torch.export.save", f"{path}: {one_line(error)}") from error
+
+
+def _script(path: Path, *, trust: bool, **_: Any) -> Network:
+    _check_trusted(path, trust)
+    import warnings
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # the files are there all the same
+            return None, torch.jit.load(str(path), map_location="cpu")  # type: ignore[no-untyped-call]
+    except Exception as error:
+        wanted = "be a TorchScript file (weights alone go into --weights, beside the network's name)"
+        raise InputError.expected("model", wanted, f"{path}: {one_line(error)}") from error
+
+
+def _check_trusted(path: Path, trust: bool) -> None:
+    """A program in a file can do what any program can."""
+    if not trust:
+        wanted = "be trusted, with --trust or trust=True, because the file is a program that would run here"
+        raise InputError.expected("model", wanted, str(path))
+
+
+def _hugging_face(folder: str, **settings: Any) -> Network:
+    settings.pop("trust")  # code that a folder brings along is never run
+    path = expanded("model", folder)
+    if not (path / "config.json").is_file():
+        wanted = "be hf: and a folder with config.json, as save_pretrained writes it"
+        raise InputError.expected("model", wanted, repr(str(path)))
+    transformers = optional("transformers", "hf: folders")
+    try:
+        network: nn.Module = transformers.AutoModelForImageClassification.from_pretrained(
+            path, **settings | {"local_files_only": True, "trust_remote_code": False}
+        )
+    except Exception as error:  # whatever the folder lacks
+        raise InputError.expected(
+            "model", "be a folder of an image classifier", f"{path}: {one_line(error)}"
+        ) from error
+    return _preprocessing(path), network
+
+
+def _preprocessing(folder: Path) -> nn.Module | None:
+    """Size, mean and standard deviation as the folder's image processor has them."""
+    file = folder / "preprocessor_config.json"
+    if not file.is_file():
+        return None
+    try:
+        given = json.loads(file.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise InputError.expected(str(file), "be JSON", one_line(error)) from error
+    layers: list[nn.Module] = []
+    crop = given.get("crop_size") if given.get("do_center_crop") else None
+    if given.get("do_resize", True) and (size := _sides(crop or given.get("size"))):
+        layers.append(Resize(*size))
+    if given.get("do_normalize", True) and "image_mean" in given:
+        layers.append(Normalize(given["image_mean"], given["image_std"]))
+    return nn.Sequential(*layers) if layers else None
+
+
+def _sides(size: Any) -> tuple[int, int] | None:
+    if isinstance(size, dict):
+        size = [size.get("height", size.get("shortest_edge")), size.get("width", size.get("shortest_edge"))]
+    sides = [size, size] if isinstance(size, int) else list(size or [])
+    return (sides[0], sides[1]) if len(sides) == 2 and all(isinstance(one, int) for one in sides) else None
+
+
+def _timm(name: str, *, trust: bool, classes: int, channels: int = 3, **settings: Any) -> Network:
+    timm = optional("timm", "timm: names")
+    try:
+        network: nn.Module = timm.create_model(name, **{"num_classes": classes, "in_chans": channels} | settings)
+    except Exception as error:
+        raise InputError.expected(
+            "model", "be timm: and a name of its models", f"{name!r}: {one_line(error)}"
+        ) from error
+    about = getattr(network, "pretrained_cfg", None) or {}
+    known = "mean" in about and len(about["mean"]) == channels
+    return Normalize(about["mean"], about["std"]) if known else None, network
+
+
+def optional(package: str, what: str) -> Any:
+    """A package that only some people have, for something of theirs."""
+    try:
+        return import_module(package)
+    # Beside another build of torch, torchvision (which timm needs) fails while importing with a RuntimeError.
+    except (ImportError, RuntimeError) as error:
+        raise InputError(
+            f"For {what} certcal needs {package}, which did not import here: {one_line(error)}."
+        ) from error
+
+
+def _existing(name: str) -> Path:
+    path = expanded("model", name)
+    if not path.is_file():
+        raise InputError.expected("model", "be a file that exists", repr(str(path)))
+    return path
+
+
+def _content(path: Path) -> str:
+    """SHA-256 of a file and of what lies beside it under its name, such as weights in net.onnx.data."""
+    digest = hashlib.sha256()
+    for part in sorted(path.parent.glob(f"{path.name}*")):
+        digest.update(part.read_bytes())
+    return digest.hexdigest()
