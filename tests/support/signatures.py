@@ -51,7 +51,7 @@ SIGNATURES = {
     ),
     "confidence_bounds": (
         "(evidence, *, radius, alpha, method=<Method.CDF_CP: 'cdf-cp'>, split_alpha=True, "
-        "runner_up=<RunnerUp.COMPLEMENT: 'complement'>)"
+        "runner_up=<RunnerUp.COMPLEMENT: 'complement'>, score_map=None)"
     ),
     "metrics.differentiable_calibration_error": "(confidence, correct, *, n_bins=15, edges=None, temperature=0.01)",
     "worstcase.differentiable_certified_calibration_error": (

@@ -19,6 +19,7 @@ from certcal.certificates.radius import (
 )
 from certcal.certificates.stopping import StopWhenDecided
 from certcal.certificates.tables import intervals_by_radius, intervals_from_table, table_of
+from certcal.certificates.tails import StepFunction, TailLimits, as_levels
 from certcal.certificates.votes import intervals_from_votes
 from certcal.settings import Method, RunnerUp
 
@@ -33,7 +34,10 @@ __all__ = [
     "Predictions",
     "Radii",
     "RunnerUp",
+    "StepFunction",
     "StopWhenDecided",
+    "TailLimits",
+    "as_levels",
     "average_certified_radius",
     "certified_accuracy",
     "certified_radius",

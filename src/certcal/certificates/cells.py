@@ -5,13 +5,14 @@ moves the integrand, cell by cell of the threshold grid, which is never looser: 
 concave upwards. Paper: App. A.1; App. C.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from certcal.certificates.shift import greatest_probability, least_probability
-from certcal.types import FloatArray
+from certcal.types import BoolArray, FloatArray
 
 Index = NDArray[np.intp]
 
@@ -51,14 +52,28 @@ class CellLimits:
     upper: FloatArray
     upper_at: Index
 
-    def at(self, shift: float) -> tuple[FloatArray, FloatArray]:
+    def at(self, shift: float, levels: FloatArray | None = None) -> tuple[FloatArray, FloatArray]:
         """Lower and upper bounds of the smoothed confidence within R = shift · σ, shape (n,) each.
+
+        With `levels` they are bounds of the mean of h, the step function that has the value levels[j] on cell j: E h is
+        h_0 + Σ_j (h_j − h_{j−1}) P(score ≥ s_j), without loss between thresholds. Needs limits that are those of the
+        tails at thresholds; docs/recalibration.md.
 
         Paper: App. A.1, CDF certificate.   Errs: outward.
         """
-        lower = self._integrate(least_probability(self.lower, shift), self.lower_at)
-        upper = self._integrate(greatest_probability(self.upper, shift), self.upper_at)
-        return lower * (1 - _SUM_ERROR), np.minimum(upper * (1 + _SUM_ERROR), 1.0)
+        first, last, low_weights, high_weights = 0.0, 1.0, self.widths, self.widths
+        if levels is not None:
+            first, last, steps = levels[0], levels[-1], np.diff(levels)
+            low_weights, high_weights = np.append(steps, 0.0), np.append(first, steps)
+        lower = self._integrate(least_probability(self.lower, shift), self.lower_at, low_weights) + first
+        upper = self._integrate(greatest_probability(self.upper, shift), self.upper_at, high_weights)
+        return np.maximum(lower * (1 - _SUM_ERROR), first), np.minimum(upper * (1 + _SUM_ERROR), last)
+
+    def tails(self, shift: float, rows: BoolArray) -> Iterator[tuple[FloatArray, FloatArray]]:
+        """Limits of P(score ≥ s_j) at inner thresholds within R = shift · σ, (rows, cells − 1), part by part."""
+        lower, upper = least_probability(self.lower, shift), greatest_probability(self.upper, shift)
+        for some in np.array_split(np.flatnonzero(rows), max(1, -(-int(rows.sum()) // _ROWS))):
+            yield lower[self.lower_at[some, :-1]], upper[self.upper_at[some, 1:]]
 
     def held_to(self, mean: MeanLimits) -> "CellLimits":
         """Narrower limits, for use where the limits of the mean hold as well.
@@ -75,11 +90,11 @@ class CellLimits:
         )
         return CellLimits(self.widths, *self._clip(low), *self._clip(high))
 
-    def _integrate(self, values: FloatArray, position: Index) -> FloatArray:
+    def _integrate(self, values: FloatArray, position: Index, weights: FloatArray) -> FloatArray:
         sums = np.empty(len(position))
         for start in range(0, len(sums), _ROWS):
             rows = slice(start, start + _ROWS)
-            sums[rows] = values[position[rows]] @ self.widths
+            sums[rows] = values[position[rows]] @ weights
         return sums
 
     def _level(self, mean: FloatArray, *, up: bool) -> FloatArray:

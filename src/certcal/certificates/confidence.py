@@ -11,9 +11,11 @@ from certcal.certificates.cells import CellLimits, MeanLimits
 from certcal.certificates.intervals import ConfidenceIntervals
 from certcal.certificates.looks import share_of_delta
 from certcal.certificates.radius import Radii, certify_radii
-from certcal.scalars import check_choice, check_flag, check_level, check_number, one_or_more
+from certcal.certificates.tails import StepFunction, check_radius, levels_of
+from certcal.scalars import check_choice, check_flag, check_level, one_or_more
 from certcal.settings import Method, RunnerUp
 from certcal.smoothing import Evidence
+from certcal.types import FloatArray
 
 # The paper's choices, as options of `confidence_bounds` and `evaluate`: its CDF certificate, and alpha for each of C1
 # and C2.
@@ -36,6 +38,7 @@ def confidence_bounds(
     method: str = Method.CDF_CP,
     split_alpha: bool = True,
     runner_up: str = RunnerUp.COMPLEMENT,
+    score_map: StepFunction | None = None,
 ) -> ConfidenceIntervals:
     """Certified intervals for the confidence of every input when it moves by up to `radius` in ℓ2.
 
@@ -55,12 +58,20 @@ def confidence_bounds(
         split_alpha: one alpha for both certificates, half for each. False is the paper's reading: alpha for each, so
             that both hold with probability at least 1 - 2 alpha only.
         runner_up: how C1 bounds the second class, "complement" or "bounded"; see `RunnerUp`.
+        score_map: a step function h of each draw's score, such as `recalibration.fit_score_map` gives. The confidence
+            is then the mean of h over the noise; needs the method "cdf" or "cdf-cp".
 
     Raises: InputError if an option is out of range or the evidence contradicts itself.
     """
-    _check_radius("radius", radius)
+    check_radius("radius", radius)
     return confidence_bounds_at(
-        evidence, radii=radius, alpha=alpha, method=method, split_alpha=split_alpha, runner_up=runner_up
+        evidence,
+        radii=radius,
+        alpha=alpha,
+        method=method,
+        split_alpha=split_alpha,
+        runner_up=runner_up,
+        score_map=score_map,
     )[0]
 
 
@@ -72,6 +83,7 @@ def confidence_bounds_at(
     method: str = Method.CDF_CP,
     split_alpha: bool = True,
     runner_up: str = RunnerUp.COMPLEMENT,
+    score_map: StepFunction | None = None,
 ) -> list[ConfidenceIntervals]:
     """The `confidence_bounds` at each of several radii, for little more than the price of one.
 
@@ -79,7 +91,7 @@ def confidence_bounds_at(
 
     Paper: App. A.1, C1 and C2.   Errs: outward, and towards not certified.
     """
-    distances = [_check_radius("radii", radius) for radius in one_or_more("radii", radii)]
+    distances = [check_radius("radii", radius) for radius in one_or_more("radii", radii)]
     check_flag("split_alpha", split_alpha)
     level = check_level("alpha", alpha)
     terms: dict[str, Any] = {
@@ -89,20 +101,31 @@ def confidence_bounds_at(
         "runner_up": RunnerUp(check_choice("runner_up", runner_up, tuple(RunnerUp))),
     }
     share = level / (2 if split_alpha else 1)
+    levels = None if score_map is None else levels_of(score_map, terms["method"])
     certified = certify_radii(evidence, alpha=share, runner_up=runner_up)
-    limits_here = _LIMITS[terms["method"]](evidence, share)
-    return [_intervals(evidence, limits_here, certified, distance, terms) for distance in distances]
+    found = _LIMITS[terms["method"]](evidence, share)
+    estimate = evidence.confidence if levels is None else evidence.histogram @ levels / evidence.draws
+    bounds = []
+    for distance in distances:
+        shift = evidence.header.shift(distance)
+        lower, upper = found.at(shift, levels) if isinstance(found, CellLimits) else found.at(shift)
+        bounds.append(_intervals(evidence, (lower, upper, estimate), certified, distance, terms))
+    return bounds
 
 
 def _intervals(
-    evidence: Evidence, found: MeanLimits | CellLimits, radii: Radii, distance: float, terms: dict[str, Any]
+    evidence: Evidence,
+    found: tuple[FloatArray, FloatArray, FloatArray],
+    radii: Radii,
+    distance: float,
+    terms: dict[str, Any],
 ) -> ConfidenceIntervals:
-    lower, upper = found.at(evidence.header.shift(distance))
+    lower, upper, estimate = found
     return ConfidenceIntervals(
         lower=lower,
         upper=upper,
         # Rounding in the sum may leave the estimate of a saturated input just above 1.
-        confidence=np.clip(evidence.confidence, lower, upper),
+        confidence=np.clip(estimate, lower, upper),
         predicted=evidence.selected,
         correct=evidence.correct,
         index=evidence.index,
@@ -113,7 +136,3 @@ def _intervals(
         delta_share=share_of_delta(evidence),
         **terms,
     )
-
-
-def _check_radius(name: str, radius: float) -> float:
-    return check_number(name, radius, "be finite and ≥ 0", lambda number: number >= 0)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @runtime_checkable
 class ConfidenceMap(Protocol):
-    """A map of confidences that never falls, as `recalibrate` gives."""
+    """A map of confidences that never falls, as `recalibrate` and `fit_score_map` give."""
 
     @property
     def kind(self) -> str:
@@ -35,8 +35,8 @@ class ConfidenceMap(Protocol):
     def about(self) -> Mapping[str, Any]:
         """How it was fitted."""
 
-    def intervals(self, bounds: ConfidenceIntervals) -> ConfidenceIntervals:
-        """The mapped certificates."""
+    def certify(self, evidence: Evidence, *, radii: Iterable[float] | float, **terms: Any) -> list[ConfidenceIntervals]:
+        """The certificates of the mapped confidences."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -186,7 +186,7 @@ def evaluate(
         n_bins, edges: bins of the calibration errors.
         approximations: which of "admm", "dece" and "brier" to run beside the exact value; slow, and they certify
             nothing.
-        recalibration: a map of the confidences, fitted on other inputs than these: see `recalibrate`.
+        recalibration: a map of the confidences, fitted on other inputs than these: see `recalibrate`, `fit_score_map`.
     """
     distances = one_or_more("radii", radii)
     asked = EvaluateSettings(
@@ -209,7 +209,7 @@ def evaluate(
         bounds = found
         rows = [row_at(own, approximations=asked.approximations, **options) for own in bounds]
     else:
-        bounds = tuple(recalibration.intervals(own) for own in found)
+        bounds = tuple(recalibration.certify(evidence, radii=distances, **asked.terms))
         rows = [
             replace(
                 row_at(new, approximations=asked.approximations, metrics=WITH_MAP, **options),

@@ -6,7 +6,9 @@ from certcal.later import later
 from certcal.recalibration.data import MIN_INPUTS, NothingToFitError
 from certcal.recalibration.fitting import recalibrate, recalibrate_bounds
 from certcal.recalibration.heldout import HeldOut, HeldOutRow, TradeOff, held_out_scores, split_inputs, trade_off
-from certcal.recalibration.maps import BetaMap, IdentityMap, IsotonicMap, RecalibrationMap, TemperatureMap
+from certcal.recalibration.inside import fit_score_map
+from certcal.recalibration.maps import AnyMap, BetaMap, IdentityMap, IsotonicMap, RecalibrationMap, TemperatureMap
+from certcal.recalibration.score_maps import FullMap, ScoreMap
 from certcal.recalibration.scores import Scores, score_bounds
 from certcal.recalibration.storage import load_map, save_map
 from certcal.settings import MapKind, Objective, OnFailure
@@ -16,7 +18,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MIN_INPUTS",
+    "AnyMap",
     "BetaMap",
+    "FullMap",
     "HeldOut",
     "HeldOutRow",
     "IdentityMap",
@@ -28,9 +32,11 @@ __all__ = [
     "RecalibratedModel",
     "RecalibratedPredictions",
     "RecalibrationMap",
+    "ScoreMap",
     "Scores",
     "TemperatureMap",
     "TradeOff",
+    "fit_score_map",
     "held_out_scores",
     "load_map",
     "recalibrate",

@@ -73,7 +73,7 @@ def data_from_arrays(
     clean = np.empty(0) if confidence is None else as_probabilities("confidence", confidence)
     if confidence is not None:
         check_same_length("confidence", clean, "lower", problem.lower)
-    _check_teaches("lower", "inputs", "correct", problem.correct)
+    check_teaches("lower", "inputs", "correct", problem.correct)
     right = problem.correct if confidence is not None else np.empty(0, dtype=bool)
     return FittingData((problem,), np.array([1.0 - share]), clean, right, share)
 
@@ -89,13 +89,13 @@ def data_from_bounds(
     """Certificates of the same inputs at several radii: those certified at each, and all of them clean."""
     several = as_intervals(bounds)
     share = check_share(clean_weight)
-    shares = _check_weights(weights, len(several))
+    shares = check_weights(weights, len(several))
     problems = []
     for own, weight in zip(several, shares, strict=True):
         if weight == 0:
             continue  # a radius that counts nothing need not teach anything
         where = f"inputs certified at R = {own.radius:g}"
-        _check_teaches("bounds", where, "correct", own.select(own.certified).correct)
+        check_teaches("bounds", where, "correct", own.select(own.certified).correct)
         problems.append(WorstCaseProblem.of(own, n_bins=n_bins, edges=edges))
     counted = shares > 0
     about = {"radii": [own.radius for own, counts in zip(several, counted, strict=True) if counts]}
@@ -125,7 +125,8 @@ def check_share(clean_weight: float) -> float:
     return check_number("clean_weight", clean_weight, "lie in [0, 1]", lambda share: 0 <= share <= 1)
 
 
-def _check_teaches(argument: str, what: str, other: str, correct: BoolArray) -> None:
+def check_teaches(argument: str, what: str, other: str, correct: BoolArray) -> None:
+    """Whether a map can be learned from inputs, or a `NothingToFitError`."""
     if len(correct) < MIN_INPUTS:
         raise NothingToFitError.because(argument, f"hold at least {MIN_INPUTS} {what}", len(correct))
     if correct.all() or not correct.any():
@@ -133,7 +134,8 @@ def _check_teaches(argument: str, what: str, other: str, correct: BoolArray) -> 
         raise NothingToFitError.because(other, f"hold right and wrong predictions among the {what}", got)
 
 
-def _check_weights(weights: ArrayLike | None, count: int) -> FloatArray:
+def check_weights(weights: ArrayLike | None, count: int) -> FloatArray:
+    """One weight ≥ 0 for each radius, divided by their sum; equal by default."""
     if weights is None:
         return np.full(count, 1.0 / count)
     numbers = [

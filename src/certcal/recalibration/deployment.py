@@ -7,8 +7,9 @@ from torch import Tensor, nn
 
 from certcal.errors import InputError
 from certcal.models import OUTPUTS, Noise, Purpose, as_module, as_outputs, as_probabilities, no_distribution
-from certcal.recalibration.maps import RecalibrationMap
+from certcal.recalibration.maps import AnyMap
 from certcal.scalars import check_choice, check_integer, check_number
+from certcal.smoothing import threshold_grid
 
 
 class RecalibratedPredictions(NamedTuple):
@@ -23,15 +24,16 @@ class RecalibratedModel(nn.Module):
 
     The prediction is the class with the most votes among noisy copies of an input, its confidence the map of that
     class's mean probability over the copies. What is certified is the map of the *true* mean, g(E f(x + noise)); a
-    forward pass estimates it from `draws` copies. Applying g to each copy's probability and then averaging would be
-    another model, about which the certificates say nothing; so would `sigma` other than that of the evidence.
+    forward pass estimates it from `draws` copies. A map of scores acts on each copy's probability before the mean. Each
+    kind of map in the other's place would be another model, about which the certificates say nothing; so would `sigma`
+    other than that of the evidence.
 
     Only the predicted class has a confidence: a map may take it below those of other classes, so a vector of class
     probabilities with that entry replaced could have another arg max.
 
     Args:
         model: gives logits (or probabilities) of shape (batch, classes) for inputs in [0, 1].
-        recalibration: from `recalibrate` or `load_map`.
+        recalibration: from `recalibrate`, `fit_score_map` or `load_map`.
         sigma: the noise that the evidence was drawn with; 0 runs the model once without noise, where no certificate
             holds.
         draws: noisy copies per input.
@@ -43,7 +45,7 @@ class RecalibratedModel(nn.Module):
     def __init__(
         self,
         model: nn.Module,
-        recalibration: RecalibrationMap,
+        recalibration: AnyMap,
         *,
         sigma: float,
         draws: int = 1000,
@@ -52,9 +54,11 @@ class RecalibratedModel(nn.Module):
         seed: int = 0,
     ) -> None:
         super().__init__()
-        if not isinstance(recalibration, RecalibrationMap):
+        if not isinstance(recalibration, AnyMap):
             raise InputError.expected("recalibration", "be a map from `recalibrate`", type(recalibration).__name__)
         self.model, self.recalibration = as_module(model).eval(), recalibration
+        inside, self._outside = recalibration.stages
+        self._levels = None if inside is None else torch.as_tensor(inside.levels.copy())
         self.sigma = check_number("sigma", sigma, "be a number ≥ 0", lambda value: value >= 0)
         self.draws = check_integer("draws", draws, minimum=1) if self.sigma else 1
         self.outputs = check_choice("outputs", outputs, OUTPUTS)
@@ -89,11 +93,18 @@ class RecalibratedModel(nn.Module):
         for start in range(0, self.draws, at_once):
             probs = self._probabilities(inputs, start, min(at_once, self.draws - start))
             votes = votes + nn.functional.one_hot(probs.argmax(dim=2), probs.shape[2]).sum(dim=1)
-            total = total + probs.sum(dim=1)
+            total = total + self._scores(probs).sum(dim=1)
         self._seen += len(inputs)
         predicted = votes.argmax(dim=1)
         mean = (total.gather(1, predicted[:, None])[:, 0] / self.draws).clamp(0.0, 1.0)  # sums may round past 1
-        return RecalibratedPredictions(predicted, torch.from_numpy(self.recalibration.transform(mean)).to(mean))
+        return RecalibratedPredictions(predicted, torch.from_numpy(self._outside.transform(mean)).to(mean))
+
+    def _scores(self, probs: Tensor) -> Tensor:
+        """What the mean over the draws is taken of: the map of scores, if any, of each probability."""
+        if self._levels is None:
+            return probs
+        cell = torch.bucketize(probs, torch.as_tensor(threshold_grid()[1:-1], device=probs.device), right=True)
+        return self._levels.to(probs.device)[cell]
 
     def _probabilities(self, inputs: Tensor, first: int, draws: int) -> Tensor:
         """Class probabilities of noisy copies, from the first draw on, shape (n, draws, classes), float64."""

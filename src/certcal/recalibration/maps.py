@@ -5,17 +5,18 @@ acts on the *smoothed* confidence: g of the mean over the noise, not the mean of
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
 from scipy import special
 
-from certcal.certificates import ConfidenceIntervals
+from certcal.certificates import ConfidenceIntervals, StepFunction, confidence_bounds_at
 from certcal.errors import InputError
 from certcal.inputs import as_bounds, as_probabilities, check_same_length
 from certcal.scalars import check_number
+from certcal.smoothing import Evidence
 from certcal.types import ArrayLike, FloatArray
 
 DOWN, NEAREST, UP = -1, 0, 1  # which way results are rounded
@@ -23,11 +24,39 @@ DOWN, NEAREST, UP = -1, 0, 1  # which way results are rounded
 CLAMP = 2.0**-20
 
 
-class RecalibrationMap(ABC):
-    """A non-decreasing map from [0, 1] to [0, 1]. Make one with `recalibrate` or `load_map`."""
+class AnyMap(ABC):
+    """What confidences may go through: a map of each draw's score, or of their mean, or one after the other."""
 
     kind: ClassVar[str]
     about: Mapping[str, Any]  # how it was fitted: plain data, kept when saved
+
+    @property
+    @abstractmethod
+    def stages(self) -> "tuple[StepFunction | None, RecalibrationMap]":
+        """The map of each draw's score, if any, and the map of the mean."""
+
+    @abstractmethod
+    def parameters(self) -> dict[str, Any]:
+        """What the map is made of, as plain data: the arguments that make it again."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """The map as plain data."""
+        return {"kind": self.kind, **self.parameters(), "about": dict(self.about)}
+
+    def certify(self, evidence: Evidence, *, radii: Iterable[float] | float, **terms: Any) -> list[ConfidenceIntervals]:
+        """The certificates of the mapped confidences at each radius; terms as for `confidence_bounds_at`."""
+        inside, outside = self.stages
+        found = confidence_bounds_at(evidence, radii=radii, score_map=inside, **terms)
+        return [outside.intervals(own) for own in found]
+
+
+class RecalibrationMap(AnyMap):
+    """A non-decreasing map from [0, 1] to [0, 1]. Make one with `recalibrate` or `load_map`."""
+
+    @property
+    def stages(self) -> "tuple[StepFunction | None, RecalibrationMap]":
+        """Nothing inside; the map itself."""
+        return None, self
 
     def transform(self, confidence: ArrayLike) -> FloatArray:
         """The recalibrated confidences, shape (n,)."""
@@ -43,10 +72,6 @@ class RecalibrationMap(ABC):
         lower, upper = self.bounds(bounds.lower, bounds.upper)
         confidence = np.clip(self.transform(bounds.confidence), lower, upper)
         return replace(bounds, lower=lower, upper=upper, confidence=confidence)
-
-    @abstractmethod
-    def parameters(self) -> dict[str, Any]:
-        """What the map is made of, as plain data: the arguments that make it again."""
 
     @abstractmethod
     def _rounded(self, confidence: FloatArray, direction: int) -> FloatArray:

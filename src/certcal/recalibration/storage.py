@@ -4,28 +4,30 @@ import json
 from collections.abc import Callable
 from os import PathLike
 from pathlib import Path
+from typing import Any
 
 from certcal.errors import InputError
 from certcal.files import replacing
-from certcal.recalibration.maps import BetaMap, IdentityMap, IsotonicMap, RecalibrationMap, TemperatureMap
+from certcal.recalibration.maps import AnyMap, BetaMap, IdentityMap, IsotonicMap, TemperatureMap
+from certcal.recalibration.score_maps import FullMap, ScoreMap
 
 FORMAT = "certcal recalibration map"
-_KINDS: dict[str, Callable[..., RecalibrationMap]] = {
-    kind.kind: kind for kind in (IdentityMap, IsotonicMap, TemperatureMap, BetaMap)
+_KINDS: dict[str, Callable[..., AnyMap]] = {
+    kind.kind: kind for kind in (IdentityMap, IsotonicMap, TemperatureMap, BetaMap, ScoreMap, FullMap)
 }
 
 
-def save_map(recalibration: RecalibrationMap, path: str | PathLike[str]) -> None:
+def save_map(recalibration: AnyMap, path: str | PathLike[str]) -> None:
     """Write a map to a JSON file, with how it was fitted.
 
     Paper: —.
     """
-    if not isinstance(recalibration, RecalibrationMap):
+    if not isinstance(recalibration, AnyMap):
         raise InputError.expected("recalibration", "be a map from `recalibrate`", type(recalibration).__name__)
-    body = {"format": FORMAT, "version": 1, "kind": recalibration.kind, **recalibration.parameters()}
+    body = {"format": FORMAT, "version": 1, **recalibration.as_dict()}
     # Python writes the shortest decimals that read back as the same float64.
     try:
-        text = json.dumps(body | {"about": dict(recalibration.about)}, indent=1, ensure_ascii=False, allow_nan=False)
+        text = json.dumps(body, indent=1, ensure_ascii=False, allow_nan=False)
     except (TypeError, ValueError) as error:
         raise InputError.expected("recalibration", "have an `about` of plain, finite data", str(error)) from error
     try:
@@ -35,7 +37,7 @@ def save_map(recalibration: RecalibrationMap, path: str | PathLike[str]) -> None
         raise InputError.expected("path", "be a file that can be written", f"{path} ({error.strerror})") from error
 
 
-def load_map(path: str | PathLike[str]) -> RecalibrationMap:
+def load_map(path: str | PathLike[str]) -> AnyMap:
     """The map that `save_map` wrote, bit for bit.
 
     Paper: —.
@@ -47,12 +49,20 @@ def load_map(path: str | PathLike[str]) -> RecalibrationMap:
         raise InputError.expected("path", "be a readable JSON file", f"{path}: {error}") from error
     if not isinstance(body, dict) or body.pop("format", None) != FORMAT:
         raise InputError.expected("path", f"hold a {FORMAT}", f"{path}, which holds something else")
-    version, kind, about = body.pop("version", None), body.pop("kind", None), body.pop("about", {})
-    known = isinstance(kind, str) and kind in _KINDS
-    if version != 1 or isinstance(version, bool) or not known or not isinstance(about, dict):
-        found = f"version {version}, kind {kind!r}"
-        raise InputError.expected("path", f"hold version 1 of one of {', '.join(_KINDS)}", found)
+    version = body.pop("version", None)
+    if version != 1 or isinstance(version, bool):
+        raise InputError.expected("path", f"hold version 1 of one of {', '.join(_KINDS)}", f"version {version}")
+    return _build(body)
+
+
+def _build(body: dict[str, Any]) -> AnyMap:
+    """The map of plain data, and the maps within it."""
+    kind, about = body.get("kind"), body.get("about", {})
+    if not isinstance(kind, str) or kind not in _KINDS or not isinstance(about, dict):
+        raise InputError.expected("path", f"hold version 1 of one of {', '.join(_KINDS)}", f"kind {kind!r}")
+    numbers = {name: value for name, value in body.items() if name not in ("kind", "about")}
+    parts = {name: _build(value) if isinstance(value, dict) else value for name, value in numbers.items()}
     try:
-        return _KINDS[str(kind)](**body, about=about)
+        return _KINDS[kind](**parts, about=about)
     except TypeError as error:
-        raise InputError.expected("path", f"hold the numbers of a map of kind {kind!r}", sorted(body)) from error
+        raise InputError.expected("path", f"hold the numbers of a map of kind {kind!r}", sorted(numbers)) from error

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from certcal.later import later
-from certcal.smoothing.evidence import Counts, Evidence, EvidenceHeader
+from certcal.smoothing.evidence import CELLS, Counts, Evidence, EvidenceHeader, threshold_grid
 
 if TYPE_CHECKING:
     from certcal.smoothing.collect import collect_evidence
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from certcal.smoothing.store import load_evidence, merge_shards, save_evidence
 
 __all__ = [
+    "CELLS",
     "Counts",
     "Evidence",
     "EvidenceHeader",
@@ -21,6 +22,7 @@ __all__ = [
     "load_evidence",
     "merge_shards",
     "save_evidence",
+    "threshold_grid",
 ]
 
 # Sampling needs torch and files need PyArrow; certificates, which only read evidence, should not wait for either.

@@ -1,0 +1,85 @@
+"""Functions of one noisy score that never fall, and the limits from which their means are certified at any radius.
+
+Proof: docs/recalibration.md, "Inside the expectation".
+"""
+
+from collections.abc import Iterator
+from typing import Protocol
+
+import numpy as np
+
+from certcal.certificates.limits import clopper_pearson_limits, dkw_limits
+from certcal.certificates.radius import certify_radii
+from certcal.errors import InputError
+from certcal.inputs import as_probabilities
+from certcal.scalars import check_choice, check_flag, check_level, check_number
+from certcal.settings import Method, RunnerUp
+from certcal.smoothing import CELLS, Evidence
+from certcal.types import ArrayLike, BoolArray, FloatArray
+
+# Methods whose limits are of P(score ≥ s) at each threshold. The others know the mean of the score itself alone.
+_BANDS = {Method.CDF: dkw_limits, Method.CDF_CP: clopper_pearson_limits}
+
+
+class StepFunction(Protocol):
+    """A function of the score that has one value on each cell of the threshold grid and never falls."""
+
+    @property
+    def levels(self) -> FloatArray:
+        """Its values, shape (256,)."""
+
+
+class TailLimits:
+    """Limits of P(score ≥ s) of every input at every threshold, and who is certified: what score maps are fitted to."""
+
+    def __init__(
+        self,
+        evidence: Evidence,
+        *,
+        alpha: float,
+        method: str = Method.CDF_CP,
+        split_alpha: bool = True,
+        runner_up: str = RunnerUp.COMPLEMENT,
+    ) -> None:
+        _check_tails(check_choice("method", method, tuple(Method)))
+        check_flag("split_alpha", split_alpha)
+        share = check_level("alpha", alpha) / (2 if split_alpha else 1)
+        self.evidence = evidence
+        self._radius = certify_radii(evidence, alpha=share, runner_up=runner_up).radius
+        self._limits = _BANDS[Method(method)](evidence, share)
+
+    def certified(self, radius: float) -> BoolArray:
+        """Which inputs are certified at a radius, shape (n,)."""
+        return np.asarray(self._radius >= check_radius("radii", radius))
+
+    def at(self, radius: float, rows: BoolArray) -> Iterator[tuple[FloatArray, FloatArray]]:
+        """Lower and upper limits of some inputs within a radius, (rows, 255), in order and some rows at a time."""
+        return self._limits.tails(self.evidence.header.shift(radius), rows)
+
+
+def levels_of(score_map: StepFunction, method: str) -> FloatArray:
+    """The values of a map of scores, or an `InputError` if it is none or the method cannot certify it."""
+    if not hasattr(score_map, "levels"):
+        raise InputError.expected("score_map", "be a map from `fit_score_map`", type(score_map).__name__)
+    _check_tails(method)
+    return as_levels(score_map.levels)
+
+
+def as_levels(levels: ArrayLike) -> FloatArray:
+    """The values of a step function on the cells of the grid: 256 of them in [0, 1] that never fall."""
+    values = as_probabilities("levels", levels)
+    if len(values) != CELLS:
+        raise InputError.expected("levels", f"be {CELLS} values, one for each cell of the grid", len(values))
+    if (np.diff(values) < 0).any():
+        raise InputError.expected("levels", "never fall", f"a fall at index {int(np.argmax(np.diff(values) < 0)) + 1}")
+    return values
+
+
+def check_radius(name: str, radius: float) -> float:
+    """A radius, or an `InputError`."""
+    return check_number(name, radius, "be finite and ≥ 0", lambda number: number >= 0)
+
+
+def _check_tails(method: str) -> None:
+    if method not in _BANDS:
+        raise InputError.expected("method", "be 'cdf' or 'cdf-cp' with a map of scores", f"'{method}'")

@@ -1,0 +1,218 @@
+"""`fit_score_map`: the map of each draw's score, before the mean over the noise, with the least certified score.
+
+The certified score of a step function h is a convex function of its steps, so its minimum is found exactly. Proof:
+docs/recalibration.md, "Inside the expectation".
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from certcal.certificates import Method, RunnerUp, TailLimits
+from certcal.metrics import Bins
+from certcal.recalibration.data import NothingToFitError, check_share, check_teaches, check_weights
+from certcal.recalibration.score_maps import ScoreMap
+from certcal.scalars import check_choice, one_or_more
+from certcal.settings import CLEAN_WEIGHT, Objective, OnFailure
+from certcal.smoothing import Evidence, threshold_grid
+from certcal.types import ArrayLike, BoolArray, FloatArray
+from certcal.worstcase import WorstCaseProblem, choose_few_bins, slopes, solve_exact
+
+_STEPS = 60  # of the descent on the certified calibration error
+
+
+def fit_score_map(
+    evidence: Evidence,
+    *,
+    radii: Iterable[float] | float,
+    alpha: float,
+    clean_weight: float = CLEAN_WEIGHT,
+    weights: ArrayLike | None = None,
+    objective: str = Objective.BRIER,
+    method: str = Method.CDF_CP,
+    split_alpha: bool = True,
+    runner_up: str = RunnerUp.COMPLEMENT,
+    n_bins: int = 15,
+    edges: ArrayLike | None = None,
+    on_failure: str = OnFailure.RAISE,
+) -> ScoreMap:
+    """The non-decreasing map h of each draw's score for which the mean of h has the least certified score.
+
+    The confidence it certifies is E h(score), not h(E score). Minimises (1 − λ) Σ_r w_r · certified at r + λ · clean,
+    as `recalibrate_bounds` does for a map of the mean: exactly for the Brier score, by descent from there for the
+    certified calibration error. Report scores on other inputs than these.
+
+    Paper: —; docs/recalibration.md.
+
+    Args:
+        evidence: of the inputs to fit on.
+        radii: at which inputs count that are certified there.
+        alpha, method, split_alpha, runner_up: as for `confidence_bounds`; method "cdf" or "cdf-cp".
+        clean_weight: λ in [0, 1].
+        weights: w_r ≥ 0 per radius, equal by default.
+        objective: "brier", or "calibration" for the certified calibration error.
+        n_bins, edges: bins of the calibration error.
+        on_failure: "raise", or "identity" to get the map closest to none, with the reason in its `about`.
+
+    Raises: InputError if an argument is wrong, or there are fewer than 20 certified inputs, or all are right or wrong.
+    """
+    distances = tuple(one_or_more("radii", radii))
+    goal = check_choice("objective", objective, (Objective.BRIER, Objective.CALIBRATION))
+    check_choice("on_failure", on_failure, tuple(OnFailure))
+    terms = {"method": method, "split_alpha": split_alpha, "runner_up": runner_up}
+    limits = TailLimits(evidence, alpha=alpha, **terms)  # type: ignore[arg-type]
+    share, shares = check_share(clean_weight), check_weights(weights, len(distances))
+    used = [(radius, float(weight)) for radius, weight in zip(distances, shares, strict=True) if weight > 0]
+    about: dict[str, Any] = {"objective": str(goal), "clean_weight": share, "radii": [radius for radius, _ in used]}
+    about["weights"] = [weight for _, weight in used]
+    try:
+        for radius, _ in used:
+            certified = limits.certified(radius)
+            check_teaches("evidence", f"inputs certified at R = {radius:g}", "label", evidence.correct[certified])
+    except NothingToFitError as error:
+        if on_failure == OnFailure.RAISE:
+            raise
+        return ScoreMap(identity_levels(), about={"reason": str(error)})
+    data = ScoreData(limits, used, share, choose_few_bins(n_bins, edges))
+    steps = least_on_simplex(data.quadratic())
+    if goal == Objective.CALIBRATION:
+        steps = _descend(data, steps)
+    return ScoreMap(_levels(steps), about=about | {"certified": data.counts[0], "wrong": data.counts[1]})
+
+
+def identity_levels() -> FloatArray:
+    """The step function closest to the score itself: the middle of every cell."""
+    grid = threshold_grid()
+    return (grid[1:] + grid[:-1]) / 2
+
+
+@dataclass(frozen=True, eq=False)
+class ScoreData:
+    """What score maps are fitted to. A map is its start and steps and what is left to 1, v ≥ 0 with Σ v = 1."""
+
+    limits: TailLimits
+    used: list[tuple[float, float]]  # radii and their weights
+    clean_weight: float  # λ
+    bins: Bins
+
+    @property
+    def counts(self) -> tuple[list[int], list[int]]:
+        """How many inputs are fitted to at each radius, and how many of them are wrong."""
+        kept = [self.limits.certified(radius) for radius, _ in self.used]
+        wrong = ~self.limits.evidence.correct
+        return [int(rows.sum()) for rows in kept], [int((rows & wrong).sum()) for rows in kept]
+
+    def quadratic(self) -> FloatArray:
+        """H with vᵀ H v = (1 − λ) Σ_r w_r · certified Brier at r + λ · clean Brier, shape (257, 257).
+
+        Since Σ v = 1 an input's error is x·v − c = (x − c)·v, where x = (1, tails, 0): H sums the squares of x − c.
+        """
+        total = np.zeros((257, 257))
+        for radius, weight in self.used:
+            rows = self.limits.certified(radius)
+            scale = (1 - self.clean_weight) * weight / max(int(rows.sum()), 1)
+            if scale:
+                for x, right in self.worst_rows(radius, rows):
+                    error = x - right[:, None]
+                    total += scale * (error.T @ error)
+        if self.clean_weight:
+            tails, right = self.clean_rows()
+            error = tails - right[:, None]
+            total += self.clean_weight / len(error) * (error.T @ error)
+        return total
+
+    def worst_rows(self, radius: float, rows: BoolArray) -> Iterator[tuple[FloatArray, BoolArray]]:
+        """Lower limits of correct and upper limits of incorrect inputs, and which are correct."""
+        right, start = self.limits.evidence.correct[rows], 0
+        for lower, upper in self.limits.at(radius, rows):
+            own = right[start : start + len(lower)]
+            start += len(lower)
+            yield _padded(np.where(own[:, None], lower, upper)), own
+
+    def clean_rows(self) -> tuple[FloatArray, BoolArray]:
+        """The shares of draws that reach each threshold, and which inputs are correct."""
+        evidence = self.limits.evidence
+        tails = np.cumsum(evidence.histogram[:, :0:-1], axis=1)[:, ::-1] / evidence.draws[:, None]
+        return _padded(tails), evidence.correct
+
+
+def least_on_simplex(quadratic: FloatArray) -> FloatArray:
+    """argmin of vᵀ H v over v ≥ 0 with Σ v = 1, for positive semi-definite H, shape (k,).
+
+    With H = RᵀR, non-negative least squares finds y = argmin ‖R y‖² + κ² (1 − Σ y)². Along y = t v with Σ v = 1 that is
+    least at κ² q / (κ² + q) for q = vᵀ H v, which rises with q: y / Σ y is the answer, whatever κ is.
+    """
+    from scipy.optimize import nnls
+
+    best = int(np.argmin(np.diag(quadratic)))
+    weight = float(quadratic[best, best])  # κ², of the size of the answer
+    if weight <= 0:
+        return np.asarray(np.eye(len(quadratic))[best])
+    values, vectors = np.linalg.eigh(quadratic)
+    kept = values > values[-1] * 1e-14
+    root = np.sqrt(values[kept])[:, None] * vectors[:, kept].T
+    heavy = np.sqrt(weight)
+    matrix = np.vstack([root, np.full(len(quadratic), heavy)])
+    found, _ = nnls(matrix, np.append(np.zeros(len(root)), heavy), maxiter=30 * len(quadratic))
+    return np.asarray(found / found.sum())
+
+
+def _descend(data: ScoreData, start: FloatArray) -> FloatArray:
+    """The best point of a descent on (1 − λ) Σ_r w_r · certified calibration error + λ · clean Brier score.
+
+    Exponentiated gradients keep v on the simplex, with steps that fall as 1/√t. The loss jumps where bounds cross edges
+    of bins and may have several minima, so the start is never left for a worse point.
+    """
+    loss = _CalibrationLoss(data)
+    none = identity_levels()
+    # A little of the map that changes nothing lets steps grow that are zero at the start.
+    point = 0.98 * start + 0.02 * np.concatenate([none[:1], np.diff(none), 1.0 - none[-1:]])
+    seen = [(loss.at(start)[0], start)]
+    for step in range(_STEPS):
+        value, gradient = loss.at(point)
+        seen.append((value, point))
+        slope = gradient - point @ gradient
+        point = point * np.exp(-slope / (2 * np.abs(slope).max() * np.sqrt(step + 1.0) + 1e-300))
+        point = point / point.sum()
+    return min(seen, key=lambda pair: pair[0])[1]
+
+
+class _CalibrationLoss:
+    """(1 − λ) Σ_r w_r · certified calibration error + λ · clean Brier score, as a function of the steps."""
+
+    def __init__(self, data: ScoreData) -> None:
+        self.bins, self.clean_weight = data.bins, data.clean_weight
+        self.parts: list[tuple[float, FloatArray, FloatArray, BoolArray]] = []
+        for radius, weight in data.used:
+            rows = data.limits.certified(radius)
+            lower, upper = (np.concatenate(side) for side in zip(*data.limits.at(radius, rows), strict=True))
+            right = data.limits.evidence.correct[rows]
+            self.parts.append(((1 - data.clean_weight) * weight, _padded(lower), _padded(upper), right))
+        self.clean = data.clean_rows()
+
+    def at(self, steps: FloatArray) -> tuple[float, FloatArray]:
+        """The loss and its gradient: at the worst signs every input stands at a bound or at an edge (Danskin)."""
+        value, gradient = 0.0, np.zeros(len(steps))
+        for weight, lower, upper, right in self.parts:
+            low = np.clip(lower @ steps, 0.0, 1.0)
+            problem = WorstCaseProblem(low, np.clip(upper @ steps, low, 1.0), right, self.bins)
+            worst = solve_exact(problem)
+            at_lower, at_upper, sign = slopes(problem, worst)
+            value += weight * worst.value
+            gradient -= weight / len(low) * ((sign * at_lower) @ lower + (sign * at_upper) @ upper)
+        tails, right = self.clean
+        error = tails @ steps - right
+        value += self.clean_weight * float(np.square(error).mean())
+        return value, gradient + self.clean_weight * 2 / len(error) * (error @ tails)
+
+
+def _levels(steps: FloatArray) -> FloatArray:
+    levels = np.minimum(np.cumsum(steps[:-1]), 1.0)
+    return np.maximum.accumulate(np.maximum(levels, 0.0))
+
+
+def _padded(tails: FloatArray) -> FloatArray:
+    """(1, tails, 0): h is its start, its steps where the score reaches them, and nothing of what is left to 1."""
+    return np.hstack([np.ones((len(tails), 1)), tails, np.zeros((len(tails), 1))])
