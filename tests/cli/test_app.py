@@ -65,6 +65,8 @@ def test_help_names_every_verb_with_an_example(desk):
         "recalibrate",
         "attack",
         "report",
+        "compare",
+        "check",
         "reproduce",
         "bench",
     ):

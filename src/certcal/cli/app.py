@@ -9,6 +9,8 @@ import typer
 from certcal.cli.attack import attack
 from certcal.cli.bench import bench
 from certcal.cli.certify import certify
+from certcal.cli.check import check
+from certcal.cli.compare import compare
 from certcal.cli.data import data
 from certcal.cli.demo import demo
 from certcal.cli.evaluate import evaluate
@@ -59,7 +61,21 @@ def _common(
     """What every verb understands. `main` takes --debug out of the arguments, wherever it stands."""
 
 
-for _verb in (demo, data, train, sweep, certify, evaluate, recalibrate, attack, report, reproduce, bench):
+for _verb in (
+    demo,
+    data,
+    train,
+    sweep,
+    certify,
+    evaluate,
+    recalibrate,
+    attack,
+    report,
+    compare,
+    check,
+    reproduce,
+    bench,
+):
     # Typer keeps the line breaks of a text, and breaks it again.
     _help = "\n\n".join(" ".join(part.split()) for part in (_verb.__doc__ or "").split("\n\n"))
     app.command(_verb.__name__, help=_help)(_verb)

@@ -3,8 +3,10 @@
 from certcal.evaluation.at_worst import Contribution, check_position, contributions_at, reliability_at
 from certcal.evaluation.metric import Before, Given, Metric, Rounding
 from certcal.evaluation.report import ConfidenceMap, Report, evaluate
+from certcal.evaluation.requirements import Judgement, Requirement, judge
 from certcal.evaluation.row import METRICS, Row, row_at
 from certcal.evaluation.selection import Outcome, Selection, pareto_front, select
+from certcal.evaluation.side_by_side import Difference, SideBySide, compare_reports
 from certcal.worstcase import Population
 
 __all__ = [
@@ -12,17 +14,23 @@ __all__ = [
     "Before",
     "ConfidenceMap",
     "Contribution",
+    "Difference",
     "Given",
+    "Judgement",
     "Metric",
     "Outcome",
     "Population",
     "Report",
+    "Requirement",
     "Rounding",
     "Row",
     "Selection",
+    "SideBySide",
     "check_position",
+    "compare_reports",
     "contributions_at",
     "evaluate",
+    "judge",
     "pareto_front",
     "reliability_at",
     "row_at",

@@ -28,7 +28,17 @@ from certcal.report.figures import (
     plot_widths,
 )
 from certcal.report.html import render_page
+from certcal.report.judgements import judgements_markdown, to_junit
 from certcal.report.recalibrated import lead, listed, recalibration_section, score_rows, warnings
+from certcal.report.side_by_side import (
+    changed_csv,
+    plot_side_by_side,
+    side_by_side_cells,
+    side_by_side_csv,
+    side_by_side_markdown,
+    side_by_side_page,
+    side_by_side_records,
+)
 from certcal.report.tables import cells, columns, exactly, number, percent, to_csv, to_latex, to_markdown
 from certcal.report.views import (
     CertifiedInputs,
@@ -56,6 +66,7 @@ __all__ = [
     "attack_diagrams",
     "caveats",
     "cells",
+    "changed_csv",
     "columns",
     "comparison_cells",
     "comparison_markdown",
@@ -64,6 +75,7 @@ __all__ = [
     "exactly",
     "explanation",
     "guarantee",
+    "judgements_markdown",
     "lead",
     "listed",
     "number",
@@ -76,6 +88,7 @@ __all__ = [
     "plot_moves",
     "plot_reliability",
     "plot_sandwich",
+    "plot_side_by_side",
     "plot_trade_off",
     "plot_widths",
     "prepare_boxes",
@@ -89,8 +102,14 @@ __all__ = [
     "sandwich_cells",
     "sandwich_tables",
     "score_rows",
+    "side_by_side_cells",
+    "side_by_side_csv",
+    "side_by_side_markdown",
+    "side_by_side_page",
+    "side_by_side_records",
     "tightness",
     "to_csv",
+    "to_junit",
     "to_latex",
     "to_markdown",
     "verdict",

@@ -73,10 +73,10 @@ def columns(report: Report) -> tuple[Column, ...]:
     asked = [name for name in map(str, Approximation) if any(name in row.approximations for row in report)]
     mapped = report.recalibration is not None
     return (
-        *(_column(name) for name in _named(Given.ALWAYS)),
+        *(column_of(name) for name in _named(Given.ALWAYS)),
         *(Column(f"approximate_{name}", *_APPROXIMATE[name], Rounding.DOWN, 2, True, True) for name in asked),
-        *(_column(name, before=True) for name, one in METRICS.items() if mapped and one.before is Before.SHOWN),
-        *(_column(name) for name in _named(Given.WITH_MAP) if mapped),
+        *(column_of(name, before=True) for name, one in METRICS.items() if mapped and one.before is Before.SHOWN),
+        *(column_of(name) for name in _named(Given.WITH_MAP) if mapped),
     )
 
 
@@ -84,7 +84,8 @@ def _named(given: Given) -> list[str]:
     return [name for name, one in METRICS.items() if one.given is given and one.table]
 
 
-def _column(name: str, *, before: bool = False) -> Column:
+def column_of(name: str, *, before: bool = False) -> Column:
+    """The column of a metric; before a map, if there is one."""
     own = METRICS[name]
     look = own.rounding, own.digits, own.percent
     if before:

@@ -2,10 +2,11 @@
 
 from certcal.runs.attack import attack_run
 from certcal.runs.certify import certify_run
+from certcal.runs.compare import Compared, compare_runs
 from certcal.runs.cost import measure_cost
 from certcal.runs.demo import demo_run
 from certcal.runs.drawing import save_figure
-from certcal.runs.evaluate import evaluate_run, rewrite_report, write_results
+from certcal.runs.evaluate import evaluate_run, judge_run, rewrite_report, write_results
 from certcal.runs.folder import RunFolder
 from certcal.runs.load import load_data, load_model, training_part, weights_digest
 from certcal.runs.recalibrate import Recalibration, recalibrate_run
@@ -16,6 +17,7 @@ from certcal.runs.trust import check_factories
 
 __all__ = [
     "TRAIN",
+    "Compared",
     "Recalibration",
     "Results",
     "RunFolder",
@@ -23,9 +25,11 @@ __all__ = [
     "attack_run",
     "certify_run",
     "check_factories",
+    "compare_runs",
     "demo_run",
     "estimate_training",
     "evaluate_run",
+    "judge_run",
     "load_data",
     "load_model",
     "load_recipe",

@@ -1,7 +1,7 @@
 """Evaluate the evidence of a run, and write what follows from it into the run's folder."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from certcal.errors import InputError
-from certcal.evaluation import Report, evaluate
+from certcal.evaluation import Judgement, Report, Requirement, evaluate, judge
 from certcal.metrics import choose_bins
 from certcal.runs.folder import SOURCES, RunFolder
 from certcal.runs.results import Results
@@ -106,6 +106,23 @@ def refresh_results(run: RunFolder, *, figures: bool = True) -> Results:
         results.write_metrics()
         results.write_page()
     return results
+
+
+def judge_run(run: RunFolder, requirements: Iterable[str]) -> list[Judgement]:
+    """Whether a run meets requirements, at their radii and otherwise evaluated as it was last; writes nothing.
+
+    Paper: —; requirements are ours.
+    """
+    asked = [Requirement.parse(text) for text in requirements]
+    if not asked:
+        raise InputError.expected("require", "hold at least one requirement", "none")
+    return judge(evaluate_again(run, radii=tuple(one.radius for one in asked)), asked)
+
+
+def evaluate_again(run: RunFolder, **changes: Any) -> Report:
+    """The evaluation of a run's evidence with some settings changed; writes nothing."""
+    asked, evidence = replace(run.settings().evaluate, **changes), load_run_evidence(run)
+    return evaluate(evidence, **vars(asked) | {"radii": asked.radii_at(evidence.header.sigma)})
 
 
 def load_run_evidence(run: RunFolder) -> Evidence:

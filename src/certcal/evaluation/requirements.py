@@ -1,0 +1,76 @@
+"""What a report must show, such as `guaranteed_ece@0.25 <= 0.30`, and whether it does."""
+
+import operator
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from certcal.errors import InputError
+from certcal.evaluation.report import Report
+from certcal.evaluation.row import METRICS
+from certcal.scalars import check_choice
+
+_SIGNS = {"<=": operator.le, ">=": operator.ge, "<": operator.lt, ">": operator.gt}
+_NUMBER = r"[0-9.]+(?:e[-+]?[0-9]+)?"
+_FORM = re.compile(rf"\s*(\w+)\s*@\s*({_NUMBER})\s*(<=|>=|<|>)\s*({_NUMBER})\s*(%?)\s*", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Requirement:
+    """A limit of one metric at one radius."""
+
+    text: str  # as it was written
+    metric: str
+    radius: float
+    sign: str
+    limit: float
+
+    @classmethod
+    def parse(cls, text: str) -> "Requirement":
+        """A requirement as people write it: METRIC@RADIUS <= LIMIT, also with >=, < or >, and with a limit in %."""
+        found = _FORM.fullmatch(text)
+        if found is None:
+            raise InputError.expected("require", "have the form guaranteed_ece@0.25 <= 0.30", repr(text))
+        name, radius, sign, limit, percent = found.groups()
+        # The guaranteed values are the joint ones: they allow for certificates that fail.
+        name = name.replace("guaranteed_", "joint_", 1) if name.startswith("guaranteed_") else name
+        check_choice("require", name, tuple(METRICS))
+        try:
+            return cls(text.strip(), name, float(radius), sign, float(limit) / (100 if percent else 1))
+        except ValueError as error:
+            raise InputError.expected("require", "have a number as radius and as limit", repr(text)) from error
+
+    def judge(self, report: Report) -> "Judgement":
+        """Whether a report that has the radius meets it. What has no value there, or NaN, fails."""
+        value = float(getattr(report.at(self.radius), self.metric))
+        return Judgement(self, value, bool(_SIGNS[self.sign](value, self.limit)))
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """A requirement, and what it met."""
+
+    requirement: Requirement
+    value: float
+    passed: bool
+
+    def as_dict(self) -> dict[str, str | float | bool | None]:
+        """The judgement as plain data."""
+        value = None if self.value != self.value else self.value
+        return {"require": self.requirement.text, "value": value, "passed": self.passed}
+
+    def __str__(self) -> str:
+        met = "met" if self.passed else "NOT met"
+        value = "no input is certified there" if self.value != self.value else f"it is {self.value:.6g}"
+        return f"{self.requirement.text}: {met}, {value}"
+
+
+def judge(report: Report, requirements: Iterable[str | Requirement]) -> list[Judgement]:
+    """Whether a report meets requirements, each of a radius that it has.
+
+    Paper: —
+
+    Raises: InputError if a requirement has no such form, metric or radius.
+    """
+    asked = [one if isinstance(one, Requirement) else Requirement.parse(one) for one in requirements]
+    return [one.judge(report) for one in asked]

@@ -1,0 +1,33 @@
+"""Judgements for machines and reviewers: JUnit XML for CI, Markdown for summaries."""
+
+from collections.abc import Sequence
+from xml.etree import ElementTree
+
+from certcal.evaluation import Judgement
+from certcal.report.tables import markdown_text
+
+
+def to_junit(judgements: Sequence[Judgement], name: str) -> str:
+    """The judgements of a run as JUnit XML: one test case each."""
+    failed = [one for one in judgements if not one.passed]
+    counts = {"tests": str(len(judgements)), "failures": str(len(failed))}
+    suites = ElementTree.Element("testsuites", counts)
+    suite = ElementTree.SubElement(suites, "testsuite", {"name": f"certcal check {name}", **counts})
+    for one in judgements:
+        case = ElementTree.SubElement(suite, "testcase", {"classname": name, "name": one.requirement.text})
+        if not one.passed:
+            ElementTree.SubElement(case, "failure", {"message": str(one)})
+    return ElementTree.tostring(suites, encoding="unicode", xml_declaration=True) + "\n"
+
+
+def judgements_markdown(judgements: Sequence[Judgement], name: str) -> str:
+    """The judgements of a run as a table in Markdown."""
+    lines = [
+        [
+            "✅" if one.passed else "❌",
+            f"`{one.requirement.text}`",
+            "—" if one.value != one.value else f"{one.value:.6g}",
+        ]
+        for one in judgements
+    ]
+    return f"### certcal check {name}\n\n" + markdown_text(["", "requirement", "value"], lines, sides="llr")

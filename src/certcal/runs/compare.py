@@ -1,0 +1,53 @@
+"""Runs side by side: the same question asked of the evidence of each."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from certcal.errors import InputError
+from certcal.evaluation import SideBySide, compare_reports
+from certcal.report import changed_csv, side_by_side_csv, side_by_side_markdown, side_by_side_page
+from certcal.runs.evaluate import evaluate_again
+from certcal.runs.folder import RunFolder
+
+
+@dataclass(frozen=True, eq=False)
+class Compared:
+    """Runs side by side, and the page that shows them."""
+
+    beside: SideBySide
+    page: Path
+
+
+def compare_runs(
+    runs: Sequence[RunFolder], folder: Path, *, radii: tuple[float, ...] | None = None, resamples: int = 200
+) -> Compared:
+    """The runs evaluated as the first one was last, at its radii or at those given; page and tables are in the folder.
+
+    Paper: —; run folders are ours.
+    Errs: certified values as `certcal.evaluate` does; intervals of differences are estimates.
+    """
+    names = _names(runs)
+    asked = runs[0].settings().evaluate
+    common = {name: getattr(asked, name) for name in vars(asked) if name not in ("radii", "approximations")}
+    distances = radii or asked.radii_at(runs[0].settings().certify.sigma)
+    reports = {
+        name: evaluate_again(run, **common, radii=distances, approximations=())
+        for name, run in zip(names, runs, strict=True)
+    }
+    found, out = compare_reports(reports, resamples=resamples), RunFolder(folder)
+    out.create()
+    with out.writing():
+        out.write("differences.csv", side_by_side_csv(found))
+        out.write("changed.csv", changed_csv(found))
+        out.write("compare.md", side_by_side_markdown(found))
+        return Compared(found, out.write("compare.html", side_by_side_page(found)))
+
+
+def _names(runs: Sequence[RunFolder]) -> list[str]:
+    """Names by which the runs are told apart: those of their folders, or else their paths."""
+    paths = [run.path.resolve() for run in runs]
+    if len(set(paths)) < len(paths):
+        raise InputError.expected("runs", "be different from each other", ", ".join(str(run.path) for run in runs))
+    names = [path.name for path in paths]
+    return names if len(set(names)) == len(names) else [str(path) for path in paths]

@@ -1,0 +1,59 @@
+"""`certcal check` and `certcal compare` as people and CI run them."""
+
+import json
+
+import numpy as np
+import pytest
+
+from command import certcal
+
+NETS = """
+import torch
+from torch import nn
+def make(size, classes, seed=0):
+    torch.manual_seed(seed)
+    return nn.Sequential(nn.Flatten(), nn.Linear(size * size, classes))
+"""
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory):
+    place, rng = tmp_path_factory.mktemp("desk"), np.random.default_rng(0)
+    np.savez(place / "data.npz", inputs=rng.random((20, 1, 4, 4), dtype=np.float32), labels=np.arange(20) % 3)
+    (place / "nets.py").write_text(NETS)
+    words = ["--data", "data.npz", "--sigma", 0.25, "--n", 250, "--radii", "0,0.1", "--no-figures"]
+    for name, seed in (("one", 0), ("two", 1)):
+        (place / f"{name}.toml").write_text(f'[model]\nname = "nets:make"\noptions = {{ seed = {seed} }}\n')
+        certcal("certify", name, "--config", f"{name}.toml", "--model", "nets:make", *words, cwd=place)
+    return place
+
+
+def test_a_gate_passes_and_fails(desk):
+    good, bad = "guaranteed_ece@0.05 <= 1", "certified_accuracy@0.1 >= 101 %"
+    out, _ = certcal("check", "one", "--require", good, cwd=desk)
+    assert out.startswith("guaranteed_ece@0.05 <= 1: met, it is ")
+    words = ["check", "one", "--require", good, "--require", bad]
+    out, error = certcal(*words, "--junit", "gate.xml", "--markdown", "sum.md", cwd=desk, code=1)
+    assert out == ""
+    assert error.startswith("certified_accuracy@0.1 >= 101 %: NOT met, it is ")
+    assert error.count("\n") == 1
+    assert 'failures="1"' in (desk / "gate.xml").read_text()
+    assert "✅" in (desk / "sum.md").read_text()
+    out, _ = certcal(*words, "--json", cwd=desk, code=1)
+    assert [one["passed"] for one in json.loads(out)] == [True, False]
+    _, error = certcal("check", "one", "--require", "ece < 1", cwd=desk, code=2)
+    assert "Expected `require` to have the form guaranteed_ece@0.25 <= 0.30, but got 'ece < 1'." in error
+
+
+def test_runs_side_by_side(desk):
+    before = {path: path.stat().st_mtime_ns for path in (desk / "runs").rglob("*")}
+    out, _ = certcal("compare", "one", "two", "--resamples", 10, cwd=desk)
+    assert "two − one" in out
+    made = {path.name for path in (desk / "runs/compare").iterdir()}
+    assert made == {"compare.html", "compare.md", "differences.csv", "changed.csv"}
+    assert all(path.stat().st_mtime_ns == then for path, then in before.items() if path.is_file())
+    words = ["compare", "one", "two", "--radii", "0.05", "--resamples", 0, "--out", "there", "--json"]
+    found = json.loads(certcal(*words, cwd=desk)[0])
+    assert {one["radius"] for one in found} == {0.05}
+    _, error = certcal("compare", "one", "one", cwd=desk, code=2)
+    assert "Expected `runs` to be different from each other" in error

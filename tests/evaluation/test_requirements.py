@@ -1,0 +1,57 @@
+"""Requirements mean what they say, and what is no requirement is refused."""
+
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+from certcal import InputError, evaluate
+from certcal.evaluation import Requirement, judge
+from certcal.report import judgements_markdown, to_junit
+from smoothing_oracles import random_evidence
+
+
+@pytest.fixture(scope="module")
+def report():
+    return evaluate(random_evidence(np.random.default_rng(0), inputs=60, draws=500), radii=[0.0, 0.1, 9.0], alpha=0.01)
+
+
+def test_both_sides_of_a_limit(report):
+    value = report.at(0.1).joint_ece
+    above, below = np.nextafter(value, 2), np.nextafter(value, -2)
+    asked = {
+        f"guaranteed_ece@0.1 <= {value!r}": True,
+        f"joint_ece@0.1<{value!r}": False,
+        f"joint_ece @ 0.1 >= {float(above)!r}": False,
+        f"joint_ece@1e-1 > {float(below)!r}": True,
+        "certified_accuracy@0 >= 0 %": True,
+        "certified_accuracy@0 > 100%": False,
+        "certified_ece@9 <= 1": False,  # no input is certified there: nothing is known, so nothing is met
+    }
+    assert [one.passed for one in judge(report, asked)] == list(asked.values())
+    assert Requirement.parse("ece@0 <= 12.5 %").limit == 0.125
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("ece <= 0.3", "have the form guaranteed_ece@0.25 <= 0.30"),
+        ("ece@0.1 == 0.3", "have the form"),
+        ("kindness@0.1 <= 0.3", "`require` to be one of"),
+        ("ece@0.1 <= 0.3.1", "have a number as radius and as limit"),
+        ("ece@0.7 <= 0.3", "`radius` to be one of 0, 0.1, 9"),
+    ],
+)
+def test_what_is_no_requirement_is_refused(report, text, message):
+    with pytest.raises(InputError) as caught:
+        judge(report, [text])
+    assert message in str(caught.value)
+
+
+def test_junit_and_markdown_say_which_failed(report):
+    found = judge(report, ["certified_accuracy@0 >= 0", "certified_ece@9 <= 1"])
+    suite = ElementTree.fromstring(to_junit(found, "mine <&>"))[0]
+    assert suite.attrib == {"name": "certcal check mine <&>", "tests": "2", "failures": "1"}
+    assert [len(case) for case in suite] == [0, 1]
+    assert suite[1][0].attrib["message"] == "certified_ece@9 <= 1: NOT met, no input is certified there"
+    assert "| ❌ | `certified_ece@9 <= 1` | — |" in judgements_markdown(found, "mine")
