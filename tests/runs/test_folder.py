@@ -88,7 +88,7 @@ def test_files_hold_the_report(run):
 
 
 def test_draws_that_were_not_planned_are_told_and_certified_at_any_time(run):
-    """Also of runs of an earlier version, which kept no plan but how many draws there had been reports of."""
+    """Also of runs of an earlier version, whose evidence has no plan: its folder knows whether there were reports."""
     evidence = load_evidence(run.evidence)
     before = evaluate_run(run, ASKED, figures=False).report
     save_evidence(replace(evidence, header=replace(evidence.header, stages=(400,))), run.evidence)
@@ -102,9 +102,15 @@ def test_draws_that_were_not_planned_are_told_and_certified_at_any_time(run):
     row, old = after.rows[1], before.rows[1]
     assert row.mean_width > old.mean_width
     assert row.population_ece > old.population_ece
-    save_evidence(evidence, run.evidence)
-    run.write_json("provenance.json", {"added": {"draws": [50 * 400]}})
+    save_evidence(replace(evidence, header=replace(evidence.header, schema=1)), run.evidence)
+    settings = run.settings()
+    run.save_settings(replace(settings, certify=replace(settings.certify, n=1000)))
+    assert evaluate_run(run, ASKED, figures=False).report.rows[1] == old
+    run.write_json("provenance.json", {"added": {"draws": [50 * 400, 50 * 500]}})
     assert evaluate_run(run, ASKED, figures=False).report.rows[1] == row
+    page = (run.path / "report.html").read_text()
+    assert f"{50 * 600:,} after one of {50 * 400:,}; {50 * 500:,} after one of {50 * 500:,}" in page
+    assert "none known to be planned; 50 of 50 inputs have another number" in page
 
 
 @pytest.mark.slow

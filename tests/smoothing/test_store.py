@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import torch
 from torch import nn
 
 from certcal import CertcalError, InputError
@@ -186,9 +187,12 @@ def test_one_process_at_a_time(folder, evidence):
     collect(store=folder)
 
 
-@pytest.mark.parametrize("change", ["slope", "temperature"])
+@pytest.mark.parametrize("change", ["slope", "temperature", "a little"])
 def test_a_setting_that_is_no_tensor_is_noticed(tmp_path, change):
+    """A temperature off by 1 % too, however small the logits are."""
     model = small_model()
+    with torch.no_grad():
+        model[-1].weight *= 0.01
     model[1] = nn.LeakyReLU(0.01)
     model.temperature = 1.0
     model.register_forward_hook(lambda module, inputs, out: out / module.temperature)
@@ -196,7 +200,7 @@ def test_a_setting_that_is_no_tensor_is_noticed(tmp_path, change):
     if change == "slope":
         model[1].negative_slope = 0.9
     else:
-        model.temperature = 3.0
+        model.temperature = {"temperature": 3.0, "a little": 1.01}[change]
     with pytest.raises(InputError, match="a setting that is no tensor has changed"):
         collect(model, n=100, store=tmp_path)
 
@@ -275,16 +279,51 @@ def test_what_is_added_after_the_plan_is_known_to_be(tmp_path):
     assert_same(load_evidence(tmp_path / "evidence.parquet"), more)
 
 
-def test_evidence_of_earlier_versions_kept_no_plan_without_stages(tmp_path):
-    collect(n=100, store=tmp_path)
-    for shard in tmp_path.glob("shard-*"):
+@pytest.mark.parametrize("plans", [[(), ()], [(100,), (100, 200)]])
+def test_evidence_of_earlier_versions_has_no_plan_to_trust(tmp_path, plans):
+    """Draws were added without a trace, and stages to a plan that had been looked at: all looks are at any time."""
+    for n in (100, 200):
+        collect(n=n, store=tmp_path)
+    shards = sorted(tmp_path.glob("shard-*"), key=lambda shard: read_shard(shard)[1].first[0])
+    for shard, stages in zip(shards, plans, strict=True):
         header, rows = read_shard(shard)
-        write_shard(shard, replace(header, stages=()), rows)
-    old = load_evidence(tmp_path)
-    assert old.header.planned(old.draws).all()
+        write_shard(shard, replace(header, stages=stages, looks=max(1, len(stages)), schema=1), rows)
+    for old in (load_evidence(tmp_path), merge_shards(shards[::-1])):
+        assert (old.header.looks, old.header.stages, old.draws.tolist()) == (1, (), [200] * 10)
+        assert not old.header.planned(old.draws).any()
+
+
+def test_the_plan_is_kept_before_a_rule_sees_a_draw(tmp_path):
+    """A run that is killed at its first look leaves no shard, and must not plan anew."""
+    killed, running = tmp_path / "killed", tmp_path / "running"
+
+    def look(evidence):
+        if not killed.exists():
+            shutil.copytree(running, killed)
+        return evidence.draws > 0
+
+    collect(n=200, stages=[50, 200], stop=look, store=running)
+    assert not list(killed.glob("shard-*"))
+    again = collect(n=100, store=killed)
+    assert (again.header.looks, again.header.stages) == (2, (50, 200))
+    assert not again.header.planned(again.draws).any()
+    other = collect(n=100, seed=5, store=running.parent / "other")
+    shutil.copy(killed / "plan.json", tmp_path / "other")
+    assert collect(n=100, seed=5, store=tmp_path / "other").header == other.header  # a plan for other draws
+
+
+def test_a_refused_run_leaves_no_plan(tmp_path):
+    inputs, labels = small_data()
+    with pytest.raises(InputError, match="have labels from 0 to"):
+        collect(data=(inputs, labels + 100), store=tmp_path)
+    assert not list(tmp_path.glob("*.json"))
     assert collect(n=100, store=tmp_path).header.stages == (100,)
-    more = collect(n=200, store=tmp_path)  # what was there is taken for what had been planned
-    assert (more.header.stages, load_evidence(tmp_path).header.stages) == ((100,), (100,))
+
+
+def test_a_plan_that_cannot_be_read_is_named(tmp_path):
+    (tmp_path / "plan.json").write_text("{")
+    with pytest.raises(InputError, match=r"hold a plan\.json that can be read"):
+        collect(store=tmp_path)
 
 
 def test_stores_with_other_plans_never_merge(tmp_path):

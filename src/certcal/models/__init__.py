@@ -11,7 +11,7 @@ from certcal.models.devices import (
     on_device,
     wait_for,
 )
-from certcal.models.fingerprint import model_fingerprint
+from certcal.models.fingerprint import model_fingerprint, model_probe, same_probe
 from certcal.models.functions import as_module
 from certcal.models.given import FLOATS, as_inputs, as_labels, classify
 from certcal.models.grid import grid_step, rounded_normals, through_grid, to_grid
@@ -60,11 +60,13 @@ __all__ = [
     "made_up_inputs",
     "model_fingerprint",
     "model_names",
+    "model_probe",
     "no_distribution",
     "on_device",
     "place_generator",
     "place_seed",
     "rounded_normals",
+    "same_probe",
     "save_checkpoint",
     "through_grid",
     "to_grid",

@@ -1,11 +1,18 @@
-"""A fingerprint by which evidence knows its model."""
+"""A fingerprint and a probe by which evidence knows its model: its tensors, and what it makes of fixed inputs."""
 
 import hashlib
 from typing import cast
 
+import numpy as np
+import torch
 from torch import Tensor, nn
 
 from certcal.data import tensor_bytes
+from certcal.models.outputs import as_outputs
+from certcal.models.running import made_up_inputs
+from certcal.settings import Outputs
+
+PROBES, TOLERANCE = 8, 1e-3  # made-up inputs, and how far answers of one model may differ, of the largest
 
 
 def model_fingerprint(model: nn.Module) -> str:
@@ -28,6 +35,31 @@ def model_fingerprint(model: nn.Module) -> str:
         else:  # what a module's get_extra_state returns
             digest.update(f"{name}={value!r}\n".encode())
     return digest.hexdigest()
+
+
+def model_probe(
+    model: nn.Module, shape: tuple[int, ...], device: torch.device, *, kind: str = Outputs.LOGITS
+) -> list[float]:
+    """What a model on a device answers to eight made-up inputs. Settings that are no tensors show there alone.
+
+    In full precision and without choosing convolutions by their speed, so that it comes out alike on all devices.
+    """
+    inputs = made_up_inputs(PROBES, shape).to(device)
+    with torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True, allow_tf32=False):
+        answers = as_outputs(model(inputs), PROBES, kind=kind)
+    probe: list[float] = answers.float().flatten().tolist()
+    return probe
+
+
+def same_probe(probe: list[float], stored: list[float]) -> bool:
+    """Whether two probes are of one model, as far as both go: earlier versions asked it one input.
+
+    Other machines and thread counts round otherwise, by some 10⁻⁶ of the largest answer, or 10⁻⁴ in deep networks. A
+    temperature that is off by 1 % changes answers by 10⁻².
+    """
+    new, old = (np.array(answers[: min(len(probe), len(stored))]) for answers in (probe, stored))
+    scale = np.abs(old[np.isfinite(old)]).max(initial=0.0)
+    return np.allclose(new, old, rtol=0.0, atol=TOLERANCE * scale, equal_nan=True)
 
 
 def unwrapped(model: nn.Module) -> nn.Module:

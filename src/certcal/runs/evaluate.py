@@ -134,10 +134,12 @@ def load_run_evidence(run: RunFolder) -> Evidence:
     if recorded is not None and recorded != run.evidence_digest():
         wanted = f"hold the {run.evidence.name} that its {SOURCES} was written with"
         raise InputError.expected("run", wanted, f"another one in {run.path}")
-    added = sources.get("added", {}).get("draws")
-    if added and not evidence.header.stages:  # an earlier version kept no plan, but what reports had been made of
-        plan = (min(added) // len(evidence),)
-        return replace(evidence, header=replace(evidence.header, stages=plan))
+    header = evidence.header
+    if header.schema == 1 and "added" not in sources:
+        # An earlier version kept no plan with the evidence. The folder knows it: no draws came after a report.
+        asked = run.settings().certify
+        plan = tuple(-(-draws // header.chunk) * header.chunk for draws in asked.stages or (asked.n,))
+        return replace(evidence, header=replace(header, looks=len(plan), stages=plan))
     return evidence
 
 

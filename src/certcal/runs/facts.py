@@ -33,7 +33,7 @@ def facts(report: Report, sources: Sources, circumstances: dict[str, Any]) -> li
         ("draws per input", f"{header.n0:,} to select the class and {each} to certify"),
         ("draws to certify, all inputs", f"{int(draws.sum()):,}"),
         ("looks at the draws", _looks(report)),
-        ("draws added after a report", ", ".join(map(str, sources.get("added", {}).get("draws", [])))),
+        ("draws added after a report", _added(sources, int(draws.sum()))),
         ("precision", header.precision),
         ("error probability", f"α = {report.alpha!r} per input ({reading}), δ = {report.delta!r} for the whole set"),
         ("failed certificates allowed for", f"{report.failures} of {report.inputs:,}"),
@@ -59,10 +59,16 @@ def _looks(report: Report) -> str:
     if header.looks == 1 and not others:
         return ""
     stages = ", ".join(f"{stage:,}" for stage in header.stages)
-    told = f"{header.looks} planned, after {stages} draws" if stages else f"{header.looks} planned"
+    told = f"{header.looks} planned, after {stages} draws" if stages else "none known to be planned"
     if others:
         told += f"; {others:,} of {report.inputs:,} inputs have another number, and limits that hold at every number"
     return told
+
+
+def _added(sources: Sources, draws: int) -> str:
+    """How many of the draws of all inputs came after each earlier report."""
+    earlier = sources.get("added", {}).get("draws", [])
+    return "; ".join(f"{draws - count:,} after one of {count:,}" for count in earlier)
 
 
 def _temperature(model: dict[str, Any]) -> str:

@@ -19,14 +19,13 @@ from certcal.models import (
     PRECISIONS,
     Conditions,
     as_module,
-    as_outputs,
     count_classes,
     device_of,
     fastest_convolutions,
     grid_step,
     held_still,
-    made_up_inputs,
     model_fingerprint,
+    model_probe,
     on_device,
 )
 from certcal.progress import Progress
@@ -134,7 +133,7 @@ def collect_evidence(
             grid=grid_step(sigma),
             elements=shape.numel(),
         )
-        probe = as_outputs(ready(made_up_inputs(1, tuple(shape)).to(at)), 1, kind=outputs).float().flatten().tolist()
+        probe = model_probe(ready, tuple(shape), at, kind=outputs)
         with nullcontext() if store is None else closing(EvidenceStore(store, header, probe=probe)) as keeping:
             keeper = Keeper(header, keeping)
             keeper.check(first)  # the others are checked as they are read

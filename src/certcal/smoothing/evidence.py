@@ -45,7 +45,9 @@ class EvidenceHeader:
     chunk: int  # estimation draws per chunk, the unit in which they are stored
     precision: str  # what the model ran in, such as "float32 on cpu": the certificate is of that model
     looks: int = 1  # how many looks at the data were planned before the first draw
-    stages: tuple[int, ...] = ()  # after how many draws: the plan; empty in evidence of earlier versions without stages
+    stages: tuple[
+        int, ...
+    ] = ()  # after how many draws: the plan; empty in evidence of schema 1, which kept none for sure
     outputs: str = "logits"  # how the model's outputs were read, or "probabilities"
     noise: str = "torch"  # the generator: its name and version, or "torch" in evidence of schema 1
     grid: float = 0.0  # the step of the grid to which inputs and noise were rounded; 0 if they were not
@@ -66,8 +68,8 @@ class EvidenceHeader:
         return (radius + self.reach) / self.sigma if radius else 0.0
 
     def planned(self, draws: Counts) -> BoolArray:
-        """Which of these numbers of draws are those of a planned look; all, where no plan was kept."""
-        return np.isin(draws, self.stages) if self.stages else np.ones(np.shape(draws), dtype=np.bool_)
+        """Which of these numbers of draws are those of a planned look; in evidence of schema 1 without a plan, none."""
+        return np.isin(draws, self.stages) if self.stages else np.full(np.shape(draws), self.schema > 1)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -26,11 +26,13 @@ class Keeper:
         self._ranges: dict[int, list[tuple[int, int]]] = {}  # chunks drawn of each input, as [first, stop)
         self.selected: dict[int, int] = {}
         self._known: dict[int, tuple[int, int]] = {}  # content and label
-        if store is not None:
-            self._note(store.rows())
+        if store is not None and len(there := store.rows()):
+            self._note(there)
 
     def keep(self, rows: Rows) -> None:
         """Take rows of finished chunks in, and save them if the last time is long ago."""
+        if self._store is not None and not self._parts:
+            self._store.keep_plan()
         self._note(rows)
         self._unsaved.append(rows)
         if time.monotonic() - self._saved_at > SAVE_SECONDS:

@@ -7,17 +7,25 @@ from typing import Any
 
 import ray
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from certcal.cluster import Call, Cluster, Pool, connected
 from certcal.errors import CertcalError, InputError
 from certcal.inputs import check_device
-from certcal.models import Conditions, fastest_convolutions, made_up_inputs, model_fingerprint, on_device
+from certcal.models import (
+    Conditions,
+    fastest_convolutions,
+    made_up_inputs,
+    model_fingerprint,
+    model_probe,
+    on_device,
+    same_probe,
+)
 from certcal.smoothing.evidence import EvidenceHeader
 from certcal.smoothing.passes import Work
 from certcal.smoothing.sampler import Sampler, rows_on_cpu
 from certcal.smoothing.schedule import Schedule, Shard
-from certcal.smoothing.shards import Rows, concatenate, same_probe
+from certcal.smoothing.shards import Rows, concatenate
 from certcal.smoothing.sources import Item
 
 
@@ -29,7 +37,7 @@ class Parcel:
     header: EvidenceHeader
     conditions: Conditions
     shape: tuple[int, ...]  # of one input
-    probe: list[float]  # the model's answer to a made-up input
+    probe: list[float]  # the model's answers to made-up inputs
 
 
 def pack(
@@ -139,8 +147,8 @@ def check_model(parcel: Parcel) -> nn.Module:
     if model_fingerprint(model) != parcel.header.model:
         raise CertcalError(f"The model's weights or classes are others {_here()} than where the run was started.")
     with torch.inference_mode():
-        answer: Tensor = model(made_up_inputs(1, parcel.shape))
-    if not same_probe(answer.float().flatten().tolist(), parcel.probe):
+        probe = model_probe(model, parcel.shape, torch.device("cpu"), kind=parcel.header.outputs)
+    if not same_probe(probe, parcel.probe):
         raise CertcalError(
             f"The model's outputs are others {_here()} than where the run was started although its weights are the "
             "same: the file its class comes from may be another version."

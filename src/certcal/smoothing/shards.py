@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 
 from certcal.errors import CertcalError, InputError
 from certcal.files import replacing
+from certcal.models import same_probe
 from certcal.smoothing.evidence import CELLS, Counts, EvidenceHeader
 
 _KEY, _PROVENANCE = b"certcal.evidence", b"certcal.provenance"
@@ -119,28 +120,19 @@ def is_whole(path: Path) -> bool:
 
 
 def read_probe(path: Path) -> list[float] | None:
-    """The answer to a fixed input of the model that a shard is of; None in one that was saved as a whole."""
+    """The probe of the model that a shard is of; None in one that was saved as a whole."""
     stored: list[float] | None = json.loads((pq.read_schema(path).metadata or {}).get(_PROBE, b"null"))
     return stored
 
 
 def check_same_probe(path: Path, probe: list[float] | None) -> None:
-    """Refuse a model that answers a fixed input otherwise than the one whose evidence this is."""
+    """Refuse a model that answers fixed inputs otherwise than the one whose evidence this is."""
     stored = read_probe(path)
-    if probe is None or stored is None or len(probe) != len(stored):
-        return
-    if not same_probe(probe, stored):
+    if probe is not None and stored is not None and not same_probe(probe, stored):
         raise InputError(
             f"Expected the model of the evidence in {path.parent}, but its outputs differ although its weights do not: "
             "a setting that is no tensor has changed. Use another folder for this model."
         )
-
-
-def same_probe(probe: list[float], stored: list[float]) -> bool:
-    """Whether two answers to a fixed input are of one model."""
-    scale = 1.0 + max(map(abs, stored))
-    # Other machines and thread counts round otherwise; settings such as a temperature change far more.
-    return all(abs(new - old) <= 1e-3 * scale for new, old in zip(probe, stored, strict=True))
 
 
 def _provenance() -> dict[str, str]:

@@ -1,15 +1,16 @@
 """The evidence on disk: a folder of Parquet shards that only ever grows, so that runs resume and shards merge."""
 
+import json
 import os
 import uuid
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
 
 from certcal.errors import CertcalError, InputError
-from certcal.files import lock_folder
+from certcal.files import lock_folder, replacing
 from certcal.smoothing.evidence import SCORE_UNIT, Counts, Evidence, EvidenceHeader, check_same_header
 from certcal.smoothing.shards import (
     Rows,
@@ -22,9 +23,14 @@ from certcal.smoothing.shards import (
     write_shard,
 )
 
+PLAN = "plan.json"
+
 
 class EvidenceStore:
-    """A folder of shards that share one header. Its plan of looks is the first that was made for the folder."""
+    """A folder of shards that share one header. Its plan of looks is the first that was made for the folder.
+
+    The plan is on the disk before anybody can look at a draw, such as a rule that stops sampling.
+    """
 
     def __init__(
         self, folder: str | os.PathLike[str], header: EvidenceHeader, *, probe: list[float] | None = None
@@ -42,7 +48,7 @@ class EvidenceStore:
             for shard, found in headers.items():
                 check_same_header(found, header, str(self.folder))
                 check_same_probe(shard, probe)
-            self.header = self._planned(header, list(headers.values()))
+            self.header = _with_plan(header, [*headers.values(), *self._plan(header)], str(self.folder))
         except BaseException:
             self.close()
             raise
@@ -57,6 +63,14 @@ class EvidenceStore:
         """The complete shards, in the order of their names."""
         return sorted(self.folder.glob("shard-*.parquet"))
 
+    def keep_plan(self) -> None:
+        """Write the plan down: from now on it is the folder's, whatever becomes of this run."""
+        try:
+            with replacing(self.folder / PLAN) as part:
+                part.write_text(json.dumps(asdict(self.header), indent=1) + "\n", encoding="utf-8")
+        except OSError as error:
+            raise CertcalError(f"The plan of looks could not be written to {self.folder}: {error}.") from error
+
     def append(self, rows: Rows) -> None:
         """Keep rows in a shard of their own."""
         write_shard(self.folder / f"shard-{uuid.uuid4().hex}.parquet", self.header, rows, probe=self._probe)
@@ -65,15 +79,23 @@ class EvidenceStore:
         """All rows of all shards."""
         return _rows_of(self.shards(), self.header)
 
-    def _planned(self, header: EvidenceHeader, found: list[EvidenceHeader]) -> EvidenceHeader:
-        """The header with the folder's plan. Where an earlier version kept none, what is there was it."""
-        if not found:
-            return header
-        first = max(found, key=lambda own: len(own.stages))
-        for own in found:
-            _check_same_plan(own, first, str(self.folder))
-        there = first.stages or (int(sum_rows(_rows_of(self.shards(), header), header).draws.max()),)
-        return replace(header, looks=first.looks, stages=there)
+    def _plan(self, header: EvidenceHeader) -> list[EvidenceHeader]:
+        """The header that was written down for these very draws, if there is one."""
+        try:
+            fields = json.loads((self.folder / PLAN).read_text(encoding="utf-8"))
+            plan = EvidenceHeader(**fields | {"stages": tuple(fields["stages"])})
+        except FileNotFoundError:
+            return []
+        except (OSError, ValueError, TypeError, KeyError) as error:
+            raise InputError.expected("store", f"hold a {PLAN} that can be read", f"{self.folder} ({error})") from error
+        return [plan] if replace(plan, looks=header.looks, stages=header.stages) == header else []
+
+
+def _with_plan(header: EvidenceHeader, found: list[EvidenceHeader], place: str) -> EvidenceHeader:
+    """The header with the looks that those there were planned for, if any are there."""
+    for own in found:
+        _check_same_plan(own, found[0], place)
+    return replace(header, looks=found[0].looks, stages=found[0].stages) if found else header
 
 
 def load_evidence(path: str | os.PathLike[str]) -> Evidence:
@@ -137,8 +159,7 @@ def _rows_of(shards: list[Path], header: EvidenceHeader) -> Rows:
 def _check_mergeable(shards: list[Path]) -> EvidenceHeader:
     """The one header that all shards go with, chosen first; the draws of another model, noise or seed are refused."""
     headers = [read_header(path) for path in shards]
-    longest = max(range(len(shards)), key=lambda place: len(headers[place].stages))
-    header, home = headers[longest], shards[longest].parent
+    header = headers[0]
     probe = next((own for own in map(read_probe, shards) if own is not None), None)
     for path, found in zip(shards, headers, strict=True):
         if len(shards) > 1 and is_whole(path):
@@ -147,16 +168,15 @@ def _check_mergeable(shards: list[Path]) -> EvidenceHeader:
             )
         check_same_header(found, header, str(path))
         check_same_probe(path, probe)
-        # Earlier versions let a folder's plan grow.
-        grew = found.schema == 1 and path.parent == home and found.stages == header.stages[: len(found.stages)]
-        if not grew:
+        if found.schema > 1:
             _check_same_plan(found, header, str(path))
-    return header
+    # Earlier versions let a plan grow, and kept none of a run without stages: what was planned is not known.
+    return replace(header, looks=1, stages=()) if header.schema == 1 else header
 
 
 def _check_same_plan(found: EvidenceHeader, wanted: EvidenceHeader, place: str) -> None:
     """Refuse evidence planned for other looks: a plan that grew after a look would spend α again."""
-    if found.stages and found.stages != wanted.stages:
+    if found.stages != wanted.stages:
         plan, own = (", ".join(map(str, header.stages)) for header in (wanted, found))
         raise InputError(
             f"Expected the evidence in {place} to be planned for looks after {plan} draws like the "
