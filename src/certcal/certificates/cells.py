@@ -69,6 +69,16 @@ class CellLimits:
         upper = self._integrate(greatest_probability(self.upper, shift), self.upper_at, high_weights)
         return np.maximum(lower * (1 - _SUM_ERROR), first), np.minimum(upper * (1 + _SUM_ERROR), last)
 
+    def other_at(self, shift: float, levels: FloatArray) -> FloatArray:
+        """What E h of another class's score stays below within R = shift · σ, shape (n,).
+
+        Both scores of a draw add up to 1 at most, so a score ≥ s_j of another class leaves this one below s_{257 − j} >
+        1 − s_j: its tail is at most 1 − P(score ≥ s_{257 − j}). The thresholds are further apart than sums are off.
+        """
+        weights = np.append(0.0, np.diff(levels)[::-1])  # of the lower limits of cells, which are those at their ends
+        missing = self._integrate(least_probability(self.lower, shift), self.lower_at, weights)
+        return np.asarray(np.nextafter(levels[-1] - missing * (1 - _SUM_ERROR), np.inf))
+
     def tails(self, shift: float, rows: BoolArray) -> Iterator[tuple[FloatArray, FloatArray]]:
         """Limits of P(score ≥ s_j) at inner thresholds within R = shift · σ, (rows, cells − 1), part by part."""
         lower, upper = least_probability(self.lower, shift), greatest_probability(self.upper, shift)

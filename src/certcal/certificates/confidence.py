@@ -104,23 +104,29 @@ def confidence_bounds_at(
     levels = None if score_map is None else levels_of(score_map, terms["method"])
     certified = certify_radii(evidence, alpha=share, runner_up=runner_up)
     found = _LIMITS[terms["method"]](evidence, share)
-    estimate = evidence.confidence if levels is None else evidence.histogram @ levels / evidence.draws
-    bounds = []
-    for distance in distances:
-        shift = evidence.header.shift(distance)
-        lower, upper = found.at(shift, levels) if isinstance(found, CellLimits) else found.at(shift)
-        bounds.append(_intervals(evidence, (lower, upper, estimate), certified, distance, terms))
-    return bounds
+    return [_intervals(evidence, found, levels, certified, distance, terms) for distance in distances]
 
 
 def _intervals(
     evidence: Evidence,
-    found: tuple[FloatArray, FloatArray, FloatArray],
+    found: MeanLimits | CellLimits,
+    levels: FloatArray | None,
     radii: Radii,
     distance: float,
     terms: dict[str, Any],
 ) -> ConfidenceIntervals:
-    lower, upper, estimate = found
+    shift, estimate = evidence.header.shift(distance), evidence.confidence
+    # How far the probabilities of a draw may add up to more than 1: softmax rounds, and models that give probabilities
+    # are allowed a thousandth.
+    slack = 2.0**-20 if evidence.header.outputs == "logits" else 1e-3
+    other: FloatArray | None
+    if levels is None or not isinstance(found, CellLimits):
+        lower, upper = found.at(shift)
+        other = np.minimum(1.0 - lower + slack, 1.0)
+    else:
+        lower, upper = found.at(shift, levels)
+        estimate = evidence.histogram @ levels / evidence.draws
+        other = found.other_at(shift, levels) if evidence.header.outputs == "logits" else None
     return ConfidenceIntervals(
         lower=lower,
         upper=upper,
@@ -134,5 +140,7 @@ def _intervals(
         certified_radius=radii.radius,
         radius=distance,
         delta_share=share_of_delta(evidence),
+        other=other,
+        least=0.0 if levels is None else float(levels[0]),
         **terms,
     )

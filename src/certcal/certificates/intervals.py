@@ -3,6 +3,8 @@
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from certcal.settings import Domain, Norm, RunnerUp
 from certcal.smoothing import Counts
 from certcal.types import BoolArray, FloatArray
@@ -38,6 +40,8 @@ class ConfidenceIntervals:
     delta_share: float = 1.0  # of delta, that a claim about the population may spend at this look at the draws
     norm: Norm = Norm.L2  # in which R is measured
     domain: Domain = Domain.EVERYWHERE  # where inputs may be moved to
+    other: FloatArray | None = None  # (n,) which no confidence exceeds where another class is predicted; None: unknown
+    least: float = 0.0  # below which no confidence of any class falls, such as where a map begins
 
     def __len__(self) -> int:
         return len(self.lower)
@@ -52,6 +56,19 @@ class ConfidenceIntervals:
         """What `confidence_bounds` was asked, but for the radius."""
         return {name: getattr(self, name) for name in ("alpha", "method", "split_alpha", "runner_up")}
 
+    @property
+    def farthest(self) -> FloatArray:
+        """How far a confidence within R can be from its correctness, whatever class is predicted there, shape (n,).
+
+        The class may stay, with a confidence in [lower, upper]. If it changes and was right, the new one is wrong, with
+        a confidence of at most `other`; if it was wrong, the new one may be right, too.   Errs: high.
+        """
+        stays = np.where(self.correct, 1.0 - self.lower, self.upper)
+        wrong = np.ones(len(self)) if self.other is None else self.other
+        right = np.where(self.correct, 0.0, 1.0 - self.least)
+        return np.minimum(np.nextafter(np.maximum(np.maximum(stays, wrong), right), np.inf), 1.0)
+
     def select(self, keep: BoolArray | Counts) -> "ConfidenceIntervals":
         """The certificates of some of the inputs, chosen by a mask or by positions."""
-        return replace(self, **{name: getattr(self, name)[keep] for name in _PER_INPUT})
+        kept = {name: getattr(self, name)[keep] for name in _PER_INPUT}
+        return replace(self, **kept, other=None if self.other is None else self.other[keep])

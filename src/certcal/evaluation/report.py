@@ -181,8 +181,8 @@ def evaluate(
         alpha: error probability per input.
         delta: error probability of the joint claim.
         method, split_alpha, runner_up: as for `confidence_bounds`.
-        population: "certified" leaves out inputs that are not certified at R, as the paper does; "all" counts them with
-            free correctness and confidence, and at their estimated confidence in the clean columns.
+        population: "certified" leaves out inputs that are not certified at R, as the paper does; "all" counts them
+            as far from being right as their bounds allow, and at their estimated confidence in the clean columns.
         n_bins, edges: bins of the calibration errors.
         approximations: which of "admm", "dece" and "brier" to run beside the exact value; slow, and they certify
             nothing.

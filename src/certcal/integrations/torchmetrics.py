@@ -164,13 +164,13 @@ class CertifiedCalibrationError(_SummedMetric):
         inputs = int(tables.count.sum())
         if inputs + free == 0:
             return self._scalar(np.nan)
-        _, total = optimise(tables, self.bins, free)
+        _, total = optimise(tables, self.bins, lambda earned: free * earned)
         return self._scalar(min(total / (inputs + free) + rounding_bound(inputs, inputs, self.bins), 1.0))
 
     def plot(self, val: object = None, ax: "Axes | None" = None) -> "tuple[Figure, Axes]":
         """The reliability diagram at the worst case, of the certified inputs."""
         tables = ReachTables(*self._total())
-        signs, _ = optimise(tables, self.bins, int(self.uncertified))
+        signs, _ = optimise(tables, self.bins, lambda earned: int(self.uncertified) * earned)
         sums = np.stack(bin_sums_at(goals(self.bins, signs), tables))
         free = f", {int(self.uncertified)} uncertified inputs not drawn" if self.uncertified else ""
         return _draw(

@@ -71,7 +71,10 @@ class RecalibrationMap(AnyMap):
         """The certificates of the recalibrated confidences, at the same radius, level and for the same predictions."""
         lower, upper = self.bounds(bounds.lower, bounds.upper)
         confidence = np.clip(self.transform(bounds.confidence), lower, upper)
-        return replace(bounds, lower=lower, upper=upper, confidence=confidence)
+        # Another class's confidence goes through the same map.
+        other = None if bounds.other is None else self.bounds(bounds.other, bounds.other)[1]
+        least = float(self.bounds([bounds.least], [bounds.least])[0][0])
+        return replace(bounds, lower=lower, upper=upper, confidence=confidence, other=other, least=least)
 
     @abstractmethod
     def _rounded(self, confidence: FloatArray, direction: int) -> FloatArray:

@@ -32,7 +32,7 @@ class Population(StrEnum):
     """Which inputs a row is about."""
 
     CERTIFIED = "certified"  # those whose prediction is certified at R, as in the paper
-    ALL = "all"  # every input; those not certified may be right or wrong, at any confidence
+    ALL = "all"  # every input; those not certified as far from being right as their bounds allow
 
 
 class Norm(StrEnum):

@@ -1,5 +1,7 @@
 """Certified scores: the worst Brier and log scores within the bounds, in closed form. Paper: Sec. 3.1, App. D."""
 
+from collections.abc import Callable
+
 import numpy as np
 
 from certcal.certificates import ConfidenceIntervals
@@ -21,7 +23,8 @@ def certified_brier_score(
 
     A correct prediction hurts most at its lower bound, an incorrect one at its upper bound; these "Brier confidences"
     are the witness. Bounds may stand in for `lower`, `upper` and `correct`, as for `certified_calibration_error`; with
-    population "all" each uncertified input counts as wrong at confidence 1.
+    population "all" each uncertified input counts where its bounds let it hurt most (docs/guarantee.md), and as wrong
+    at confidence 1 if nothing is known of it.
 
     Paper: Thm. 3.3, Eq. (3).   Errs: high (rounding goes up).
 
@@ -30,7 +33,7 @@ def certified_brier_score(
     """
     problem = WorstCaseProblem.checked(lower, upper, correct, population=population)
     witness = brier_confidences(problem)
-    return _certified_mean(np.square(problem.correct - witness), problem, witness, ceiling=1.0)
+    return _certified_mean(np.square(problem.correct - witness), problem, witness, np.square, ceiling=1.0)
 
 
 def certified_log_score(
@@ -43,7 +46,7 @@ def certified_log_score(
     """The largest top-label log score (nats) of any confidences within the bounds, in [0, ∞].
 
     The witness is that of the Brier score. Infinite if a correct input may reach confidence 0 or an incorrect one 1,
-    and with any uncertified one. Bounds may stand in for `lower`, `upper` and `correct`.
+    and with an uncertified one that may. Bounds may stand in for `lower`, `upper` and `correct`.
 
     Paper: —; the argument of Thm. 3.3 for the logarithmic score.   Errs: high (rounding goes up).
 
@@ -52,7 +55,11 @@ def certified_log_score(
     """
     problem = WorstCaseProblem.checked(lower, upper, correct, population=population)
     witness = brier_confidences(problem)
-    return _certified_mean(log_losses(witness, problem.correct), problem, witness, ceiling=np.inf)
+
+    def loss(distance: FloatArray) -> FloatArray:
+        return log_losses(distance, np.zeros(len(distance), dtype=bool))
+
+    return _certified_mean(log_losses(witness, problem.correct), problem, witness, loss, ceiling=np.inf)
 
 
 def brier_confidences(problem: WorstCaseProblem) -> FloatArray:
@@ -60,8 +67,15 @@ def brier_confidences(problem: WorstCaseProblem) -> FloatArray:
     return np.where(problem.correct, problem.lower, problem.upper)
 
 
-def _certified_mean(losses: FloatArray, problem: WorstCaseProblem, witness: FloatArray, *, ceiling: float) -> Solution:
-    """The mean loss, rounded up; an uncertified input loses as much as any can."""
+def _certified_mean(
+    losses: FloatArray,
+    problem: WorstCaseProblem,
+    witness: FloatArray,
+    loss: Callable[[FloatArray], FloatArray],
+    *,
+    ceiling: float,
+) -> Solution:
+    """The mean loss, rounded up; an uncertified input loses what its distance from being right allows."""
     mean = value = float(losses.mean()) if len(losses) else 0.0
     if (witness != problem.correct).any():
         # NumPy adds pairwise: fewer than 64 roundings touch any term, each loss itself carries at most four, and 2^-46
@@ -69,9 +83,11 @@ def _certified_mean(losses: FloatArray, problem: WorstCaseProblem, witness: Floa
         value = min(float(np.nextafter(mean * (1 + 2**-46), np.inf)), ceiling)
     free = None
     if count := problem.uncertified:
-        mean = (mean * len(losses) + ceiling * count) / problem.size
-        # The margin in `value` covers these few roundings, the next float covers them where it is 0.
-        value = min(float(np.nextafter((value * len(losses) + ceiling * count) / problem.size, np.inf)), ceiling)
+        lost = ceiling * count if problem.farthest is None else float(loss(problem.farthest).sum())
+        mean = (mean * len(losses) + lost) / problem.size
+        # As above; the margin in `value` covers these few roundings, the next float covers them where it is 0.
+        most = (value * len(losses) + lost * (1 + 2**-46)) / problem.size
+        value = min(float(np.nextafter(most, np.inf)), ceiling)
         free = FreeInput(count, 1.0, correct=False, bin=len(problem.bins) - 1)
     rounding = value - mean if value < np.inf else 0.0
     return Solution(value, Kind.EXACT, witness, free=free, stats={"inputs": len(witness), "rounding": rounding})

@@ -16,7 +16,7 @@ from certcal.certificates import ConfidenceIntervals
 from certcal.metrics import Bins
 from certcal.settings import Population
 from certcal.types import ArrayLike, FloatArray, IntArray
-from certcal.worstcase.problem import WorstCaseProblem
+from certcal.worstcase.problem import Score, WorstCaseProblem
 from certcal.worstcase.reach import ReachTables, block_length, goals, send, tabulate
 from certcal.worstcase.solution import FreeInput, Kind, Solution
 
@@ -64,13 +64,15 @@ def certified_calibration_error(
 def solve_exact(problem: WorstCaseProblem) -> Solution:
     """The worst case of a problem, with signs, bins and witness."""
     tables, cell_of = tabulate(problem)
-    signs, total = optimise(tables, problem.bins, problem.uncertified)
+    signs, total = optimise(tables, problem.bins, problem.free_earning if problem.uncertified else None)
     confidence, bins = send(problem, cell_of, goals(problem.bins, signs))
     inputs, block = len(problem.lower), block_length(problem.bins)
-    rounding = rounding_bound(min(inputs, block) + inputs // block, inputs, problem.bins)
+    # What uncertified inputs earn is added in pairs: below 64 roundings of each.
+    additions = min(inputs, block) + inputs // block + (64 if problem.restricts else 0)
+    rounding = rounding_bound(additions, inputs, problem.bins)
     return Solution(
         value=min(total / problem.size + rounding, 1.0),
-        kind=Kind.EXACT,
+        kind=Kind.UPPER if problem.restricts else Kind.EXACT,
         confidence=confidence,
         bins=bins,
         signs=signs,
@@ -79,26 +81,26 @@ def solve_exact(problem: WorstCaseProblem) -> Solution:
     )
 
 
-def optimise(tables: ReachTables, bins: Bins, uncertified: int = 0) -> tuple[IntArray, float]:
-    """The best signs, shape (b,), and N·CCE."""
+def optimise(tables: ReachTables, bins: Bins, free: Score | None = None) -> tuple[IntArray, float]:
+    """The best signs, shape (b,), and N·CCE. `free(φ)` is what all uncertified inputs earn where a free one earns φ."""
     worth = run_worth(tables, bins.edges)
-    if uncertified == 0:
+    if free is None:
         return best_signs(worth)
-    candidates = (best_signs(option) for option in with_free_inputs(worth, bins.edges, uncertified))
+    candidates = (best_signs(option) for option in with_free_inputs(worth, bins.edges, free))
     return max(candidates, key=lambda candidate: candidate[1])
 
 
-def with_free_inputs(worth: FloatArray, edges: FloatArray, count: int) -> FloatArray:
-    """What runs earn when `count` free inputs go to the first + bin or, in the second option, to the last − bin.
+def with_free_inputs(worth: FloatArray, edges: FloatArray, free: Score) -> FloatArray:
+    """What runs earn when free inputs go to the first + bin or, in the second option, to the last − bin.
 
-    A free input scores max(1 − e_first+, e_{last− + 1}). The first term depends on the first run alone, the second on
-    the last run alone, and the maximum of two maxima is found by trying each in turn. Shape (2, 2, b, b).
+    A free input scores φ = max(1 − e_first+, e_{last− + 1}). The first term depends on the first run alone, the second
+    on the last run alone, and as `free` rises with φ, the larger is found by trying each. Shape (2, 2, b, b).
     """
     options = np.stack([worth, worth])
-    options[0, PLUS, 0, :] += count
-    options[0, MINUS, 0, :] += count * (1.0 - edges[1:])
-    options[1, PLUS, :, -1] += count * edges[:-1]
-    options[1, MINUS, :, -1] += count
+    options[0, PLUS, 0, :] += free(np.ones(1))
+    options[0, MINUS, 0, :] += free(1.0 - edges[1:])
+    options[1, PLUS, :, -1] += free(edges[:-1])
+    options[1, MINUS, :, -1] += free(np.ones(1))
     return options
 
 

@@ -9,6 +9,7 @@ The K smallest of a set that is split into runs are the best split of K over the
 ends takes one more index, how many have failed so far, and stays exact.
 """
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -30,18 +31,22 @@ def solve_with_failures(problem: WorstCaseProblem, failures: int) -> Solution:
     tables, cell_of = tabulate(problem)
     inputs, bins = len(problem.lower), problem.bins
     step, drops = _plan(inputs, len(bins), failures)
-    signs, total = optimise(tables, bins, problem.uncertified + failures)
-    if step == 1:
-        kind = Kind.EXACT
-    else:
-        kind, total = Kind.UPPER, total + _most_to_gain(problem, failures)
+
+    def free(at_best: FloatArray, failed: int = failures) -> FloatArray:
+        return problem.free_earning(at_best) + failed * at_best
+
+    signs, total = optimise(tables, bins, free)
+    kind = Kind.UPPER if problem.restricts or step != 1 else Kind.EXACT
+    if step != 1:
+        total += _most_to_gain(problem, failures)
     if step:
-        earned = with_free_inputs(run_worth(tables, bins.edges), bins.edges, problem.uncertified + drops * step)
+        earned = with_free_inputs(run_worth(tables, bins.edges), bins.edges, partial(free, failed=drops * step))
         signs, best = best_signs_with_failures(earned, smallest_sums(problem, cell_of, tables, step, drops))
         total = best if step == 1 else min(total, best)
     # Sums of the smallest scores pass through as many additions, those of the program through two more per run.
     block = block_length(bins)
     additions = min(inputs, block) + inputs // block + max(failures, drops * step) + 8 * len(bins)
+    additions += 64 if problem.restricts else 0
     rounding = rounding_bound(additions, inputs, bins)
     confidence, assigned, found = _witness(problem, cell_of, signs, failures)
     return Solution(

@@ -90,7 +90,9 @@ def jointly_certified_calibration_error(
     problem = WorstCaseProblem.checked(
         lower, upper, correct, population=population, n_bins=n_bins, edges=edges, uncertified=uncertified
     )
-    count = min(check_integer("failures", failures, minimum=0), len(problem.lower))
+    # Those that fail may be certified or not. As many of each are more than there can be, and never earn less.
+    problem = problem.after_failures(check_integer("failures", failures, minimum=0))
+    count = min(failures, len(problem.lower))
     if count:
         return solve_with_failures(problem, count)
     exact = solve_exact(problem)
@@ -118,12 +120,15 @@ def jointly_certified_brier_score(
     0.625
     """
     problem = WorstCaseProblem.checked(lower, upper, correct, population=population, uncertified=uncertified)
-    count = min(check_integer("failures", failures, minimum=0), len(problem.lower))
     witness = brier_confidences(problem)
-    losses = np.square(problem.correct - witness)
-    failed = np.sort(np.argpartition(losses, count - 1)[:count]) if count else np.empty(0, dtype=np.intp)
-    losses[failed] = witness[failed] = 1.0
-    mean = (float(losses.sum()) + problem.uncertified) / problem.size
+    known = np.empty(0) if problem.farthest is None else problem.farthest
+    losses = np.square(np.concatenate([problem.correct - witness, known]))
+    count = min(check_integer("failures", failures, minimum=0), len(losses))
+    least = np.argpartition(losses, count - 1)[:count] if count else np.empty(0, dtype=np.intp)
+    losses[least] = 1.0
+    failed = np.sort(least[least < len(witness)])
+    witness[failed] = 1.0
+    mean = (float(losses.sum()) + problem.uncertified - len(known)) / problem.size
     # NumPy adds pairwise, below 64 roundings of each term; 2^-46 = 128 units covers these and those of a loss.
     # The next float covers losses or a mean that underflowed; 0 is only claimed where nobody can lose anything.
     lossless = not (count or problem.uncertified) and np.array_equal(witness, problem.correct)

@@ -6,7 +6,6 @@ the sample; so the largest bound over all s is valid, and no union over them is 
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,16 +16,14 @@ from certcal.metrics import Bins, sum_by_bin
 from certcal.scalars import check_level
 from certcal.settings import Population
 from certcal.types import ArrayLike, FloatArray, IntArray
-from certcal.worstcase.exact import MINUS, PLUS, best_signs, corner_sums, free_input, rounding_bound, solve_exact
-from certcal.worstcase.problem import WorstCaseProblem
+from certcal.worstcase.exact import best_signs, corner_sums, free_input, rounding_bound, solve_exact, with_free_inputs
+from certcal.worstcase.problem import Score, WorstCaseProblem
 from certcal.worstcase.reach import goals, send, tabulate
 from certcal.worstcase.solution import Solution
 
 # With fewer inputs Hoeffding's inequality is used, with more the empirical Bernstein inequality. The choice may depend
 # on nothing but the number of inputs.
 BERNSTEIN_FROM = 100
-
-_Score = Callable[[FloatArray], FloatArray]
 
 
 @dataclass(frozen=True)
@@ -135,30 +132,27 @@ def _mean_and_deviation(problem: WorstCaseProblem, cell_of: IntArray, signs: Int
     confidence, bins = send(problem, cell_of, goals(problem.bins, signs))
     own = signs[bins] * (problem.correct - confidence)
     free = free_input(problem.bins, signs, problem.uncertified)
-    count, earned = (0, 0.0) if free is None else (free.count, abs(free.correct - free.confidence))
-    mean = (float(own.sum()) + count * earned) / problem.size
-    squares = float(np.square(own - mean).sum()) + count * (earned - mean) ** 2
-    return mean, math.sqrt(squares / (problem.size - 1))
+    earned = np.array([0.0 if free is None else abs(free.correct - free.confidence)])
+    mean = (float(own.sum()) + problem.free_earning(earned).item()) / problem.size
+    spread = problem.free_earning(earned, score=lambda v: np.square(v - mean)).item()
+    return mean, math.sqrt((float(np.square(own - mean).sum()) + spread) / (problem.size - 1))
 
 
-def _best_signs_by(problem: WorstCaseProblem, cell_of: IntArray, score: _Score) -> tuple[IntArray, float]:
+def _best_signs_by(problem: WorstCaseProblem, cell_of: IntArray, score: Score) -> tuple[IntArray, float]:
     """The signs with the largest Σ score(v_n(s)), and at least that sum."""
     worth = _run_worth_by(problem, cell_of, score)
     edges, count = problem.bins.edges, problem.uncertified
-    options = np.stack([worth, worth]) if count else worth[None]
+    options = worth[None]
     if count:
         # As in `with_free_inputs`: φ is the larger of two. It is never below 1/2, so a smaller one is not it.
         def free(values: FloatArray) -> FloatArray:
-            return np.where(values >= 0.5, count * score(values), -np.inf)
+            return np.where(values >= 0.5, problem.free_earning(values, score=score), -np.inf)
 
-        options[0, PLUS, 0, :] += free(np.ones(1))
-        options[0, MINUS, 0, :] += free(1.0 - edges[1:])
-        options[1, PLUS, :, -1] += free(edges[:-1])
-        options[1, MINUS, :, -1] += free(np.ones(1))
+        options = with_free_inputs(worth, edges, free)
     return max((best_signs(option) for option in options), key=lambda found: found[1])
 
 
-def _run_worth_by(problem: WorstCaseProblem, cell_of: IntArray, score: _Score) -> FloatArray:
+def _run_worth_by(problem: WorstCaseProblem, cell_of: IntArray, score: Score) -> FloatArray:
     """Σ of score(v_n) over the inputs charged to a run a … b, shape (2, b, b): Lemma 3 of docs/exact.md."""
     bins: Bins = problem.bins
     size, cell, edges = len(bins), cell_of.astype(np.intp), bins.edges

@@ -1,6 +1,9 @@
 """The worst-case problem: certified confidence bounds and correctness of a whole set of inputs. Paper: Sec. 3."""
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
 
 from certcal.certificates import ConfidenceIntervals
 from certcal.errors import InputError
@@ -10,12 +13,15 @@ from certcal.scalars import check_choice, check_integer
 from certcal.settings import MAX_BINS, Population
 from certcal.types import ArrayLike, BoolArray, FloatArray
 
+Score = Callable[[FloatArray], FloatArray]
+
 
 @dataclass(frozen=True, eq=False)
 class WorstCaseProblem:
     """Which confidences an adversary can reach: each input anywhere in [lower, upper], its correctness fixed by C1.
 
-    `uncertified` further inputs carry no certificate: free correctness and any confidence in [0, 1].
+    `uncertified` further inputs have no certified class: their correctness is free, and so is their confidence, but for
+    how far it can be from it.
     """
 
     lower: FloatArray  # (n,)
@@ -23,6 +29,7 @@ class WorstCaseProblem:
     correct: BoolArray  # (n,)
     bins: Bins
     uncertified: int = 0
+    farthest: FloatArray | None = None  # (uncertified,) how far each can be from its correctness; None: 1
 
     @classmethod
     def of(
@@ -38,8 +45,8 @@ class WorstCaseProblem:
         own, kept = bounds.select(bounds.certified), int(bounds.certified.sum())
         if not kept and not (every and len(bounds)):
             raise InputError.expected("bounds", f"hold an input that is certified at R = {bounds.radius:g}", "none")
-        free = len(bounds) - kept if every else 0
-        return cls(own.lower, own.upper, own.correct, choose_few_bins(n_bins, edges), free)
+        far = bounds.farthest[~bounds.certified] if every else np.empty(0)
+        return cls(own.lower, own.upper, own.correct, choose_few_bins(n_bins, edges), len(far), far)
 
     @classmethod
     def checked(
@@ -72,6 +79,28 @@ class WorstCaseProblem:
         known = as_correctness("correct", correct, allow_empty=free > 0)
         check_same_length("correct", known, "lower", low)
         return cls(low, high, known, choose_few_bins(n_bins, edges), free)
+
+    def free_earning(self, at_best: FloatArray, *, score: Score = np.asarray) -> FloatArray:
+        """What the uncertified inputs earn together, at most, where an input of which nothing is known earns `at_best`.
+
+        Σ score(min(at_best, farthest)) over them, for each entry.
+        """
+        known = np.empty(0) if self.farthest is None else self.farthest
+        free = (self.uncertified - len(known)) * score(at_best)
+        return np.asarray(free + score(np.minimum(at_best[:, None], known)).sum(axis=1))
+
+    def after_failures(self, failures: int) -> "WorstCaseProblem":
+        """The same problem with nothing known any more of those uncertified inputs that are most restricted."""
+        if self.farthest is None:
+            return self
+        far = np.sort(self.farthest)
+        far[:failures] = 1.0
+        return replace(self, farthest=far)
+
+    @property
+    def restricts(self) -> bool:
+        """Whether something is known of uncertified inputs; the calibration error is then an upper bound."""
+        return self.farthest is not None and bool((self.farthest < 1.0).any())
 
     @property
     def size(self) -> int:

@@ -63,7 +63,7 @@ class Solution:
 
 @dataclass(frozen=True)
 class FreeInput:
-    """The worst case of an input without a certificate: it may be right or wrong, at any confidence."""
+    """The worst case of an input of which nothing is known: it may be right or wrong, at any confidence."""
 
     count: int
     confidence: float
