@@ -1,6 +1,6 @@
 """Calibration metrics and proper scores: plain functions on arrays, nothing certified yet."""
 
-from certcal.metrics.binning import BLOCK, BinRule, Bins, choose_bins, sum_by_bin
+from certcal.metrics.binning import BinRule, Bins, choose_bins, sum_by_bin
 from certcal.metrics.calibration import (
     adaptive_calibration_error,
     as_predictions,
@@ -13,7 +13,6 @@ from certcal.metrics.scores import brier_score, log_losses, log_score, top_label
 from certcal.metrics.sharpness import Sharpness, sharpness
 
 __all__ = [
-    "BLOCK",
     "BinRule",
     "Bins",
     "ReliabilityCurve",

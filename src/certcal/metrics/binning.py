@@ -9,13 +9,12 @@ from functools import cached_property
 
 import numpy as np
 
+from certcal.blocks import over_blocks
 from certcal.errors import InputError
 from certcal.inputs import as_probabilities, as_vector
 from certcal.scalars import check_choice, check_integer
 from certcal.types import ArrayLike, BoolArray, FloatArray, IntArray
 
-# Work goes through long vectors in blocks whose temporaries stay in the processor's cache.
-BLOCK = 1 << 15
 # Cells of the lookup table; a power of two, so that scaling by it is exact.
 _CELLS = 1 << 12
 MAX_BINS = 1 << 20
@@ -99,13 +98,16 @@ class Bins:
     def assign(self, confidence: FloatArray) -> IntArray:
         """The bin of each confidence, shape (n,). Under the `guo` rule −1 marks a confidence that is in none."""
         bins = np.empty(len(confidence), dtype=np.int32)
-        for start in range(0, len(confidence), BLOCK):
-            block = slice(start, start + BLOCK)
+
+        def assign(block: slice) -> None:
             bins[block] = self.assign_block(confidence[block])
+
+        for _ in over_blocks(len(confidence), assign):
+            pass
         return bins
 
     def assign_block(self, confidence: FloatArray) -> IntArray:
-        """`assign` for one block of at most `BLOCK` confidences."""
+        """`assign` for a block of confidences that fits the cache."""
         if self.rule is BinRule.TORCHMETRICS:
             return (np.searchsorted(self.edges, confidence, side="right") - 1).astype(np.int32)
         if self.rule is BinRule.GUO:

@@ -2,9 +2,10 @@
 
 import numpy as np
 
+from certcal.blocks import over_blocks
 from certcal.errors import InputError
 from certcal.inputs import as_correctness, as_probabilities, check_same_length
-from certcal.metrics.binning import BLOCK, BinRule, Bins, choose_bins, sum_by_bin
+from certcal.metrics.binning import BinRule, Bins, choose_bins, sum_by_bin
 from certcal.types import ArrayLike, BoolArray, FloatArray
 
 
@@ -80,12 +81,12 @@ def as_predictions(confidence: ArrayLike, correct: ArrayLike) -> tuple[FloatArra
 
 def _gap_sums(confidence: FloatArray, correct: BoolArray, bins: Bins) -> FloatArray:
     """Σ (c_n − z_n) over the inputs of each bin, shape (b,)."""
-    sums = np.zeros(len(bins))
-    for start in range(0, len(confidence), BLOCK):
-        block = slice(start, start + BLOCK)
+
+    def gaps(block: slice) -> FloatArray:
         z, index = confidence[block], bins.assign_block(confidence[block])
         gap = correct[block] - z
         if bins.rule is BinRule.GUO:
             index, gap = index[index >= 0], gap[index >= 0]
-        sums += sum_by_bin(index, gap, len(sums))
-    return sums
+        return sum_by_bin(index, gap, len(bins))
+
+    return sum(over_blocks(len(confidence), gaps), np.zeros(len(bins)))

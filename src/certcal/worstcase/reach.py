@@ -4,13 +4,13 @@ For given signs an input's best confidence depends only on its correctness and o
 (docs/exact.md, Lemma 2), so these tables are all the exact solution needs to know of the inputs.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from certcal.metrics import BLOCK, Bins, sum_by_bin
+from certcal.blocks import BLOCK, over_blocks
+from certcal.metrics import Bins, sum_by_bin
 from certcal.types import FloatArray, IntArray
 from certcal.worstcase.problem import WorstCaseProblem
 
@@ -28,8 +28,8 @@ def tabulate(problem: WorstCaseProblem) -> tuple[ReachTables, IntArray]:
     """The tables, and each input's cell in them as (correct · M + first bin) · M + last bin, shape (n,)."""
     size, cells = len(problem.bins), 2 * len(problem.bins) ** 2
     cell_of = np.empty(len(problem.lower), dtype=np.min_scalar_type(cells))
-    sums = np.zeros((3, cells))
-    for block in blocks(problem):
+
+    def sums(block: slice) -> FloatArray:
         low, high = problem.lower[block], problem.upper[block]
         cell = problem.bins.assign_block(low)
         cell *= size
@@ -37,10 +37,11 @@ def tabulate(problem: WorstCaseProblem) -> tuple[ReachTables, IntArray]:
         cell += problem.correct[block] * np.int32(size * size)
         cell_of[block] = cell
         index = cell.astype(np.intp)  # what bincount works in; converted once for all three
-        sums[0] += np.bincount(index, minlength=cells)
-        sums[1] += sum_by_bin(index, low, cells)
-        sums[2] += sum_by_bin(index, high, cells)
-    return ReachTables(*sums.reshape(3, 2, size, size)), cell_of
+        counted = np.bincount(index, minlength=cells)
+        return np.stack([counted, sum_by_bin(index, low, cells), sum_by_bin(index, high, cells)])
+
+    total = sum(over_blocks(len(cell_of), sums, step=block_length(problem.bins)), np.zeros((3, cells)))
+    return ReachTables(*total.reshape(3, 2, size, size)), cell_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,12 +76,16 @@ def send(problem: WorstCaseProblem, cell_of: IntArray, goal: Goals) -> tuple[Flo
     """Every input at its goal: confidences within the bounds and their bins, shape (n,)."""
     goal_confidence, goal_bin = goal.confidence.ravel(), goal.bin.ravel()
     confidence, bins = np.empty(len(cell_of)), np.empty(len(cell_of), dtype=goal_bin.dtype)
-    for block in blocks(problem):
+
+    def put(block: slice) -> None:
         cell = cell_of[block].astype(np.intp)  # NumPy gathers four times faster with its own index type
         aim = goal_confidence.take(cell)
         np.maximum(aim, problem.lower[block], out=aim)
         np.minimum(aim, problem.upper[block], out=confidence[block])
         bins[block] = goal_bin.take(cell)
+
+    for _ in over_blocks(len(cell_of), put, step=block_length(problem.bins)):
+        pass
     return confidence, bins
 
 
@@ -105,12 +110,6 @@ def bin_sums_at(goal: Goals, tables: ReachTables) -> tuple[FloatArray, FloatArra
     )
 
 
-def blocks(problem: WorstCaseProblem) -> Iterator[slice]:
-    """Slices of the inputs, each at least as long as the tables are large so that filling them pays."""
-    step = block_length(problem.bins)
-    return (slice(start, start + step) for start in range(0, len(problem.lower), step))
-
-
 def block_length(bins: Bins) -> int:
-    """How many inputs are handled at once."""
+    """How many inputs are handled at once: at least as many as the tables are large, so that filling them pays."""
     return max(BLOCK, 2 * len(bins) ** 2)
