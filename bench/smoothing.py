@@ -147,7 +147,7 @@ def on_gpu(name, model, size, *, batch, inputs, floor) -> Iterator[Figure]:
     data = torch.rand(inputs, 3, size, size), torch.zeros(inputs, dtype=torch.long)
     images = torch.rand(batch, 3, size, size, device="cuda").to(memory_format=torch.channels_last)
     compiled = torch.compile(model, dynamic=False)
-    passes, n = 12, 40_000
+    passes, n = 12, 100_000
 
     torch.backends.cudnn.benchmark = True  # as collect_evidence does
 

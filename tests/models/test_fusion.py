@@ -116,7 +116,26 @@ class Shared(nn.Module):
         return self.fc(torch.relu(self.norm(self.conv(torch.relu(self.conv(x))))).mean(dim=(2, 3)))
 
 
-@pytest.mark.parametrize("make", [Names, Shared])
+class Shortcut(nn.Module):
+    """A sum of two convolutions, then one of a convolution and a ReLU that nothing else sees."""
+
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = (nn.Sequential(nn.Conv2d(3, 3, 3, padding=1, bias=False), nn.BatchNorm2d(3)) for _ in "ab")
+        self.c, self.d, self.fc = nn.Conv2d(3, 3, 1), nn.Conv2d(3, 3, 1, bias=False), nn.Linear(3, 4)
+
+    def forward(self, x):
+        x = torch.relu(self.a(x) + self.b(x))
+        return self.fc(torch.relu(self.d(x) + torch.relu(self.c(x))).mean(dim=(2, 3)))
+
+
+def test_a_bias_on_a_shortcut_moves_to_the_convolution_it_is_added_to():
+    fused = fuse(settled(Shortcut()), IMAGES)
+    biases = [module.convolution.bias is None for module in fused.modules() if isinstance(module, FusedConvolution)]
+    assert biases.count(True) == 2  # the one on the shortcut, and that which never had any
+
+
+@pytest.mark.parametrize("make", [Names, Shared, Shortcut])
 def test_awkward_models_are_fused_right(make):
     torch.manual_seed(0)
     model = settled(make())

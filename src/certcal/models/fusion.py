@@ -110,13 +110,27 @@ def _fuse_relus(graph: fx.GraphModule) -> None:
             convolution, others = (left, (right,)) if _is_fusable(left, modules) else (right, (left,))
         if not _is_fusable(convolution, modules) or not all(isinstance(other, fx.Node) for other in others):
             continue
+        for other in others:
+            _take_bias(convolution, other, modules)
         name = _free_name(graph, "fused")
-        graph.add_submodule(name, FusedConvolution(modules[convolution.target], relu=True))
+        modules[name] = FusedConvolution(modules[convolution.target], relu=True)
+        graph.add_submodule(name, modules[name])
         with graph.graph.inserting_before(node):
             fused = graph.graph.call_module(name, (convolution.args[0], *others))
         node.replace_all_uses_with(fused)
         for old in (node, *((source,) if others else ()), convolution):
             graph.graph.erase_node(old)
+
+
+def _take_bias(node: fx.Node, other: fx.Node, modules: dict[str, nn.Module]) -> None:
+    """Move the bias of a convolution on the shortcut to the one it is added to, whose kernel adds it for nothing."""
+    if not _is_fusable(other, modules):
+        return
+    own: Any = modules[str(node.target)]
+    shortcut: Any = modules[str(other.target)]
+    if shortcut.bias is not None:
+        own.bias = nn.Parameter(shortcut.bias if own.bias is None else own.bias + shortcut.bias)
+        shortcut.bias = None
 
 
 def _free_name(graph: fx.GraphModule, stem: str) -> str:

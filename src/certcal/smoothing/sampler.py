@@ -56,15 +56,15 @@ class Sampler:
         if self._on_cpu:
             self.rows = rows_on_cpu(made_up[0].numel())
             return
-        if conditions.batch_size is not None:
-            self.rows = max(1, conditions.batch_size // header.chunk) * header.chunk
-            rate = self.rows / (self._seconds(made_up[:1], self.rows) or np.inf)
-        else:
+        undecided = conditions.compile is None and not conditions.fuse  # a fused model runs faster than a compiled one
+        if conditions.batch_size is None:
             self.rows, rate = fastest_batch(
                 lambda rows: self._seconds(made_up[:1], rows), header.chunk, made_up[0].numel()
             )
-        # A fused model runs faster than a compiled one.
-        if conditions.compile is None and not conditions.fuse and 0 < rate * seconds_to_compile(model) < draws:
+        else:
+            self.rows = max(1, conditions.batch_size // header.chunk) * header.chunk
+            rate = self.rows / (self._seconds(made_up[:1], self.rows) or np.inf) if undecided else 0.0
+        if undecided and 0 < rate * seconds_to_compile(model) < draws:
             self.run.compile_like(self._batch(self.rows))
 
     def open_window(self, items: Sequence[Item], selected: dict[int, int]) -> None:
