@@ -28,9 +28,11 @@ class Figure:
     def met(self) -> bool:
         return self.value >= self.limit if self.at_least else self.value <= self.limit
 
-    def __str__(self) -> str:
+    def line(self, before: float | None) -> str:
+        """The figure beside its limit and the record before it."""
         sign, mark = ("≥" if self.at_least else "≤"), ("ok  " if self.met else "MISS")
-        return f"{mark} {self.name:<62} {self.value:10.4g} {self.unit:<3} ({sign} {self.limit:g})  {self.note}"
+        was = "new" if before is None else f"{before:.4g}"
+        return f"{mark} {self.name:<70} {self.value:>9.4g} {self.unit:<2} was {was:<9} ({sign} {self.limit:g})"
 
 
 def medians(calls: dict[str, Callable[[], object]], *, repeats: int = 15) -> dict[str, float]:
@@ -53,14 +55,22 @@ def in_ms(times: dict[str, float]) -> str:
 def record(section: str, figures: Iterator[Figure], *, machine: str, folder: Path = RESULTS) -> bool:
     """Print figures as they come, keep them in results/<section>-<machine>.json; True if all limits are met."""
     print(f"\n{section}")
+    earlier = RESULTS / f"{section}-{machine}.json"
+    before = {one["name"]: one["value"] for one in json.loads(_read(str(earlier)) or '{"figures": []}')["figures"]}
     kept = []
-    for figure in figures:
-        print(f"  {figure}", flush=True)
-        kept.append(figure)
     folder.mkdir(parents=True, exist_ok=True)
-    body = {"machine": describe_machine(), "commit": commit(), "figures": [asdict(f) | {"met": f.met} for f in kept]}
-    (folder / f"{section}-{machine}.json").write_text(json.dumps(body, indent=1, ensure_ascii=False) + "\n")
-    return all(figure.met for figure in kept)
+    body = {"machine": describe_machine(), "commit": commit(), "figures": kept}
+    for figure in figures:
+        print(
+            f"  {figure.line(before.get(figure.name))}",
+            *[f"      {figure.note}"] * bool(figure.note),
+            sep="\n",
+            flush=True,
+        )
+        kept.append(asdict(figure) | {"met": figure.met})
+        # After each, so that a run that is cut off leaves what it has.
+        (folder / f"{section}-{machine}.json").write_text(json.dumps(body, indent=1, ensure_ascii=False) + "\n")
+    return all(figure["met"] for figure in kept)
 
 
 def describe_machine() -> str:
