@@ -43,7 +43,7 @@ def evil(tmp_path_factory):
     data = page_sample(radii=(0.0, 0.1), title=EVIL, headline=EVIL, caveats=[EVIL], facts=[[EVIL, EVIL]], classes=3)
     data["columns"][3] |= {"label": EVIL, "help": EVIL}
     for view in data["views"]:
-        view["sentence"] = view["explanation"] = EVIL
+        view |= dict.fromkeys(("answer", "about", "sentence", "explanation"), EVIL)
         view["top"] = [row | {"label": EVIL, "predicted": EVIL} for row in view["top"]]
     path = tmp_path_factory.mktemp("evil") / "page.html"
     path.write_text(render_page(data), encoding="utf-8")
@@ -68,11 +68,28 @@ def test_numbers_that_are_not_numbers_are_refused():
         render_page(page_sample(inputs=20, radii=(0.0,), average_certified_radius=0.1, extra=float("nan")))
 
 
-def test_the_page_says_why_its_first_radius_is_first_only_where_it_is_true():
+def test_the_page_says_why_its_first_radius_is_first():
     why = "the largest radius at which at least half of the inputs are certified"
     assert f"First shown: R = 0.25, {why}." in render_page(page_sample())
-    for options in ({"default_view": 2}, {"radii": (4.0, 5.0)}, {"radii": (0.1,)}):
-        assert "First shown" not in render_page(page_sample(**options))
+    assert "First shown: R = 0.1, as asked for." in render_page(page_sample(open_at=0.1))
+    assert "First shown: R = 4, the first: at none of these" in render_page(page_sample(radii=(4.0, 5.0)))
+    assert "First shown" not in render_page(page_sample(radii=(0.1,)))
+
+
+def test_the_answer_is_the_guarantee_in_short():
+    data = page_sample(radii=(0.0, 0.1, 5.0))
+    first, second, third = data["views"]
+    row = data["rows"][1]
+    most = rounded(100 * Decimal(row["joint_ece"]), 1, ROUND_CEILING)
+    clean = f"{100 * row['ece']:.1f}"
+    assert second["answer"] == (
+        f"Calibration error: {clean} % without an attack, at most {most} % under attack (R = 0.1)"
+    )
+    share = rounded(100 * Decimal(row["certified"]) / 200, 0, ROUND_FLOOR)
+    assert f"Of the {row['certified']} inputs ({share} %) whose prediction is certified at R = 0.1." in second["about"]
+    assert "surely at most" in first["answer"]
+    assert third["answer"] == "Nothing is certified at R = 5"
+    assert page_sample(population="all", radii=(0.1,))["views"][0]["about"] == "Of all 200 inputs."
 
 
 def test_the_page_calls_values_and_predictions_by_one_name_each():
@@ -110,7 +127,7 @@ def shown_table(data):
 
 
 def check_explanation(page, view):
-    assert page.locator("#explanation").is_visible() == bool(view["explanation"])
+    assert page.locator("#how").is_visible() == bool(view["explanation"])
     assert page.text_content("#explanation") == view["explanation"]
 
 
@@ -204,7 +221,8 @@ def check_plots(plots, data):
     known = sum(row["brier"] is not None for row in data["rows"])
     if "ece" in plots and known:
         lines = 3 + sum(column["key"].startswith("approximate_") for column in data["columns"])
-        assert [points[name] for name in CURVES] == [lines * known, 3 * known, 3 * len(data["rows"])]
+        count = len(data["rows"])  # the clean score of all inputs is known at every radius
+        assert [points[name] for name in CURVES] == [lines * known + count, 3 * known + count, 3 * count]
     for name in ("clean", "worst"):
         bins = view[name] or {"count": []}
         assert drawn[name].count("circle") == sum(count > 0 for count in bins["count"])
@@ -221,7 +239,7 @@ def test_marks_stand_where_the_axis_says(browser, samples):
         assert json.loads(page.text_content("#data")) == data
         read = {name: probe(page, "readOff", name) for name in ("ece", "accuracy", "worst", "boxes", "moves")}
     rows = [row for row in data["rows"] if row["certified_ece"] is not None]
-    keys = ("joint_ece", "certified_ece", "approximate_brier", "ece")
+    keys = ("joint_ece", "certified_ece", "approximate_brier", "ece", "ece_all")
     assert [y for _, y, _ in read["ece"]] == pytest.approx([row[key] for key in keys for row in rows], abs=1e-6)
     shares = [row["certified"] / 200 for row in rows]
     shares += [row[key] for key in ("joint_accuracy", "certified_accuracy") for row in rows]
@@ -266,10 +284,10 @@ def test_certified_values_are_never_rounded_to_the_flattering_side(browser, samp
 
 def test_names_are_text_whatever_they_hold(browser, evil):
     with open_page(browser, evil) as page:
-        page.locator("th[data-help]").nth(3).hover()
+        page.locator("th[data-help]").nth(2).hover()
         assert page.inner_text("#tip") == EVIL
         page.locator("#table tbody tr").nth(0).click()
-        for place in ("h1", "#headline", "#explanation", ".caveats li"):
+        for place in ("h1", "#answer", "#about", "#headline", "#explanation", ".caveats li"):
             assert page.text_content(place) == EVIL
         assert page.locator("#top td.text").first.text_content() == EVIL
         assert page.title() == f"{EVIL} – certified calibration"

@@ -13,6 +13,7 @@ from page_samples import page_sample
 from smoothing_oracles import random_evidence
 
 LONG = "A_name_without_any_place_to_break_it_" * 4
+MAIN = ["guaranteed accuracy", "clean ECE", "guaranteed ECE"]
 NAMES = {"title": LONG, "facts": [["model", LONG], [LONG, "short"]], "classes": 1000}
 
 
@@ -40,6 +41,8 @@ def spot(page, name, x, y=0.5):
 def check_shown(page, data, row, *, address=True):
     """Everything on the page is about that row."""
     view, cells = data["views"][row], data["cells"][row]
+    assert page.text_content("#answer") == view["answer"]
+    assert page.text_content("#about") == view["about"]
     assert page.text_content("#headline") == view["sentence"]
     assert page.text_content("#explanation") == view["explanation"]
     assert page.locator("tr[aria-current]").count() == 1
@@ -62,7 +65,7 @@ def check_shown(page, data, row, *, address=True):
 def test_a_radius_is_chosen_by_row_buttons_keys_curve_and_address(browser, data, path):
     with open_page(browser, path) as page:
         check_shown(page, data, data["default_view"], address=False)
-        page.locator("#table tbody tr").nth(7).locator("td").nth(2).click()
+        page.locator("#table tbody tr").nth(7).locator("th").click()
         check_shown(page, data, 7)
         page.locator("#table tbody tr").nth(2).locator("a").press("Enter")
         check_shown(page, data, 2)
@@ -104,11 +107,11 @@ def test_values_are_read_off_by_pointer_and_keys(browser, data, path):
         page.mouse.move(*spot(page, "ece", 0.97))
         title, pairs = hint(page)
         assert title == "R = 0.5"
-        keys = ("joint_ece", "certified_ece", "approximate_brier", "ece")
-        assert list(pairs) == [*(data["columns"][place(key)]["label"] for key in keys[:3]), "clean ECE"]
+        keys = ("joint_ece", "certified_ece", "approximate_brier", "ece", "ece_all")
+        assert list(pairs) == [data["columns"][place(key)]["label"] for key in keys]
         assert list(pairs.values()) == [data["cells"][12][place(key)] for key in keys]
         assert page.locator("#plot-ece .cursor .cross").count() == 1
-        assert page.locator("#plot-ece .cursor .halo").count() == 4
+        assert page.locator("#plot-ece .cursor .halo").count() == 5
         page.mouse.move(5, 5)
         assert page.locator("#tip").is_hidden()
         assert page.locator(".cursor > *").count() == 0
@@ -167,7 +170,9 @@ def test_a_phone_shows_all_without_scrolling_sideways(browser, tmp_path, options
             page.emulate_media(color_scheme=scheme)
             assert page.evaluate("document.documentElement.scrollWidth") <= 390
             assert probe(page, "tooWide") == []
-        # The table scrolls in its own room, and its first column stays.
+        # With all columns the table scrolls in its own room, and its first column stays.
+        assert probe(page, "seen", "#table thead th") == ["R", "certified share", *MAIN]
+        page.locator("#all-columns").check()
         room = page.locator(".scroll").first
         assert room.evaluate("node => node.scrollWidth > node.clientWidth")
         room.evaluate("node => { node.scrollLeft = 200 }")
@@ -203,6 +208,7 @@ def test_a_table_that_holds_more_than_is_seen_says_so(browser, tmp_path, width):
     }
     (path := tmp_path / "page.html").write_text(render_page(wide), encoding="utf-8")
     with open_page(browser, path, width=width) as page:
+        page.locator("#all-columns").check()
         frame, room = page.locator(".reach").first, page.locator(".scroll").first
         for share, sides in ((0, ["more-right"]), (0.5, ["more-left", "more-right"]), (1, ["more-left"])):
             room.evaluate("(n, share) => { n.scrollLeft = share * (n.scrollWidth - n.clientWidth) }", share)
@@ -216,6 +222,7 @@ def test_a_table_that_holds_more_than_is_seen_says_so(browser, tmp_path, width):
 def test_a_table_that_fits_gives_no_hint_and_uses_the_room_beside_the_text(browser, path):
     with open_page(browser, path, width=1280) as page:
         assert page.locator(".reach").first.evaluate(SIDES) == []
+        page.locator("#all-columns").check()
         box, text = page.locator("#table").bounding_box(), page.locator("header").bounding_box()
         assert text["width"] < box["width"] <= 1280 - 48
 
@@ -229,7 +236,7 @@ def test_paper_shows_everything_in_light_colours(browser, data, path):
         assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
         assert min(found := probe(page, "contrast"))[0] >= 4.5, min(found)
         for hidden in ("#chooser", "#theme", "#tip", "summary"):
-            assert page.locator(hidden).is_hidden(), hidden
+            assert not any(node.is_visible() for node in page.locator(hidden).all()), hidden
         for seen in (
             "#headline",
             ".tiles",
@@ -267,9 +274,9 @@ def test_the_page_of_a_run_shows_its_metrics(browser, tmp_path, rng):
         ("R", "radius", 1e-9),
         ("certified", "certified", 1e-9),
         ("certified accuracy", "certified_accuracy", 1e-4),
-        ("ECE", "ece", 1e-4),
+        ("clean ECE", "ece", 1e-4),
         ("certified ECE", "certified_ece", 1e-4),
-        ("joint ECE", "joint_ece", 1e-4),
+        ("guaranteed ECE", "joint_ece", 1e-4),
         ("certified Brier", "certified_brier", 1e-4),
     ):
         numbers = [float(text.removesuffix(" %")) / (100 if "%" in text else 1) for text in shown[label]]

@@ -20,6 +20,11 @@
     }));
   },
 
+  /** The texts of those nodes that are on the screen. */
+  seen(selector) {
+    return [...document.querySelectorAll(selector)].filter((node) => node.offsetParent).map((node) => node.textContent);
+  },
+
   /** Class, upper and lower end of a plot's marks, with the scale taken from its first two labelled ticks. */
   readOff(name) {
     const svg = document.querySelector(`#plot-${name} svg`), at = (node, key) => Number(node.getAttribute(key));

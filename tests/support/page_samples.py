@@ -17,14 +17,16 @@ RADII = (0.0, 0.02, 0.05, 0.08, 0.1, 0.12, 0.15, 0.18, 0.2, 0.25, 0.3, 0.4, 0.5)
 FACTS = [("model", "small-cnn, fingerprint 3fa9c2d1"), ("data", "digits test"), ("noise σ", "0.25"), ("seed", "0")]
 
 
-def page_sample(inputs=200, radii=RADII, population="certified", classes=10, approximate=False, **changed):
+def page_sample(
+    inputs=200, radii=RADII, population="certified", classes=10, approximate=False, open_at=None, **changed
+):
     """Page data of a made-up evaluation; `changed` replaces entries of the result."""
     rng = np.random.default_rng(7)
     evidence = random_evidence(rng, inputs=inputs, draws=20000)
     right = rng.random(inputs) < evidence.confidence**0.8
     evidence = replace(evidence, label=np.where(right, evidence.selected, 1 - evidence.selected))
     asked = ["brier"] if approximate else []
-    report = evaluate(evidence, radii=radii, alpha=1e-3, population=population, approximations=asked)
+    report = evaluate(evidence, radii=radii, alpha=1e-3, population=population, approximations=asked, open_at=open_at)
     names = [str(k) for k in range(classes)] if classes <= 10 else [f"class number {k}" for k in range(classes)]
     title, created = "digits · small-cnn · σ = 0.25", "2026-11-15 10:30 UTC"
     return page_data(report, title=title, created=created, facts=FACTS, classes=names) | changed
@@ -43,7 +45,9 @@ def recalibrated_sample(inputs=200):
     curve = trade_off(bounds, clean_weights=[0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0], **options)
     report = evaluate(evidence.select(held.test[0]), radii=RADII, alpha=1e-3, recalibration=held.maps[0])
     section = recalibration_section(held, curve, radii)
-    return page_data(report, title="recalibrated", created="2026-11-15", facts=FACTS, recalibration=section)
+    return page_data(
+        report, title="recalibrated", created="2026-11-15", facts=FACTS, sections={"recalibration": section}
+    )
 
 
 CERTIFICATES = {"alpha": 1e-3, "method": "cdf-cp", "split_alpha": True, "runner_up": "complement", "n_bins": 15}

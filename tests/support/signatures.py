@@ -61,7 +61,7 @@ SIGNATURES = {
     "evaluate": (
         "(evidence, *, radii, alpha, delta=0.001, method=<Method.CDF_CP: 'cdf-cp'>, split_alpha=True, "
         "runner_up=<RunnerUp.COMPLEMENT: 'complement'>, population=<Population.CERTIFIED: 'certified'>, n_bins=15, "
-        "edges=None, approximations=(), recalibration=None)"
+        "edges=None, approximations=(), recalibration=None, open_at=None)"
     ),
     "expected_calibration_error": "(confidence, correct, *, n_bins=15, edges=None, rule=<BinRule.PAPER: 'paper'>)",
     "jointly_certified_brier_score": (f"(lower, upper=None, correct=None, *, {POPULATION}, failures, uncertified=0)"),

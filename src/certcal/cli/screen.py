@@ -49,7 +49,17 @@ def print_json(content: Any) -> None:
 
 def show_results(results: "Results", *, as_json: bool) -> None:
     """The table over radii, the guarantee in words and where the page is; or what metrics.json holds."""
-    from certcal.report import cells, columns, default_view, explanation, guarantee
+    from certcal.report import (
+        answer,
+        answer_about,
+        cells,
+        columns,
+        default_view,
+        exactly,
+        explanation,
+        guarantee,
+        why_first,
+    )
 
     tell_stale(results)
     if as_json:
@@ -57,18 +67,19 @@ def show_results(results: "Results", *, as_json: bool) -> None:
         return
     console, report = wide_console(), results.report
     shown = default_view(report)
-    wanted = [place for place, column in enumerate(columns(report)) if column.terminal]
+    wanted = [place for place, column in enumerate(columns(report)) if column.main]
     table = new_table(title=results.title)
     for place in wanted:
         table.add_column(columns(report)[place].label, justify="right", vertical="bottom")
     for position, line in enumerate(cells(report)):
         table.add_row(*(line[place] for place in wanted), style="bold" if position == shown else None)
     console.print()
+    console.print(Text(answer(report, shown), style="bold"))
+    console.print(Text(answer_about(report, shown), style="dim"))
+    console.print()
     console.print(table)
     console.print()
-    why = "Shown is the largest radius at which at least half of the inputs are certified."
-    if 2 * report.rows[shown].certified < report.inputs:
-        why = "At none of these radii half of the inputs are certified; shown is the first."
+    why = f"Shown: R = {exactly(report.rows[shown].radius)}, {why_first(report)}."
     sentence = Text(guarantee(report, shown))
     console.print(Panel(sentence, border_style="cyan", title="guarantee", title_align="left"))
     console.print(Text(explanation(report, shown), style="dim"))

@@ -52,7 +52,7 @@ class Metric:
     given: Given = Given.ALWAYS
     before: Before = Before.NO
     table: bool = True  # whether it is a column of page and tables
-    terminal: bool = False
+    main: bool = False  # among the few that are shown first
 
 
 def metric(label: str, text: str, of: "Callable[[Measured], float]", how: dict[str, Any], **more: Any) -> Any:

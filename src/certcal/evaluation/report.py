@@ -51,6 +51,7 @@ class Report:
     population: Population
     bins: Bins
     recalibration: ConfidenceMap | None = None  # the map that confidences and bounds have gone through
+    open_at: float | None = None  # the radius to show first
 
     def __iter__(self) -> Iterator[Row]:
         return iter(self.rows)
@@ -164,6 +165,7 @@ def evaluate(
     edges: ArrayLike | None = None,
     approximations: Iterable[str] = (),
     recalibration: ConfidenceMap | None = None,
+    open_at: float | None = None,
 ) -> Report:
     """Certified accuracy, calibration error and Brier score at each radius, beside the clean ones.
 
@@ -187,6 +189,8 @@ def evaluate(
         approximations: which of "admm", "dece" and "brier" to run beside the exact value; slow, and they certify
             nothing.
         recalibration: a map of the confidences, fitted on other inputs than these: see `recalibrate`, `fit_score_map`.
+        open_at: one of the radii, that pages and screens show first; by default the largest at which half of the inputs
+            are certified.
     """
     distances = one_or_more("radii", radii)
     asked = EvaluateSettings(
@@ -199,7 +203,10 @@ def evaluate(
         population=population,
         n_bins=n_bins,
         approximations=(approximations,) if isinstance(approximations, str) else tuple(approximations),
+        open_at=open_at,
     )
+    if open_at is not None and asked.open_at not in distances:
+        raise InputError.expected("open_at", f"be one of the radii, {', '.join(map(str, distances))}", open_at)
     bins, chosen = choose_few_bins(n_bins, edges), Population(asked.population)
     if not isinstance(recalibration, ConfidenceMap | None):
         raise InputError.expected("recalibration", "be a map from `recalibrate`", type(recalibration).__name__)
@@ -218,4 +225,4 @@ def evaluate(
             for old, new in zip(found, bounds, strict=True)
         ]
     failures = allowed_failures(bounds[0], delta=delta)
-    return Report(tuple(rows), bounds, evidence, float(delta), failures, chosen, bins, recalibration)
+    return Report(tuple(rows), bounds, evidence, float(delta), failures, chosen, bins, recalibration, open_at)

@@ -27,7 +27,7 @@ _DOWN: dict[str, Any] = {"rounding": Rounding.DOWN}
 _PERCENT: dict[str, Any] = {"digits": 2, "percent": True}
 _SCORE: dict[str, Any] = {"digits": 4}
 _ALL: dict[str, Any] = {"of_all": True}
-_SHOWN: dict[str, Any] = {"terminal": True}
+_MAIN: dict[str, Any] = {"main": True}
 _AGAIN = "allowing for the certificates of the set that may fail"
 
 
@@ -43,13 +43,19 @@ class Row:
         "R",
         "how far each input may move, in ℓ2, in the units of inputs in [0, 1]",
         lambda at: at.bounds.radius,
-        _ALL | _SHOWN,
+        _ALL | _MAIN,
     )
     inputs: int = metric(
         "inputs", "how many inputs the errors and scores of this row are about", lambda at: at.inputs, _ALL
     )
     certified: int = metric(
-        "certified", "inputs whose prediction is proven to stay within R", lambda at: at.certified, _ALL | _SHOWN
+        "certified", "inputs whose prediction is proven to stay within R", lambda at: at.certified, _ALL
+    )
+    certified_share: float = metric(
+        "certified share",
+        "the same as a share of all inputs",
+        lambda at: at.certified / len(at.bounds),
+        _ALL | _DOWN | _PERCENT | _MAIN,
     )
     accuracy: float = metric(
         "accuracy",
@@ -61,37 +67,37 @@ class Row:
         "certified accuracy",
         "share of all inputs, right and certified at R",
         lambda at: certified_accuracy(at.bounds.certified_radius, at.bounds.correct, at=at.bounds.radius),
-        _ALL | _DOWN | _PERCENT | _SHOWN,
-    )
-    joint_accuracy: float = metric(
-        "joint accuracy",
-        f"certified accuracy, {_AGAIN}",
-        lambda at: max(int((at.bounds.certified & at.bounds.correct).sum()) - at.failures, 0) / len(at.bounds),
         _ALL | _DOWN | _PERCENT,
     )
+    joint_accuracy: float = metric(
+        "guaranteed accuracy",
+        f"certified accuracy, {_AGAIN}",
+        lambda at: max(int((at.bounds.certified & at.bounds.correct).sum()) - at.failures, 0) / len(at.bounds),
+        _ALL | _DOWN | _PERCENT | _MAIN,
+    )
     ece: float = metric(
-        "ECE",
+        "clean ECE",
         "expected calibration error of the estimated confidences, without an attack",
         lambda at: expected_calibration_error(*at.clean, edges=at.bins.edges),
-        _PERCENT | _SHOWN,
+        _PERCENT | _MAIN,
         before=Before.KEPT,
     )
     certified_ece: float = metric(
         "certified ECE",
         "the largest ECE of any confidences within the certificates",
         lambda at: at.worst.value,
-        _UP | _PERCENT | _SHOWN,
+        _UP | _PERCENT,
         before=Before.SHOWN,
     )
     joint_ece: float = metric(
-        "joint ECE",
+        "guaranteed ECE",
         f"certified ECE, {_AGAIN}",
         lambda at: (
             jointly_certified_calibration_error(
                 at.bounds, population=at.population, edges=at.bins.edges, failures=at.failures
             ).value
         ),
-        _UP | _PERCENT | _SHOWN,
+        _UP | _PERCENT | _MAIN,
         before=Before.KEPT,
     )
     adaptive_ece: float = metric(
@@ -101,21 +107,21 @@ class Row:
         _PERCENT,
     )
     brier: float = metric(
-        "Brier",
+        "clean Brier",
         "Brier score of the predicted class, without an attack",
         lambda at: top_label_brier_score(*at.clean),
-        _SCORE | _SHOWN,
+        _SCORE,
         before=Before.SHOWN,
     )
     certified_brier: float = metric(
         "certified Brier",
         "the largest Brier score within the certificates",
         lambda at: certified_brier_score(at.bounds, population=at.population).value,
-        _UP | _SCORE | _SHOWN,
+        _UP | _SCORE,
         before=Before.SHOWN,
     )
     joint_brier: float = metric(
-        "joint Brier",
+        "guaranteed Brier",
         f"certified Brier score, {_AGAIN}",
         lambda at: jointly_certified_brier_score(at.bounds, population=at.population, failures=at.failures).value,
         _UP | _SCORE,
@@ -133,12 +139,17 @@ class Row:
         lambda at: population_bound(at.bounds, delta=at.delta, edges=at.bins.edges).value,
         _ALL | _UP | _PERCENT,
     )
+    ece_all: float = metric(
+        "clean ECE, all inputs",
+        "ECE of all inputs, certified or not, without an attack",
+        lambda at: expected_calibration_error(at.bounds.confidence, at.bounds.correct, edges=at.bins.edges),
+        _ALL | _PERCENT,
+    )
     brier_all: float = metric(
-        "Brier, all inputs",
-        "Brier score of all inputs, without an attack",
+        "clean Brier, all inputs",
+        "Brier score of all inputs, certified or not, without an attack",
         lambda at: top_label_brier_score(at.bounds.confidence, at.bounds.correct),
         _ALL | _SCORE,
-        given=Given.WHEN_NAMED,
     )
     auroc: float = metric(
         "AUROC",

@@ -16,7 +16,7 @@ from certcal.report.attacks import (
 )
 from certcal.report.changes import Changes, plot_changes, prepare_changes
 from certcal.report.comparison import Comparison, comparison_cells, comparison_markdown, comparison_table, reading
-from certcal.report.content import default_view, page_data
+from certcal.report.content import default_view, page_data, why_first
 from certcal.report.figures import (
     INCORRECT,
     plot_certified_accuracy,
@@ -48,7 +48,7 @@ from certcal.report.views import (
     prepare_moves,
     prepare_widths,
 )
-from certcal.report.words import caveats, explanation, guarantee
+from certcal.report.words import answer, answer_about, caveats, explanation, guarantee
 
 __all__ = [
     "GALIL",
@@ -62,6 +62,8 @@ __all__ = [
     "ace_heads",
     "ace_sentence",
     "ace_tables",
+    "answer",
+    "answer_about",
     "attack_data",
     "attack_diagrams",
     "caveats",
@@ -114,4 +116,5 @@ __all__ = [
     "to_markdown",
     "verdict",
     "warnings",
+    "why_first",
 ]

@@ -12,7 +12,7 @@ from certcal.files import plain
 from certcal.metrics import ReliabilityCurve
 from certcal.report.tables import cells, columns
 from certcal.report.views import CertifiedInputs, prepare_boxes, prepare_moves, prepare_widths
-from certcal.report.words import caveats, explanation, guarantee
+from certcal.report.words import answer, answer_about, caveats, explanation, guarantee
 from certcal.types import IntArray
 
 _FULL_VIEWS = 26  # radii up to which every view shows as many inputs as it can
@@ -26,26 +26,30 @@ def page_data(
     created: str,
     facts: Sequence[tuple[str, str]],
     classes: Sequence[str] | None = None,
-    recalibration: Mapping[str, Any] | None = None,
+    sections: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Everything on the page: sentences, table, and for each radius what its plots are drawn from.
 
-    `recalibration` is from `recalibration_section`. Radii rise on the page, each once; with many of them, fewer inputs
-    are shown at each, so that it stays small.
+    `sections` are further parts of the page by name, one of `html.SECTIONS` each; one that is None is left out. Radii
+    rise on the page, each once; with many of them, fewer inputs are shown at each, so that it stays small.
     """
-    report = by_radius(report)
+    report, parts = by_radius(report), {name: part for name, part in (sections or {}).items() if part}
     share = min(1.0, _FULL_VIEWS / len(report))
-    default = default_view(report) if recalibration is None else _place_of(report, recalibration["radius"])
+    default, why = default_view(report), why_first(report)
+    if "recalibration" in parts:
+        default, why = _place_of(report, parts["recalibration"]["radius"]), "the radius that the map was fitted for"
     return {
         "title": title,
         "created": created,
         "headline": guarantee(report, default),
+        "why": why,
         "caveats": caveats(report),
         "facts": [list(fact) for fact in facts],
         "population": str(report.population),
         "classes": None if classes is None else list(classes),
         "columns": [
             {"key": column.key, "label": column.label, "help": column.help, "round": str(column.rounding)}
+            | ({"main": True} if column.main else {})
             for column in columns(report)
         ],
         "rows": plain(report.as_dicts()),
@@ -53,8 +57,8 @@ def page_data(
         "average_certified_radius": report.average_certified_radius,
         "inputs": report.inputs,
         "default_view": default,
-        "recalibration": None if recalibration is None else dict(recalibration),
         "views": [_view(report, position, classes, share) for position in range(len(report))],
+        **parts,
     }
 
 
@@ -66,14 +70,25 @@ def by_radius(report: Report) -> Report:
 
 
 def default_view(report: Report) -> int:
-    """The radius to show first: the largest at which at least half of the inputs are certified."""
+    """The radius to show first: as asked for, or the largest at which at least half of the inputs are certified."""
+    if report.open_at is not None:
+        return _place_of(report, report.open_at)
     halves = [n for n, row in enumerate(report.rows) if 2 * row.certified >= report.inputs]
     return max(halves, key=lambda n: report.rows[n].radius, default=0)
 
 
+def why_first(report: Report) -> str:
+    """Why `default_view` chooses its radius."""
+    if report.open_at is not None:
+        return "as asked for"
+    if 2 * report.rows[default_view(report)].certified < report.inputs:
+        return "the first: at none of these radii half of the inputs are certified"
+    return "the largest radius at which at least half of the inputs are certified"
+
+
 def _place_of(report: Report, radius: float) -> int:
     """The row of a radius, if there is one."""
-    return next((n for n, row in enumerate(report.rows) if row.radius == radius), default_view(report))
+    return next((n for n, row in enumerate(report.rows) if row.radius == radius), 0)
 
 
 def _view(report: Report, position: int, classes: Sequence[str] | None, share: float) -> dict[str, Any]:
@@ -84,6 +99,8 @@ def _view(report: Report, position: int, classes: Sequence[str] | None, share: f
     widths = prepare_widths(report, position)
     scale = 10.0**DIGITS
     return {
+        "answer": answer(report, position),
+        "about": answer_about(report, position),
         "sentence": guarantee(report, position),
         "explanation": explanation(report, position),
         "radius": report.rows[position].radius,

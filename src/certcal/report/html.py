@@ -10,19 +10,13 @@ from typing import Any
 
 from certcal.errors import InputError
 
+# Parts that a page has if its data has them. Each has data under its name, a template page/NAME.html.j2 and, where it
+# needs them, page/NAME.js and page/NAME.css. The first come before the table over radii, the later ones at the end.
+FIRST = ("recalibration",)
+LATER = ("attack",)
+SECTIONS = (*FIRST, *LATER)
 # Joined in this order into one script; each file may use the names of those before it.
-_SCRIPTS = (
-    "numbers.js",
-    "draw.js",
-    "inspect.js",
-    "curves.js",
-    "views.js",
-    "inputs.js",
-    "recalibration.js",
-    "attacks.js",
-    "page.js",
-)
-_STYLES = ("page.css", "attacks.css")
+_SCRIPTS = ("numbers.js", "draw.js", "inspect.js", "verdict.js", "curves.js", "views.js", "inputs.js")
 # Numbers shown large above the table: the joint one, which the sentence states, the certified and the clean one.
 _TILES = (
     ("joint_ece", "certified_ece", "ece"),
@@ -30,7 +24,6 @@ _TILES = (
     ("joint_accuracy", "certified_accuracy", "accuracy"),
     ("certified", None, None),
 )
-_HALF = "the largest radius at which at least half of the inputs are certified"
 
 
 def render_page(data: Mapping[str, Any]) -> str:
@@ -43,19 +36,22 @@ def render_page(data: Mapping[str, Any]) -> str:
     """
     from jinja2 import Environment, FunctionLoader, StrictUndefined
 
-    style, script = "".join(map(_read, _STYLES)), "".join(map(_read, _SCRIPTS))
+    own = [name for name in SECTIONS if data.get(name)]
+    style = "".join(map(_read, ("page.css", *_present(SECTIONS, "css"))))
+    script = "".join(map(_read, (*_SCRIPTS, *_present(SECTIONS, "js"), "page.js")))
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, loader=FunctionLoader(_read)
     )
     keys = [column["key"] for column in data["columns"]]
     return environment.get_template("page.html.j2").render(
         data=data,
+        early=[name for name in own if name in FIRST],
+        late=[name for name in own if name in LATER],
         place={key: keys.index(key) for key in keys},
         explanation=data["views"][data["default_view"]].get("explanation", ""),
         average_radius=_down(data["average_certified_radius"]),
         tiles=_tiles(keys),
         hidden=_repeated(data),
-        why_first=_why_first(data),
         style=_Verbatim(style),
         script=_Verbatim(script),
         json=_Verbatim(_as_json(data)),
@@ -73,6 +69,12 @@ class _Verbatim(str):
 
 def _read(name: str) -> str:
     return resources.files("certcal.report").joinpath("page", name).read_text(encoding="utf-8")
+
+
+def _present(names: Sequence[str], kind: str) -> list[str]:
+    """The files of that kind that sections have."""
+    folder = resources.files("certcal.report").joinpath("page")
+    return [file for name in names if folder.joinpath(file := f"{name}.{kind}").is_file()]
 
 
 def _tiles(keys: Sequence[str]) -> list[dict[str, Any]]:
@@ -93,12 +95,6 @@ def _repeated(data: Mapping[str, Any]) -> str | None:
         return None
     inputs, certified = keys.index("inputs"), keys.index("certified")
     return "inputs" if all(cells[inputs] == cells[certified] for cells in data["cells"]) else None
-
-
-def _why_first(data: Mapping[str, Any]) -> str | None:
-    """Why the page opens at this radius, where it is for the usual reason. Radii rise from row to row."""
-    halves = [place for place, row in enumerate(data["rows"]) if 2 * (row.get("certified") or 0) >= data["inputs"]]
-    return _HALF if halves[-1:] == [data["default_view"]] else None
 
 
 def _down(radius: float | None) -> str:

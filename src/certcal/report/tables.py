@@ -24,7 +24,7 @@ class Column:
     rounding: Rounding = Rounding.NEAREST
     digits: int | None = None  # after the point; None shows whole numbers and radii as they are
     percent: bool = False
-    terminal: bool = False  # whether there is room for it in a terminal
+    main: bool = False  # among the few that are shown first
 
     def show(self, value: float | None) -> str:
         """The value as text, rounded to the column's side; a dash where there is none."""
@@ -90,7 +90,7 @@ def column_of(name: str, *, before: bool = False) -> Column:
     look = own.rounding, own.digits, own.percent
     if before:
         return Column(f"before_{name}", f"{own.label} before", f"{own.help}, without the map", *look)
-    return Column(name, own.label, own.help, *look, own.terminal)
+    return Column(name, own.label, own.help, *look, own.main)
 
 
 def cells(report: Report) -> list[list[str]]:

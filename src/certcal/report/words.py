@@ -8,6 +8,37 @@ from certcal.report.tables import exactly, number, percent
 from certcal.smoothing import EvidenceHeader
 
 
+def answer(report: Report, position: int) -> str:
+    """The calibration error without and under attack at a row's radius, in one short line; `guarantee` has the terms.
+
+    Paper: —.   Errs: the error under attack is rounded up.
+    """
+    row = report[position]
+    at = f"R = {exactly(row.radius)}"
+    if row.worst is None:
+        return f"Nothing is certified at {at}"
+    most = percent(row.joint_ece, Rounding.UP, 1)
+    under = f"surely at most {most} ({at})" if row.radius == 0 else f"at most {most} under attack ({at})"
+    return f"Calibration error: {percent(row.ece, Rounding.NEAREST, 1)} without an attack, {under}"
+
+
+def answer_about(report: Report, position: int) -> str:
+    """Which inputs the short answer is about."""
+    row, all_inputs = report[position], f"all {report.inputs:,} inputs"
+    clean = percent(row.ece_all, Rounding.NEAREST, 1)
+    if row.worst is None:
+        return (
+            f"No prediction is proven to stay within that radius; without an attack the calibration error is {clean}."
+        )
+    if report.population is Population.ALL or row.certified == report.inputs:
+        return f"Of {all_inputs}."
+    share = percent(row.certified_share, Rounding.DOWN, 0)
+    return (
+        f"Of the {row.inputs:,} inputs ({share}) whose prediction is certified at R = {exactly(row.radius)}. "
+        f"Of {all_inputs}, without an attack: {clean}."
+    )
+
+
 def guarantee(report: Report, position: int) -> str:
     """One sentence that says what holds at a row's radius, for all inputs of the evidence together.
 

@@ -72,6 +72,7 @@ def settings_of(report: Report) -> RunSettings | None:
         return None
     asked = EvaluateSettings(
         radii=tuple(row.radius for row in report),
+        open_at=report.open_at,
         **report.terms,
         delta=report.delta,
         population=str(report.population),

@@ -14,6 +14,7 @@ import numpy as np
 from certcal.evaluation import Report, reliability_at
 from certcal.files import plain, replacing
 from certcal.report import (
+    answer,
     caveats,
     default_view,
     explanation,
@@ -100,10 +101,12 @@ class Results:
             created=str(self.circumstances["date"]),
             facts=facts(report, self.sources, self.circumstances),
             classes=self.sources.get("data", {}).get("classes"),
-            recalibration=recalibration,
+            sections={
+                "recalibration": recalibration,
+                "attack": self.attacks.page(self._shown_radius, {**report.terms, "n_bins": len(report.bins)}),
+            },
         )
-        attack = self.attacks.page(self._shown_radius, {**report.terms, "n_bins": len(report.bins)})
-        self.run.write(self.page.name, render_page(page | {"attack": attack}))
+        self.run.write(self.page.name, render_page(page))
 
     def write_certificates(self) -> None:
         """One row per input and radius as Parquet, and the certified radii as a log in the field's format."""
@@ -142,6 +145,7 @@ class Results:
         own, rows = report.recalibration, range(len(report))
         return {
             "title": self.title,
+            "answer": answer(report, shown),
             "guarantee": guarantee(report, shown),
             "guarantees": [guarantee(report, position) for position in rows],
             "explanation": explanation(report, shown),

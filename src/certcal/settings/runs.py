@@ -76,6 +76,10 @@ class EvaluateSettings(Record, panel="What to ask"):
     radii: tuple[float, ...] | None = setting(
         None, "Radii, as 0,0.1,0.25", check=radius, metavar=NUMBERS, shown="0 to 2 σ in steps of σ/4"
     )
+    open_at: float | None = setting(
+        None, "Radius that the report opens at", check=lambda _, value: radius("radius", value), option="--radius",
+        shown="the largest at which half of the inputs are certified",
+    )  # fmt: skip
     alpha: float = setting(0.001, "Error probability per input", check=level)
     delta: float = setting(0.001, "Error probability for the whole set", check=level)
     method: str = setting("cdf-cp", "Confidence certificate", choices=Method)
@@ -101,8 +105,9 @@ class EvaluateSettings(Record, panel="What to ask"):
             object.__setattr__(self, "radii", tuple(sorted(set(self.radii))))
 
     def radii_at(self, sigma: float) -> tuple[float, ...]:
-        """The radii asked for, or 0 to 2 σ in steps of σ / 4."""
-        return self.radii if self.radii is not None else tuple(round(sigma * step / 4, 12) for step in range(9))
+        """The radii asked for, or 0 to 2 σ in steps of σ / 4, with the one that the report opens at."""
+        asked = self.radii if self.radii is not None else [round(sigma * step / 4, 12) for step in range(9)]
+        return tuple(sorted({*asked, *(() if self.open_at is None else (self.open_at,))}))
 
 
 @dataclass(frozen=True, kw_only=True)

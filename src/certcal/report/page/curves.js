@@ -9,13 +9,15 @@ const CURVES = {
     { key: "certified_ece", look: "incorrect", shape: "circle", band: "ece" },
     ...approximations.map((key, i) => ({ key, look: "neutral", dash: "3 3", shape: OTHERS[i % 3], hollow: true })),
     { key: "before_certified_ece", look: "neutral", dash: "3 3", shape: "square", hollow: true },
-    { key: "ece", look: "correct", shape: "circle", text: cleanLabel("ece") },
+    { key: "ece", look: "correct", shape: "circle" },
+    { key: "ece_all", look: "neutral", shape: "triangle", hollow: true },
   ],
   brier: [
     { key: "joint_brier", look: "incorrect", dash: "6 4", shape: "diamond", hollow: true },
     { key: "certified_brier", look: "incorrect", shape: "circle", band: "brier" },
     { key: "before_certified_brier", look: "neutral", dash: "3 3", shape: "square", hollow: true },
-    { key: "brier", look: "correct", shape: "circle", text: cleanLabel("brier") },
+    { key: "brier", look: "correct", shape: "circle" },
+    { key: "brier_all", look: "neutral", shape: "triangle", hollow: true },
   ],
   accuracy: [
     { key: "certified", look: "neutral", dash: "3 3", shape: "square", hollow: true, of: page.inputs, text: "certified, right or wrong" },

@@ -16,12 +16,6 @@ function label(key) {
   return key in place ? page.columns[place[key]].label : key.replaceAll("_", " ");
 }
 
-/** The name of a value without an attack, which the table may call by its measure alone. */
-function cleanLabel(key) {
-  const name = label(key);
-  return name.startsWith("clean") ? name : `clean ${name}`;
-}
-
 /** A number with that many decimals; `way` is "up", "down" or "nearest". */
 function written(value, way = "nearest", digits = 3) {
   if (value === null || value === undefined) return "—";

@@ -14,6 +14,7 @@ function choose(row, { remember = true } = {}) {
   for (const node of document.querySelectorAll("[data-key]")) node.textContent = cell(row, node.dataset.key);
   for (const note of document.querySelectorAll(".note:has([data-key])")) note.hidden = note.querySelector("[data-key]").textContent === "—";
   lines.forEach((line, i) => (i === row ? line.setAttribute("aria-current", "true") : line.removeAttribute("aria-current")));
+  fillVerdict(row);
   fillHeadline(page.views[row].sentence);
   fillExplanation(page.views[row].explanation);
   fillInputs();
@@ -34,9 +35,8 @@ function fillHeadline(sentence) {
 }
 
 function fillExplanation(text) {
-  const host = document.getElementById("explanation");
-  host.textContent = text ?? "";
-  host.hidden = !text;
+  document.getElementById("explanation").textContent = text ?? "";
+  document.getElementById("how").hidden = !text;
 }
 
 /** Mark the sides on which a table has more than is seen; its first column always is. */
@@ -125,10 +125,6 @@ reliabilityPlot("worst", "incorrect");
 boxesPlot();
 widthsPlot();
 movesPlot();
-if (page.recalibration) {
-  tradeOffPlot();
-  mapPlot();
-}
 setUpTheme();
 setUpChoice();
 setUpPaper();

@@ -76,3 +76,8 @@ function mapPlot() {
     plot.svg.setAttribute("aria-label", `The map of confidences: ${told}. Arrow keys read values.`);
   });
 }
+
+if (page.recalibration) {
+  tradeOffPlot();
+  mapPlot();
+}
