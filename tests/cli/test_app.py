@@ -201,7 +201,7 @@ BAD = {
     "unknown solver": (evaluating("--approximate", "adm"), "Expected `approximations` to be one of 'admm'"),
     "solver for all": (evaluating("--approximate", "admm", "--population", "all"), "be left out for population"),
     "method of the paper": (evaluating("--paper", "--method", "cdf"), "be left out with --paper"),
-    "unknown option": (evaluating("--radius", "1"), "No such option"),
+    "unknown option": (evaluating("--radiuss", "1"), "No such option"),
     "unknown verb": (["certfy"], "No such command 'certfy'"),
     "missing config": (evaluating("--config", "no.toml"), "Expected `config` to be a TOML file that can be read"),
     "nothing to certify": (["certify", "new"], "Missing model.name, data.name, certify.sigma: give what is missing"),

@@ -14,6 +14,15 @@ _PER_INPUT = (
 )  # fmt: skip
 
 
+class BoundsOf(np.ndarray[Any, np.dtype[np.float64]]):
+    """Bounds that know how many of their inputs are not certified; a part or a copy of them knows nothing.
+
+    With these inputs among the others a worst case would be too small, and look exact.
+    """
+
+    uncertified: int = 0
+
+
 @dataclass(frozen=True, eq=False)
 class ConfidenceIntervals:
     """Certificates of the n inputs at one radius R: the class stays (C1), its confidence stays in [lower, upper] (C2).
@@ -42,6 +51,11 @@ class ConfidenceIntervals:
     domain: Domain = Domain.EVERYWHERE  # where inputs may be moved to
     other: FloatArray | None = None  # (n,) which no confidence exceeds where another class is predicted; None: unknown
     least: float = 0.0  # below which no confidence of any class falls, such as where a map begins
+
+    def __post_init__(self) -> None:
+        own = np.asarray(self.lower).view(BoundsOf)
+        own.uncertified = int(np.size(self.certified) - np.count_nonzero(self.certified))
+        object.__setattr__(self, "lower", own)
 
     def __len__(self) -> int:
         return len(self.lower)

@@ -1,8 +1,12 @@
 """`certcal certify`: from a model and data to evidence and a report."""
 
+from typing import Annotated
+
+import typer
+
 from certcal.cli import options as o
 from certcal.cli.declare import takes
-from certcal.cli.screen import show_results, tell
+from certcal.cli.screen import clock, print_json, show_results, tell, tell_answer
 from certcal.settings import (
     CertifySettings,
     Cluster,
@@ -10,6 +14,7 @@ from certcal.settings import (
     EvaluateSettings,
     ModelSettings,
     PlaceSettings,
+    RunSettings,
     Sections,
     load_settings,
 )
@@ -30,6 +35,13 @@ def certify(
     given: Sections,
     paper: o.Paper = None,
     trust: o.Trust = False,
+    no_checks: o.NoChecks = False,
+    dry_run: Annotated[
+        bool,
+        typer.Option(
+            "--dry-run", help="Only check model and data, and say what it will take.", rich_help_panel="Output"
+        ),
+    ] = False,
     no_figures: o.NoFigures = False,
     json: o.Json = False,
 ) -> None:
@@ -51,6 +63,24 @@ def certify(
     check_factories([settings.model], folder.path, named=given["model"].get("name"), trust=trust)
     if settings.model.weights is None:
         tell("no --weights: certifying the network as its factory returns it")
-    certify_run(folder, settings, engine=where, progress=True)
+    if dry_run:
+        _show_dry_run(settings, json=json)
+        return
+
+    def first() -> None:
+        tell_answer(evaluate_run(folder, settings.evaluate, figures=False))
+
+    certify_run(folder, settings, engine=where, progress=True, checks=not no_checks, tell=tell, first=first)
     tell(f"evidence: {folder.evidence}")
     show_results(evaluate_run(folder, settings.evaluate, figures=not no_figures), as_json=json)
+
+
+def _show_dry_run(settings: RunSettings, *, json: bool) -> None:
+    from certcal.runs import check_run
+
+    found, inputs = check_run(settings, tell=tell)
+    seconds = inputs * (settings.certify.n + settings.certify.n0) / found.draws_per_second
+    if json:
+        print_json(found.as_dict() | {"estimated_seconds": seconds})
+    else:
+        print(f"{inputs:,} inputs × {settings.certify.n:,} draws: about {clock(seconds)}.")

@@ -29,6 +29,9 @@ Paper = Annotated[
 Trust = Annotated[
     bool, typer.Option("--trust", help="Run the code, or the program in a file, that is the model, and remember it.")
 ]
+NoChecks = Annotated[
+    bool, typer.Option("--no-checks", help="Do not look for mistakes in model and data before drawing.")
+]
 Json = Annotated[
     bool,
     typer.Option("--json", help="Print results as JSON and nothing else on standard output.", rich_help_panel="Output"),

@@ -87,6 +87,15 @@ def show_results(results: "Results", *, as_json: bool) -> None:
     show_path(console, "\nReport: ", results.page)
 
 
+def tell_answer(results: "Results") -> None:
+    """The answer so far, of a run that goes on."""
+    from certcal.report import answer, default_view
+
+    report = results.report
+    draws, inputs = report.evidence.draws.max(), report.inputs
+    tell(f"first look, {inputs:,} inputs × {draws:,} draws: {answer(report, default_view(report))}; {results.page}")
+
+
 def new_table(*headings: str, title: str | None = None) -> Table:
     """An empty table as all of ours look; headings are those of its first columns."""
     named = None if title is None else Text(title)

@@ -1,6 +1,7 @@
 """Certified metrics: all of them at one radius (`row_at`), and over radii (`evaluate`). Nothing else computes them."""
 
 from certcal.evaluation.at_worst import Contribution, check_position, contributions_at, reliability_at
+from certcal.evaluation.gap import Gap, split_gap, with_more_draws
 from certcal.evaluation.metric import Before, Given, Metric, Rounding
 from certcal.evaluation.report import ConfidenceMap, Report, evaluate
 from certcal.evaluation.requirements import Judgement, Requirement, judge
@@ -15,6 +16,7 @@ __all__ = [
     "ConfidenceMap",
     "Contribution",
     "Difference",
+    "Gap",
     "Given",
     "Judgement",
     "Metric",
@@ -35,4 +37,6 @@ __all__ = [
     "reliability_at",
     "row_at",
     "select",
+    "split_gap",
+    "with_more_draws",
 ]

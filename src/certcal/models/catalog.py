@@ -3,12 +3,14 @@
 import difflib
 import importlib
 import inspect
+import traceback
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from torch import nn
 
-from certcal.errors import InputError
+from certcal.errors import CertcalError, InputError
 from certcal.models.files import optional, source_of
 from certcal.models.functions import as_module
 from certcal.models.lenet import LeNet, SmallCNN
@@ -103,7 +105,20 @@ def _call(name: str, make: Callable[..., Any], known: dict[str, Any], settings: 
         raise InputError.expected(
             f"settings of {name}", f"fit {name}{signature}", str(error).removeprefix("got ")
         ) from error
-    return as_module(make(**arguments))
+    try:
+        return as_module(make(**arguments))
+    except CertcalError:
+        raise
+    except Exception as error:  # a factory is the user's code, and may fail in any way
+        raise InputError.expected("name", f"lead to a factory that makes a model by {name}", _raised(error)) from error
+
+
+def _raised(error: Exception) -> str:
+    """An exception of the user's code with the place it comes from: theirs, not that of a library they call."""
+    frames = traceback.extract_tb(error.__traceback__)[1:]
+    theirs = [frame for frame in frames if "site-packages" not in frame.filename and frame.filename[0] != "<"] or frames
+    place = f" in {Path(theirs[-1].filename).name}, line {theirs[-1].lineno}" if theirs else ""
+    return f"{type(error).__name__}: {' '.join(str(error).split())}{place}"
 
 
 def _named(name: str) -> Callable[..., nn.Module]:

@@ -1,5 +1,6 @@
 """Results for people: tables, figures, words, and a page that holds it all."""
 
+from certcal.report.advice import advice_section
 from certcal.report.attack_figures import attack_diagrams, plot_sandwich
 from certcal.report.attack_page import attack_data
 from certcal.report.attacks import (
@@ -16,7 +17,7 @@ from certcal.report.attacks import (
 )
 from certcal.report.changes import Changes, plot_changes, prepare_changes
 from certcal.report.comparison import Comparison, comparison_cells, comparison_markdown, comparison_table, reading
-from certcal.report.content import default_view, page_data, why_first
+from certcal.report.content import by_radius, default_view, page_data, why_first
 from certcal.report.figures import (
     INCORRECT,
     plot_certified_accuracy,
@@ -62,10 +63,12 @@ __all__ = [
     "ace_heads",
     "ace_sentence",
     "ace_tables",
+    "advice_section",
     "answer",
     "answer_about",
     "attack_data",
     "attack_diagrams",
+    "by_radius",
     "caveats",
     "cells",
     "changed_csv",

@@ -12,7 +12,7 @@ from certcal.errors import InputError
 
 # Parts that a page has if its data has them. Each has data under its name, a template page/NAME.html.j2 and, where it
 # needs them, page/NAME.js and page/NAME.css. The first come before the table over radii, the later ones at the end.
-FIRST = ("recalibration",)
+FIRST = ("preview", "checks", "advice", "recalibration")
 LATER = ("attack",)
 SECTIONS = (*FIRST, *LATER)
 # Joined in this order into one script; each file may use the names of those before it.

@@ -1,7 +1,7 @@
 """Run folders: settings in, evidence drawn once, results written beside it."""
 
 from certcal.runs.attack import attack_run
-from certcal.runs.certify import certify_run
+from certcal.runs.certify import certify_run, check_run
 from certcal.runs.compare import Compared, compare_runs
 from certcal.runs.cost import measure_cost
 from certcal.runs.demo import demo_run
@@ -25,6 +25,7 @@ __all__ = [
     "attack_run",
     "certify_run",
     "check_factories",
+    "check_run",
     "compare_runs",
     "demo_run",
     "estimate_training",

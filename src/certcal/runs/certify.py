@@ -1,10 +1,14 @@
 """From settings to evidence in a run folder: load the data, build the model, draw. Running it again goes on."""
 
 import time
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from certcal.cluster import Cluster, as_cluster
+from certcal.errors import InputError
+from certcal.runs.checkup import Checkup, check_up
 from certcal.runs.folder import CONFIG, SHARDS, SOURCES, RunFolder
 from certcal.runs.load import load_data, load_model
 from certcal.runs.provenance import provenance
@@ -17,18 +21,34 @@ if TYPE_CHECKING:
     from certcal.data import ImageData
 
 
+LONG = 60.0  # seconds of a run from which on first answers come before the last one
+FIRST_SECONDS, FIRST_DRAWS = 15.0, 1000  # of the first look: about how long, and how many draws
+FEWEST, MOST = 24, 128  # inputs of the first look
+
+
 def certify_run(
-    run: RunFolder, settings: RunSettings, *, engine: str | Cluster = "local", progress: bool | None = None
+    run: RunFolder,
+    settings: RunSettings,
+    *,
+    engine: str | Cluster = "local",
+    progress: bool | None = None,
+    checks: bool = False,
+    tell: Callable[[str], None] = lambda text: None,
+    first: Callable[[], None] | None = None,
 ) -> Evidence:
     """The evidence of the run, drawn or drawn on, and kept in its folder with settings and provenance.
 
     Where it is drawn, `engine` as for `certcal.collect_evidence`, is no setting of the run: another one may go on.
+    `checks` looks at model and data before a new run; what they find is told, and kept with the run. `first` is called
+    whenever a long run has evidence to show before all is drawn: of 1,000 draws of some inputs, then of all, and so on.
+    Such looks are at numbers of draws that were not planned, for which a tenth of alpha is set aside anyway: what they
+    show is certified, only wider.
 
     Paper: —; run folders are ours.
     Raises: InputError if the folder holds evidence of another model, data or noise; it is unchanged then.
     """
     from certcal.models import best_device
-    from certcal.smoothing import collect_evidence, save_evidence
+    from certcal.smoothing import collect_evidence, load_so_far, save_evidence
 
     start = time.perf_counter()
     cluster = as_cluster(engine)
@@ -39,25 +59,110 @@ def certify_run(
         from certcal.cluster import check_reachable
 
         check_reachable(cluster)
+    begun = any(run.shards.glob("shard-*"))
+    checkup = check_up(model, data, settings, "cpu" if cluster else device) if checks and not begun else None
+    tell(f"data: {data.name}, {_class_counts(data)}")
+    _tell_checkup(checkup, tell)
+    warned = _about_training(settings, data) if checks else []
+    for warning in warned:
+        tell(f"warning: {warning}")
     run.create()
     with run.writing(), run.kept_if_refused(CONFIG, unless=f"{SHARDS}/shard-*"):
         added = _added(run)
         run.save_settings(settings)  # before sampling, so that an interrupted run knows what it was
         run.log(f"certify: {len(data)} inputs of {data.name}, {settings.certify.n} draws each on {device}")
-        evidence = collect_evidence(
-            model, data, **_sampling(settings), device=device, store=run.shards, engine=engine, progress=progress
-        )
-        save_evidence(evidence, run.evidence)
+        options = _sampling(settings) | {"device": device, "store": run.shards, "engine": engine, "progress": progress}
+
+        def keep(evidence: Evidence) -> None:
+            save_evidence(evidence, run.evidence)
+            sources = _sources(settings, data, model, evidence, time.perf_counter() - start, device)
+            if cluster is not None:
+                sources["certify"] |= {"engine": "ray", "workers": cluster.workers, "threads": 1}
+            # What was trained in the same folder, and what was seen before an earlier part of this run.
+            kept = {key: value for key, value in run.sources().items() if key in ("train", "checks")}
+            if checkup is not None:
+                kept["checks"] = checkup.as_dict() | {"warnings": [*checkup.warnings, *warned]}
+            run.write_json(SOURCES, kept | sources | _evidence_facts(run, evidence, added))
+
+        try:
+            for some, draws in _first_looks(data, settings, checkup) if first and not begun else ():
+                keep(collect_evidence(model, some, **options | {"n": draws, "plan": (settings.certify.n,)}))
+                first()
+            evidence = collect_evidence(model, data, **options)
+        except KeyboardInterrupt:
+            if any(run.shards.glob("shard-*")):
+                keep(load_so_far(run.shards))
+            raise
         if settings.certify.stages is None:  # there may have been more draws than were asked for
             settings = replace(settings, certify=replace(settings.certify, n=int(evidence.draws.max())))
         run.save_settings(settings)
-        sources = _sources(settings, data, model, evidence, time.perf_counter() - start, device)
-        if cluster is not None:
-            sources["certify"] |= {"engine": "ray", "workers": cluster.workers, "threads": 1}
-        trained = {key: value for key, value in run.sources().items() if key == "train"}  # in the same folder
-        run.write_json(SOURCES, trained | sources | _evidence_facts(run, evidence, added))
+        keep(evidence)
         run.log(f"certify: {evidence.draws.sum()} draws kept in {run.evidence.name}")
     return evidence
+
+
+def check_run(settings: RunSettings, *, tell: Callable[[str], None]) -> tuple[Checkup, int]:
+    """What checks find before a run, and of how many inputs it would be; draws nothing and writes nothing.
+
+    Paper: —.
+    """
+    from certcal.models import best_device
+
+    data = load_data(settings.data)
+    found = check_up(load_model(settings.model, data), data, settings, settings.certify.device or best_device())
+    tell(f"data: {data.name}, {_class_counts(data)}")
+    _tell_checkup(found, tell)
+    return found, len(data)
+
+
+def _first_looks(
+    data: "ImageData", settings: RunSettings, checkup: Checkup | None
+) -> "Iterator[tuple[ImageData, int]]":
+    """Inputs and draws of the looks that a long run takes on its way: quick ones, each ten times the last."""
+    asked, inputs = settings.certify, len(data)
+    speed = 10_000.0 if checkup is None else checkup.draws_per_second
+    if asked.stages is not None or inputs * asked.n < LONG * speed or asked.n < 2 * FIRST_DRAWS:
+        return
+    some = min(MOST, max(FEWEST, int(FIRST_SECONDS * speed / FIRST_DRAWS)))
+    if 2 * some < inputs:
+        yield data.take(limit=some), FIRST_DRAWS
+    draws = FIRST_DRAWS
+    while draws * 5 <= asked.n:
+        yield data, draws
+        draws *= 10
+
+
+def _class_counts(data: "ImageData") -> str:
+    """How many inputs there are of each class, in words."""
+    counts = [(name, int((data.labels == k).sum())) for k, name in enumerate(data.classes)]
+    present = [(name, count) for name, count in counts if count]
+    least, most = min(count for _, count in present), max(count for _, count in present)
+    told = f"{len(data):,} inputs of {len(present)} of {len(counts)} classes"
+    if len(present) <= 10:
+        return f"{told} ({', '.join(f'{name} {count}' for name, count in present)})"
+    return f"{told}, {least} to {most} of each"
+
+
+def _tell_checkup(checkup: Checkup | None, tell: Callable[[str], None]) -> None:
+    if checkup is None:
+        return
+    scan = ", ".join(f"{one.accuracy:.0%} at {one.sigma:g} (R ≈ {one.radius:.2g})" for one in checkup.scan)
+    tell(f"checks: accuracy {checkup.accuracy:.0%} without noise on {checkup.inputs} inputs; under σ {scan}")
+    for warning in checkup.warnings:
+        tell(f"warning: {warning}")
+
+
+def _about_training(settings: RunSettings, data: "ImageData") -> list[str]:
+    """What to say where the weights were trained on these inputs, as the folder of the weights tells."""
+    if settings.model.weights is None:
+        return []
+    try:
+        trained = RunFolder(Path(settings.model.weights).expanduser().parent).sources().get("train", {})
+    except InputError:
+        return []
+    if trained.get("source") != [data.source, settings.data.split]:
+        return []
+    return [f"{data.source} is what the model was trained on: certify inputs that it has not seen."]
 
 
 def _added(run: RunFolder) -> list[int]:
@@ -102,6 +207,7 @@ def _sources(
         "data": {
             "name": data.name,
             "inputs": len(data),
+            "draws": settings.certify.n,
             "shape": [channels, height, width],
             "classes": list(data.classes),
         },

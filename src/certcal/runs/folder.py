@@ -37,9 +37,8 @@ class RunFolder:
             raise InputError.expected("run", "be a run folder", f"{run.path}, which does not exist")
         if not run.config.is_file():
             raise InputError.expected("run", f"be a run folder with a {CONFIG}", str(run.path))
-        if not run.evidence.is_file():
-            hint = "go on with `certcal certify`" if run.shards.is_dir() else "make it with `certcal certify`"
-            raise InputError.expected("run", f"hold {EVIDENCE} ({hint})", str(run.path))
+        if not run.evidence.is_file() and not any(run.shards.glob("shard-*")):
+            raise InputError.expected("run", f"hold {EVIDENCE} (make it with `certcal certify`)", str(run.path))
         return run
 
     @property

@@ -25,6 +25,7 @@ from certcal.report import (
     to_latex,
     to_markdown,
 )
+from certcal.runs.advice import advise
 from certcal.runs.attack_files import Kept, kept_attacks
 from certcal.runs.drawing import write_figures
 from certcal.runs.facts import Sources, facts, title
@@ -102,6 +103,9 @@ class Results:
             facts=facts(report, self.sources, self.circumstances),
             classes=self.sources.get("data", {}).get("classes"),
             sections={
+                "preview": self._preview,
+                "checks": self._checks,
+                "advice": advise(report, self.run),
                 "recalibration": recalibration,
                 "attack": self.attacks.page(self._shown_radius, {**report.terms, "n_bins": len(report.bins)}),
             },
@@ -133,6 +137,24 @@ class Results:
         radii = Radii(evidence.index, evidence.label, evidence.selected, bounds[0].certified_radius, alpha=None)
         with replacing(self.run.path / "certificates.tsv") as part:
             write_certification_log(part, radii)
+
+    @property
+    def _checks(self) -> dict[str, Any] | None:
+        """What was seen before the run, if it made somebody wonder."""
+        own = self.sources.get("checks", {})
+        return own if own.get("warnings") else None
+
+    @property
+    def _preview(self) -> dict[str, Any] | None:
+        """How far the run is, if it is not finished."""
+        data, evidence = self.sources.get("data", {}), self.report.evidence
+        inputs, draws = data.get("inputs", 0), data.get("draws", 0)
+        if self.report.recalibration is not None or (
+            len(evidence) >= inputs and evidence.header.planned(evidence.draws).all()
+        ):
+            return None
+        each = f"{evidence.draws.min():,}" + f" to {evidence.draws.max():,}" * bool(np.ptp(evidence.draws))
+        return {"inputs": len(evidence), "of": inputs, "each": each, "draws": f"{draws:,}"} if draws else None
 
     @property
     def _shown_radius(self) -> float:
@@ -168,7 +190,8 @@ class Results:
             "recalibration": None if own is None else {"kind": own.kind} | dict(own.about),
             "rows": plain(report.as_dicts()),
             "per_bin": [_per_bin(report, position) for position in rows],
-            "sampling": self.sources,
+            "sampling": {key: value for key, value in self.sources.items() if key != "checks"},
+            "checks": self.sources.get("checks"),
             "attack": self.attacks.metrics() or None,
             "provenance": self.circumstances,
         }

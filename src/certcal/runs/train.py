@@ -107,6 +107,7 @@ def _sources(
     return {
         "objective": asdict(recipe.objective),
         "data": data.name,
+        "source": [data.source, recipe.data.split],
         "inputs": len(data),
         "model": recipe.model.name,
         "from_weights": recipe.model.weights,

@@ -42,7 +42,7 @@ class DataSettings(Record, panel="What to certify"):
     split: str | None = setting(None, "Split of the data", shown="test")
     root: str | None = setting(None, "Folder to look for data in.", metavar="FOLDER")
     download: bool = setting(False, "Fetch the data if it is missing.")
-    limit: int | None = setting(None, "Use at most this many inputs", check=at_least_0, shown="all")
+    limit: int | None = setting(None, "Use at most this many inputs, evenly spread", check=at_least_0, shown="all")
     every: int = setting(1, "Use only every k-th input")
     resize: int | None = setting(None, "Image folders: scale the shorter side to this.")
     crop: int | None = setting(None, "Image folders: keep the central square of this side.")

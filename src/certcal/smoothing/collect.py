@@ -50,6 +50,7 @@ def collect_evidence(
     chunk: int = 250,
     stages: Sequence[int] | None = None,
     stop: StoppingRule | None = None,
+    plan: Sequence[int] | None = None,
     outputs: str = "logits",
     device: str | None = None,
     precision: str = "float32",
@@ -82,6 +83,9 @@ def collect_evidence(
         stop: given the evidence of some inputs, says which of them need no more draws, such as
             `certcal.certificates.StopWhenDecided`. Each stage is a planned look at the data, and certificates share
             alpha among them.
+        plan: the numbers of draws at which looks are planned, where this call is not to draw all of them: it ends at
+            `n`, and later calls with the same `store` go on. A look at another number than those costs nothing, but its
+            limits are wider; docs/certificates.md. By default `stages`, or `n`.
         outputs: "logits", or "probabilities" if the model ends in a softmax or a sigmoid.
         device: where to run; the model's own device by default.
         precision: "float32", or "bfloat16" / "float16" for autocast. The certificate is of the model run that way.
@@ -109,6 +113,7 @@ def collect_evidence(
     check_choice("outputs", outputs, OUTPUTS)
     check_choice("precision", precision, PRECISIONS)
     targets = _chunk_targets(n, chunk, stages, stop)
+    looks = targets if plan is None else sorted({-(-check_integer("plan", m, minimum=1) // chunk) for m in plan})
     cluster = as_cluster(engine)
     model = as_module(model)
     tf32 = bool(torch.backends.cudnn.allow_tf32)
@@ -126,8 +131,8 @@ def collect_evidence(
             n0=n0,
             chunk=chunk,
             precision=str(conditions),
-            looks=len(targets),
-            stages=tuple(target * chunk for target in targets),
+            looks=len(looks),
+            stages=tuple(look * chunk for look in looks),
             outputs=outputs,
             noise=NOISE,
             grid=grid_step(sigma),

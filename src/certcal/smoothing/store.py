@@ -4,7 +4,7 @@ import json
 import os
 import uuid
 from collections.abc import Iterable
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -104,6 +104,24 @@ def load_evidence(path: str | os.PathLike[str]) -> Evidence:
     Paper: —; evidence that outlives a run is ours.
     """
     return merge_shards([path])
+
+
+def load_so_far(folder: str | os.PathLike[str]) -> Evidence:
+    """The evidence in a folder of shards that is still being drawn: of each input its draws up to the first gap.
+
+    Paper: —; how sampling was cut off has nothing to do with what was drawn.
+    """
+    shards = _shards_of(Path(folder))
+    header = _check_mergeable(shards)
+    rows = _rows_of(shards, header)
+    order, reached = np.lexsort((rows.first, rows.index)), dict[int, int]()
+    kept = []
+    for place in order.tolist():
+        index = int(rows.index[place])
+        if rows.first[place] == reached.get(index, 0):
+            reached[index] = int(rows.stop[place])
+            kept.append(place)
+    return sum_rows(Rows(*(getattr(rows, one.name)[kept] for one in fields(rows))), header)
 
 
 def _shards_of(place: Path) -> list[Path]:

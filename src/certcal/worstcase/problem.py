@@ -75,6 +75,9 @@ class WorstCaseProblem:
             wanted = "come with bounds; with arrays say how many inputs are `uncertified`"
             raise InputError.expected("population", wanted, repr(str(population)))
         free = check_integer("uncertified", uncertified, minimum=0, maximum=2**53)
+        if (without := getattr(lower, "uncertified", 0)) and not free:
+            got = f"those of {without} more (pass the bounds themselves, or lower[bounds.certified] and so on)"
+            raise InputError.expected("lower", "be of certified inputs only", got)
         low, high = as_bounds(lower, upper, allow_empty=free > 0)
         known = as_correctness("correct", correct, allow_empty=free > 0)
         check_same_length("correct", known, "lower", low)

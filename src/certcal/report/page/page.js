@@ -15,6 +15,7 @@ function choose(row, { remember = true } = {}) {
   for (const note of document.querySelectorAll(".note:has([data-key])")) note.hidden = note.querySelector("[data-key]").textContent === "—";
   lines.forEach((line, i) => (i === row ? line.setAttribute("aria-current", "true") : line.removeAttribute("aria-current")));
   fillVerdict(row);
+  followers.forEach((follow) => follow(row));
   fillHeadline(page.views[row].sentence);
   fillExplanation(page.views[row].explanation);
   fillInputs();

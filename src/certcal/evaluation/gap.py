@@ -1,0 +1,119 @@
+"""Why a guaranteed error is as high as it is, and what would lower it: estimates, from the same evidence.
+
+Nothing here is certified. Draws that were not made are foreseen by counting those that were several times.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from certcal.certificates import ConfidenceIntervals, confidence_bounds_at
+from certcal.evaluation.report import Report
+from certcal.evaluation.row import row_at
+from certcal.metrics import expected_calibration_error
+from certcal.scalars import check_integer, check_number
+from certcal.smoothing import Evidence
+from certcal.types import FloatArray
+from certcal.worstcase import Population, certified_calibration_error
+
+ENDLESS = 10**6  # times the draws: what remains is not sampling error
+SHARPER, SOFTER = 0.25, 2.0  # temperatures that are foreseen
+
+
+@dataclass(frozen=True)
+class Gap:
+    """A guaranteed calibration error at one radius, taken apart; NaN where nothing is certified there."""
+
+    radius: float
+    clean: float  # without an attack
+    adversary: float  # what moving each input by R adds, with endless draws
+    uncertified: float  # what inputs without a certificate add, where they count
+    sampling: float  # what the finite number of draws adds, with the certificates that may fail
+    guaranteed: float  # the sum
+    ten_times_draws: float  # the guaranteed error foreseen with ten times the draws
+    half_radius: float  # the same inputs' guaranteed error at R / 2
+    sharper: float  # foreseen with logits divided by 1/4 before smoothing, as if there were two classes
+    softer: float  # with logits divided by 2
+
+
+def split_gap(report: Report) -> list[Gap]:
+    """Each row's guaranteed calibration error, taken apart. Estimates; the parts add up to the guarantee.
+
+    Paper: —; docs/report.md.
+    """
+    radii = [row.radius for row in report.rows]
+    if report.recalibration is not None:
+        raise ValueError("a map's own effect is not foreseen")
+    more, endless = (_bounds(with_more_draws(report.evidence, times), radii, report) for times in (10, ENDLESS))
+    nearer = _bounds(report.evidence, [radius / 2 for radius in radii], report)
+    sharp, soft = (_bounds(with_temperature(report.evidence, t), radii, report) for t in (SHARPER, SOFTER))
+    return [_gap(report, n, endless[n], [more[n], nearer[n], sharp[n], soft[n]]) for n in range(len(radii))]
+
+
+def _bounds(evidence: Evidence, radii: list[float], report: Report) -> list[ConfidenceIntervals]:
+    return confidence_bounds_at(evidence, radii=radii, **report.terms)
+
+
+def _gap(report: Report, position: int, endless: ConfidenceIntervals, others: list[ConfidenceIntervals]) -> Gap:
+    row, own, edges = report.rows[position], report.bounds[position], report.bins.edges
+    if row.worst is None:
+        return Gap(row.radius, *9 * [float("nan")])
+    every = report.population is Population.ALL
+    # The same inputs as in the row, so that only the bounds differ; with all inputs, certificates may be gained.
+    seen = np.ones(len(own), dtype=np.bool_) if every else own.certified
+    bounded = certified_calibration_error(
+        np.array(endless.lower[seen]), endless.upper[seen], own.correct[seen], edges=edges
+    ).value
+    best = certified_calibration_error(endless, population="all", edges=edges).value if every else bounded
+    clean = expected_calibration_error(own.confidence[seen], own.correct[seen], edges=edges)
+
+    def foreseen(bounds: ConfidenceIntervals) -> float:
+        same = bounds if every else replace(bounds, certified=own.certified)
+        return row_at(
+            same, population=report.population, edges=edges, delta=report.delta, metrics=("joint_ece",)
+        ).joint_ece
+
+    return Gap(
+        row.radius, clean, bounded - clean, best - bounded, row.joint_ece - best, row.joint_ece, *map(foreseen, others)
+    )
+
+
+def with_more_draws(evidence: Evidence, times: int) -> Evidence:
+    """The evidence as if each draw had been made so many times: what more draws would show, if they were like these.
+
+    Paper: —.
+    """
+    check_integer("times", times, minimum=1)
+    header = evidence.header
+    stages = tuple(sorted({int(n) * times for n in evidence.draws}))  # at planned looks, as if they had been asked for
+    counted = {name: getattr(evidence, name) * times for name in _COUNTED}
+    return replace(evidence, header=replace(header, looks=1, stages=stages), **counted)
+
+
+_COUNTED = ("draws", "votes", "score_sum", "score_square_sum", "histogram")
+
+
+def with_temperature(evidence: Evidence, temperature: float) -> Evidence:
+    """The evidence as if logits had been divided by a temperature before smoothing and there were two classes.
+
+    With more classes it is an estimate: a score p becomes p^(1/T) / (p^(1/T) + (1 − p)^(1/T)), cell by cell.
+
+    Paper: —.
+    """
+    power = 1 / check_number("temperature", temperature, "be a number > 0", lambda value: value > 0)
+    edges = evidence.thresholds
+    middle = _tempered((edges[:-1] + edges[1:]) / 2, power)
+    cell = np.minimum(np.searchsorted(edges, middle, side="right") - 1, len(middle) - 1)
+    moved = np.zeros_like(evidence.histogram)
+    np.add.at(moved.T, cell, evidence.histogram.T)
+    return replace(
+        evidence,
+        histogram=moved,
+        score_sum=evidence.histogram @ middle,
+        score_square_sum=evidence.histogram @ middle**2,
+    )
+
+
+def _tempered(score: FloatArray, power: float) -> FloatArray:
+    own, other = score**power, (1 - score) ** power
+    return np.asarray(own / (own + other))

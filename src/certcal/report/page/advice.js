@@ -1,0 +1,22 @@
+// What makes up the guaranteed error at the chosen radius, and what would lower it.
+
+function fillAdvice(row) {
+  const { lead, rows } = page.advice.views[row], body = document.querySelector("#advice tbody");
+  document.getElementById("advice-lead").textContent = lead;
+  document.getElementById("advice").hidden = !rows.length;
+  body.replaceChildren();
+  for (const { cause, why, points, action, command, gain } of rows) {
+    const line = make("tr", body), head = make("th", line, `${cause} `);
+    head.scope = "row";
+    make("span", head, why, "why");
+    make("td", line, points);
+    const step = make("td", line, action, "text");
+    if (command) {
+      step.append(" ");
+      make("code", step, command);
+    }
+    make("td", line, gain);
+  }
+}
+
+if (page.advice) followers.push(fillAdvice);

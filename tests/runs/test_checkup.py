@@ -1,0 +1,220 @@
+"""What is looked at before a long run: each ordinary mistake is stopped or warned of, with its cause, on the way in."""
+
+import json
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+
+from command import certcal
+
+NETS = """
+    import torch
+    from torch import nn
+
+    def make(classes):
+        \"\"\"Tells squares of a side apart by the place of the bright one: right for inputs in [0, 1].\"\"\"
+        net = nn.Sequential(nn.Flatten(), nn.Linear(48, classes))
+        nn.init.zeros_(net[1].bias)
+        with torch.no_grad():
+            net[1].weight.copy_(SCALE * torch.eye(16).repeat(1, 3)[:classes])
+        return net
+
+    SCALE = 9.0
+
+    def untrained(classes):
+        torch.manual_seed(1)
+        return nn.Sequential(nn.Flatten(), nn.Linear(48, classes))
+
+    def soft(classes):
+        return nn.Sequential(make(classes), nn.Softmax(dim=1))
+
+    def shy(classes):
+        \"\"\"Sure of inputs as they are, blind under noise: it asks for exact zeros.\"\"\"
+        return nn.Sequential(Exact(), make(classes))
+
+    class Exact(nn.Module):
+        def forward(self, x):
+            return x * (x == 0).float().flatten(1).mean(1)[:, None, None, None].gt(0.5)
+
+    def shifted(classes):
+        \"\"\"Made for inputs of mean 0.\"\"\"
+        return nn.Sequential(Wants(), make(classes))
+
+    class Wants(nn.Module):
+        def forward(self, x):
+            return (x + 1) * (x.flatten(1).amin(1)[:, None, None, None] < -0.05).float()
+
+    def plain(classes):
+        \"\"\"Made for inputs in [0, 1].\"\"\"
+        return nn.Sequential(Plain(), make(classes))
+
+    class Plain(nn.Module):
+        def forward(self, x):
+            return x * (x.flatten(1).amin(1)[:, None, None, None] > -0.3).float()
+
+    def wide():
+        torch.manual_seed(0)
+        return nn.Sequential(nn.Flatten(), nn.Linear(48, 1000))
+
+    def mixing(classes):
+        return nn.Sequential(nn.BatchNorm2d(3, track_running_stats=False), make(classes))
+
+    def random(classes):
+        return nn.Sequential(Noisy(), make(classes))
+
+    class Noisy(nn.Module):
+        def forward(self, x):
+            return x + torch.rand_like(x)
+
+    def broken(classes):
+        return nn.Sequential(make(classes), Nan())
+
+    class Nan(nn.Module):
+        def forward(self, x):
+            return x / 0 * 0
+"""
+CLASSES = 5
+WORDS = ("--data", "squares.npz", "--sigma", "0.1", "--n", 250, "--radii", "0,0.05", "--no-figures")
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("checkup")
+    (folder / "nets.py").write_text(textwrap.dedent(NETS))
+    labels = np.arange(40) % CLASSES
+    images = np.zeros((40, 3, 16), dtype=np.float32)
+    images[np.arange(40), :, labels] = 1.0
+    np.savez(folder / "squares.npz", inputs=images.reshape(40, 3, 4, 4), labels=labels)
+    return folder
+
+
+def refused(desk, model, *more):
+    _, error = certcal("certify", "no", "--model", f"nets:{model}", *WORDS, *more, cwd=desk, code=2)
+    assert "--no-checks goes on all the same." in error
+    assert not (desk / "runs" / "no").exists()  # nothing is left behind
+    return error
+
+
+def test_a_softmax_read_as_logits_is_stopped(desk):
+    assert "the model ends in a softmax (give --outputs probabilities)" in refused(desk, "soft")
+    assert "these are logits (give --outputs logits)" in refused(desk, "make", "--outputs", "probabilities")
+
+
+def test_a_forgotten_normalisation_is_stopped_and_named(desk):
+    error = refused(desk, "shifted")
+    assert "normalisation forgotten? (give --mean 0." in error
+    assert "% accuracy, and 100% with others" in error
+    told = error.split("(give ")[1].split(", or those")[0].split()
+    out, _ = certcal("certify", "mended", "--model", "nets:shifted", *WORDS, *told, "--json", cwd=desk)
+    assert json.loads(out)["checks"]["accuracy"] == 1.0
+    assert "leave out --mean and --std" in refused(desk, "plain", "--mean", "0.5,0.5,0.5", "--std", "0.5,0.5,0.5")
+
+
+def test_classes_that_do_not_fit_are_stopped(desk):
+    assert "tell apart the 5 classes of the data, but got 1000 outputs" in refused(desk, "wide")
+    assert "class mismatch" in refused(desk, "wide")
+    assert "an output for every label up to 4" in refused(desk, "make", "--classes", 3)
+
+
+def test_answers_that_depend_on_their_batch_or_on_chance_are_stopped(desk):
+    assert "depend on the other inputs of their batch: batch statistics in evaluation mode" in refused(desk, "mixing")
+    assert "random outputs: dropout or noise" in refused(desk, "random")
+
+
+def test_nan_is_told_apart_from_wrong_outputs(desk):
+    for outputs in ("logits", "probabilities"):
+        assert "to give finite outputs, but got NaN or infinity for 40 of 40" in refused(
+            desk, "broken", "--outputs", outputs
+        )
+
+
+def test_a_model_that_never_saw_noise_is_warned_of_on_screen_in_metrics_and_on_the_page(desk):
+    out, error = certcal("certify", "shy", "--model", "nets:shy", *WORDS, "--json", cwd=desk)
+    (warning,) = json.loads(out)["checks"]["warnings"]
+    assert "never saw noise? It needs training under noise" in warning
+    assert "Accuracy falls from 100% without noise" in warning
+    assert warning in error
+    page = (desk / "runs" / "shy" / "report.html").read_text()
+    assert 'id="checks"' in page
+    assert "never saw noise?" in page
+    again, _ = certcal("evaluate", "shy", "--radii", "0,0.1", "--no-figures", "--json", cwd=desk)
+    assert json.loads(again)["checks"]["warnings"] == [warning]
+
+
+def test_an_untrained_model_is_warned_of_and_checks_can_be_left_out(desk):
+    out, error = certcal("certify", "raw", "--model", "nets:untrained", *WORDS, "--json", cwd=desk)
+    assert "not clearly better than guessing: is the model trained" in json.loads(out)["checks"]["warnings"][0]
+    assert "5 of 5 classes (0 8, 1 8, 2 8, 3 8, 4 8)" in error
+    out, error = certcal("certify", "free", "--model", "nets:soft", *WORDS, "--no-checks", "--json", cwd=desk)
+    assert json.loads(out)["checks"] is None
+    assert "warning" not in error
+
+
+def test_a_good_model_passes_in_silence(desk):
+    out, error = certcal("certify", "good", "--model", "nets:make", *WORDS, "--json", cwd=desk)
+    checks = json.loads(out)["checks"]
+    assert (checks["warnings"], checks["accuracy"], checks["inputs"]) == ([], 1.0, 40)
+    assert [one["sigma"] for one in checks["scan"]] == pytest.approx([0.025, 0.05, 0.1, 0.2])
+    assert all(one["accuracy"] > 0.9 for one in checks["scan"])
+    assert "accuracy 100% without noise" in error
+    assert 'id="checks"' not in (desk / "runs" / "good" / "report.html").read_text()
+
+
+def test_a_dry_run_checks_and_draws_nothing(desk):
+    out, error = certcal("certify", "dry", "--model", "nets:make", *WORDS, "--dry-run", cwd=desk)
+    assert "40 inputs × 250 draws: about" in out
+    assert "checks: accuracy 100%" in error
+    assert not (desk / "runs" / "dry").exists()
+    certcal("certify", "dry", "--model", "nets:soft", *WORDS, "--dry-run", cwd=desk, code=2)
+
+
+def test_a_limit_is_spread_over_class_folders(desk, tmp_path):
+    from PIL import Image
+
+    for name in ("cat", "dog", "owl", "yak"):
+        (tmp_path / "photos" / name).mkdir(parents=True)
+        for n in range(10):
+            Image.new("RGB", (4, 4), (20 * n, 9, 9)).save(tmp_path / "photos" / name / f"{n}.png")
+    (tmp_path / "nets.py").write_text((desk / "nets.py").read_text())
+    words = ("--model", "nets:untrained", "--data", "photos/", "--sigma", "0.1", "--n", 250, "--no-figures")
+    _, error = certcal("certify", "few", *words, "--limit", 8, cwd=tmp_path)
+    assert "8 inputs of 4 of 4 classes (cat 2, dog 2, owl 2, yak 2)" in error
+    assert "not clearly better than guessing" in error
+    for name in ("dog", "owl", "yak"):
+        for path in (tmp_path / "photos" / name).iterdir():
+            path.rename(tmp_path / "photos" / "cat" / f"{name}{path.name}")
+        (tmp_path / "photos" / name).joinpath("only.png").write_bytes(
+            (tmp_path / "photos" / "cat" / "0.png").read_bytes()
+        )
+    _, error = certcal("certify", "one", *words, "--limit", 3, cwd=tmp_path)
+    assert "All 3 inputs are of one class, 'cat'" in error
+
+
+def test_bounds_of_inputs_that_are_not_certified_are_refused_as_arrays(tmp_path):
+    """The row of the table that is about Python: the arrays of certificates, without [certified]."""
+    code = """
+        import numpy as np, certcal
+        from smoothing_oracles import random_evidence
+        from certcal import confidence_bounds, certified_calibration_error as cce
+        b = confidence_bounds(random_evidence(np.random.default_rng(0), inputs=60, draws=1000), radius=0.2, alpha=0.01)
+        assert not b.certified.all()
+        kept = b.certified
+        cce(b.lower[kept], b.upper[kept], b.correct[kept]), cce(b, population="all")
+        cce(b.lower, b.upper, b.correct, uncertified=3)
+        cce(np.array(b.lower), b.upper, b.correct)  # a copy is anybody's
+        cce(b.lower, b.upper, b.correct)
+    """
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, env=_env())
+    assert done.returncode == 1
+    assert "InputError: Expected `lower` to be of certified inputs only" in done.stderr
+
+
+def _env():
+    import os
+    from pathlib import Path
+
+    support = Path(__file__).parents[1] / "support"
+    return os.environ | {"PYTHONPATH": f"{support}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"}
