@@ -184,6 +184,9 @@ def check_device(name: str, value: object) -> "torch.device":
         device = torch.device(cast("str", value))
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError, TypeError) as error:
+        if isinstance(value, str) and value.startswith("cuda"):
+            needs = "be a GPU that torch finds (there is no such GPU here: give 'cpu')"
+            raise InputError.expected(name, needs, repr(value)) from error
         raise InputError.expected(
             name, "name a device of this machine, such as 'cpu' or 'cuda'", repr(value)
         ) from error

@@ -53,7 +53,17 @@ def test_train_then_certify_with_the_line_it_prints(desk, certcal):
     assert [row["epoch"] for row in json.loads(out)["history"]] == [1, 2, 3]
     assert not same_weights(first, weights(run / "model.pt"))
 
-    certcal(*line.split()[1:], "--n", "100", "--radii", "0.05", "--no-figures")
+    assert "--data HELD_OUT.npz" in line  # not the file that it was trained on
+    words = line.split()[1:]
+    (desk / "HELD_OUT.npz").write_bytes((desk / "data.npz").read_bytes())
+    _, error = certcal(*words, "--n", "250", "--radii", "0.05", "--no-figures")
+    assert "is what the model was trained on" not in error
+    wrong = ["data.npz" if word == "HELD_OUT.npz" else word for word in words]
+    _, error = certcal("certify", "other", *wrong[2:], "--n", "300", "--radii", "0.05", "--no-figures")
+    assert "data.npz is what the model was trained on: certify inputs that it has not seen" in error
+    assert "draws: 300 become 500, as they are made in chunks of 250" in error
+    _, error = certcal("certify", "other", "--n", "250", "--no-figures")
+    assert "draws: there are 500 of each input already; all are kept and used, though --n asks for 250" in error
     recorded = json.loads((run / "provenance.json").read_text())
     assert recorded["train"]["fingerprint"] == recorded["model"]["fingerprint"]
 
@@ -66,7 +76,9 @@ def test_train_then_certify_with_the_line_it_prints(desk, certcal):
 def test_train_refuses_in_one_line(desk, certcal):
     for words, message in (
         (["train", "new"], "Missing model.name, data.name, objective.name, train.sigma"),
-        (["train", "new", *WORDS, "--init", "nowhere.pt"], "`weights` to be a checkpoint file"),
+        (["train", "new", *WORDS, "--weights", "nowhere.pt"], "`--weights` to be a checkpoint file"),
+        (["train", "new", *WORDS, "--init", "net.pt"], "The weights to start from are those of --weights."),
+        (["train", "new", *WORDS, "--epsilon", "0.5"], "be left out for the objective 'noise', which has no adversary"),
         (["train", "new", *WORDS, "--set", "train.epoch=3"], "did you mean epochs?"),
     ):
         _, error = certcal(*words, code=2)

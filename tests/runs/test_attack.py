@@ -214,25 +214,31 @@ def test_ctrl_c_keeps_the_family_that_was_finished(desk, run):
 
 
 BAD = {
-    "unknown adversary": (["--adversaries", "reach,pgd"], "Expected `adversaries` to be one of 'smoothadv', 'brier'"),
-    "no adversary": (["--adversaries", ","], "Expected `adversaries` to hold at least one value, but got none"),
-    "unknown family": (["--family", "all"], "Expected `family` to be one of 'smoothed', 'ace', 'both', but got 'all'"),
-    "nobody certified": (["--radii", "9"], "Expected `radii` to hold one > 0 at which an input is certified (of 40"),
-    "nothing to attack": (["--radii", "0"], "Expected `radii` to hold one > 0"),
-    "negative radius": (["--radii=-1"], "Expected `radii` to be finite and ≥ 0, but got -1"),
-    "epsilon no number": (["--epsilon", "x"], "Expected `epsilon` to be numbers separated by commas"),
-    "epsilon over nothing": (["--epsilon", "1/0"], "Expected `epsilon` to be numbers separated by commas"),
-    "epsilon of 0": (["--epsilon", "0"], "Expected `epsilon` to be a finite number > 0, but got 0.0"),
+    "unknown adversary": (["--adversaries", "reach,pgd"], "Expected `--adversaries` to be one of 'smoothadv', 'brier'"),
+    "no adversary": (["--adversaries", ","], "Expected `--adversaries` to hold at least one value, but got none"),
+    "unknown family": (
+        ["--family", "all"],
+        "Expected `--family` to be one of 'smoothed', 'ace', 'both', but got 'all'",
+    ),
+    "nobody certified": (["--radii", "9"], "Expected `--radii` to hold one > 0 at which an input is certified (of 40"),
+    "nothing to attack": (["--radii", "0"], "Expected `--radii` to hold one > 0"),
+    "negative radius": (["--radii=-1"], "Expected `--radii` to be finite and ≥ 0, but got -1"),
+    "epsilon no number": (["--epsilon", "x"], "Expected `--epsilon` to be numbers separated by commas"),
+    "epsilon over nothing": (["--epsilon", "1/0"], "Expected `--epsilon` to be numbers separated by commas"),
+    "epsilon of 0": (["--epsilon", "0"], "Expected `--epsilon` to be a finite number > 0, but got 0.0"),
     "epsilon beyond the box": (
         ["--epsilon", "8"],
         "to be at most 1, as inputs lie in [0, 1], but got 8 (did you mean 8/",
     ),
-    "epsilon twice": (["--epsilon", "3/255,3/255"], "Expected `epsilon` to name each value once, but got 3/255 twice"),
-    "adversary twice": (["--adversaries", "cce,cce"], "Expected `adversaries` to name each value once, but got cce"),
-    "no draws": (["--draws", "0"], "Expected `draws` to be an integer ≥ 1, but got 0"),
-    "no steps": (["--steps", "0"], "Expected `steps` to be an integer ≥ 1, but got 0"),
-    "nobody at all": (["--limit", "0"], "Expected `limit` to be an integer ≥ 1, but got 0"),
-    "no such device": (["--device", "gpu"], "Expected `device` to name a device of this machine"),
+    "epsilon twice": (
+        ["--epsilon", "3/255,3/255"],
+        "Expected `--epsilon` to name each value once, but got 3/255 twice",
+    ),
+    "adversary twice": (["--adversaries", "cce,cce"], "Expected `--adversaries` to name each value once, but got cce"),
+    "no draws": (["--draws", "0"], "Expected `--draws` to be an integer ≥ 1, but got 0"),
+    "no steps": (["--steps", "0"], "Expected `--steps` to be an integer ≥ 1, but got 0"),
+    "nobody at all": (["--limit", "0"], "Expected `--limit` to be an integer ≥ 1, but got 0"),
+    "no such device": (["--device", "gpu"], "Expected `--device` to name a device of this machine"),
 }
 
 

@@ -111,6 +111,13 @@ def _prepare() -> None:
             stream.reconfigure(errors="replace")
 
 
+def _hint(text: str, verb: str) -> str:
+    """Where to go on after a wrong option."""
+    if verb.endswith(" train") and "--init" in text:
+        return "The weights to start from are those of --weights."
+    return f"Try: {verb} --help"
+
+
 def _explain(error: Exception) -> int:
     """Say in a line or two what went wrong; the exit code."""
     if isinstance(error, BrokenPipeError):
@@ -122,7 +129,9 @@ def _explain(error: Exception) -> int:
     if wrong_usage is not None:
         context = getattr(error, "ctx", None)
         verb = getattr(context, "command_path", "certcal")
-        complain(f"{wrong_usage().removesuffix('.')}. Try: {verb} --help")
+        text = wrong_usage().strip()
+        if text:
+            complain(f"{text}{'' if text[-1] in '.?!' else '.'} {_hint(text, verb)}")
         return 2
     if isinstance(error, CertcalError):
         complain(str(error))

@@ -2,7 +2,8 @@
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from fractions import Fraction
 from inspect import Parameter
@@ -14,6 +15,7 @@ from certcal.errors import InputError
 from certcal.settings import Record, Sections, Setting, declared
 
 Verb = Callable[..., None]
+_NUMBERS: dict[type, str] = {int: "whole number", float: "number"}
 _METAVARS: dict[type, str] = {int: "N", float: "X", str: "NAME"}
 
 
@@ -62,8 +64,9 @@ def takes(**sections: type[Record] | Part) -> Callable[[Verb], Verb]:
             for name, (section, one) in made.items():
                 value = values.pop(name)
                 if value is not None:
-                    given[section][one.name] = _read(name, value, one)
-            body(given=given, **values)
+                    given[section][one.name] = _read(f"--{name.replace('_', '-')}", value, one)
+            with _named_as_typed(made):
+                body(given=given, **values)
 
         del verb.__wrapped__
         verb.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
@@ -73,9 +76,22 @@ def takes(**sections: type[Record] | Part) -> Callable[[Verb], Verb]:
     return decorate
 
 
+@contextmanager
+def _named_as_typed(made: Mapping[str, tuple[str, Setting]]) -> Iterator[None]:
+    """Errors that call settings by their options."""
+    try:
+        yield
+    except InputError as error:
+        text = str(error)
+        for name, (section, one) in made.items():
+            for known in (one.name, f"{section}.{one.name}", name):
+                text = text.replace(f"Expected `{known}` to", f"Expected `--{name.replace('_', '-')}` to")
+        raise type(error)(text) from error
+
+
 def _parameter(name: str, option: str, panel: str, help: str, one: Setting) -> Parameter:
-    kind = str if one.many else one.kind
-    metavar = one.metavar or _METAVARS.get(kind)
+    kind = str if one.many or one.kind in _NUMBERS else one.kind
+    metavar = one.metavar or _METAVARS.get(one.kind)
     told = typer.Option(option, help=help, rich_help_panel=panel, metavar=metavar, show_default=False)
     return Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind | None, told])
 
@@ -83,11 +99,29 @@ def _parameter(name: str, option: str, panel: str, help: str, one: Setting) -> P
 def _read(name: str, value: Any, one: Setting) -> Any:
     """The value of an option; lists are written with commas, and their numbers may be fractions."""
     if not one.many:
-        return value
+        return _number(name, value, one.kind) if one.kind in _NUMBERS else _text(name, value)
     if one.kind is str:
         return tuple(part.strip() for part in value.split(",") if part.strip())
-    described = "whole numbers" if one.kind is int else "numbers"
     try:
-        return tuple(int(part) if one.kind is int else float(Fraction(part.strip())) for part in value.split(","))
+        return tuple(_number(name, part, one.kind) for part in value.split(","))
+    except InputError as error:
+        raise InputError.expected(name, f"be {_NUMBERS[one.kind]}s separated by commas", repr(value)) from error
+
+
+def _text(name: str, value: Any) -> Any:
+    if isinstance(value, str) and not value.strip():
+        raise InputError.expected(name, "name something, or be left out", repr(value))
+    return value
+
+
+def _number(name: str, text: str, kind: type) -> Any:
+    """A number as people write it: 100000, 100_000, 1e5, 3/255."""
+    try:
+        value = Fraction(text.strip())
+        if kind is float:
+            return float(value)
+        if value.denominator == 1:
+            return value.numerator
+        raise ValueError(text)
     except (ValueError, ZeroDivisionError, OverflowError) as error:
-        raise InputError.expected(name, f"be {described} separated by commas", repr(value)) from error
+        raise InputError.expected(name, f"be a {_NUMBERS[kind]}", repr(text)) from error

@@ -10,6 +10,7 @@ from rich.text import Text
 from certcal.cli import options as o
 from certcal.cli.declare import Part, takes
 from certcal.cli.screen import clock, complain, in_percent, new_table, print_json, show_path, tell, wide_console
+from certcal.errors import InputError
 from certcal.settings import (
     Beside,
     Cluster,
@@ -30,12 +31,12 @@ if TYPE_CHECKING:
     from certcal.training import TrainCost, TrainResult
 
 _LEARN = "What to learn"
-_INIT = {"weights": ("--init", "Weights to start from, to fine-tune.")}
+_START = {"weights": ("--weights", "Weights to start from, to fine-tune.")}
 
 
 @takes(
-    model=Part(ModelSettings, only=("name", "weights"), panel=_LEARN, words=_INIT),
-    data=Part(DataSettings, only=("name", "root", "download"), panel=_LEARN),
+    model=Part(ModelSettings, only=("name", "weights", "mean", "std"), panel=_LEARN, words=_START),
+    data=Part(DataSettings, only=("name", "split", "root", "download"), panel=_LEARN),
     objective=ObjectiveSettings,
     train=TrainSettings,
     validation=ValidationSettings,
@@ -71,6 +72,9 @@ def train(
     remembered = folder.path / TRAIN
     changes = merged(given, parse_changes(assignments or []))
     settings = load_recipe(recipe or (remembered if remembered.is_file() else None), changes)
+    if given["train"].get("epsilon") and settings.objective.name in ("ce", "noise"):
+        wanted = f"be left out for the objective {settings.objective.name!r}, which has no adversary"
+        raise InputError.expected("epsilon", wanted, settings.train.epsilon)
     check_factories([settings.model], folder.path, named=changes.get("model", {}).get("name"), trust=trust)
     if dry_run:
         show_dry_run(settings, estimate(settings), json=json)
@@ -150,7 +154,7 @@ def _show_trained(result: "TrainResult", command: str, *, json: bool) -> None:
     console.print(Text.assemble(done, f"loss {last['loss']:.4f}"))
     show_path(console, "Weights: ", result.weights)
     show_path(console, "Log:     ", result.weights.with_name("log.csv"))
-    show_path(console, "\nCertify it:\n", command)
+    show_path(console, "\nCertify it, on inputs that it was not trained on:\n", command)
     console.print("With --n 1000 for a first look: 100,000 draws of each input take a while.", style="dim")
 
 

@@ -135,6 +135,8 @@ class Report:
         target, rows = expanded("path", path), self.as_dicts()
         if target.suffix not in (".csv", ".json", ".parquet"):
             raise InputError.expected("path", "end in .csv, .json or .parquet", repr(target.name))
+        if not target.parent.is_dir():
+            raise InputError.expected("path", "be in a folder that exists", str(target))
         with replacing(target) as part:
             if target.suffix == ".json":
                 part.write_text(json.dumps(plain(rows), indent=1) + "\n", encoding="utf-8")

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from certcal.cluster import Cluster, as_cluster
 from certcal.errors import InputError
+from certcal.inputs import check_device
 from certcal.runs.checkup import Checkup, check_up
 from certcal.runs.folder import CONFIG, SHARDS, SOURCES, RunFolder
 from certcal.runs.load import load_data, load_model
 from certcal.runs.provenance import provenance
-from certcal.settings import RunSettings
+from certcal.settings import CertifySettings, RunSettings
 from certcal.smoothing import Evidence
 
 if TYPE_CHECKING:
@@ -55,6 +56,8 @@ def certify_run(
     data = load_data(settings.data)
     model = load_model(settings.model, data, sigma=settings.certify.sigma)
     device = settings.certify.device or best_device()
+    if cluster is None:
+        check_device("device", device)
     if cluster is not None and not run.path.exists():  # a refused address leaves no folder
         from certcal.cluster import check_reachable
 
@@ -63,6 +66,7 @@ def certify_run(
     checkup = check_up(model, data, settings, "cpu" if cluster else device) if checks and not begun else None
     tell(f"data: {data.name}, {_class_counts(data)}")
     _tell_checkup(checkup, tell)
+    _tell_draws(run, settings.certify, tell)
     warned = _about_training(settings, data) if checks else []
     for warning in warned:
         tell(f"warning: {warning}")
@@ -141,6 +145,18 @@ def _class_counts(data: "ImageData") -> str:
     if len(present) <= 10:
         return f"{told} ({', '.join(f'{name} {count}' for name, count in present)})"
     return f"{told}, {least} to {most} of each"
+
+
+def _tell_draws(run: RunFolder, asked: CertifySettings, tell: Callable[[str], None]) -> None:
+    """Say so where other numbers of draws come than were asked for."""
+    if asked.n % asked.chunk:
+        rounded = -(-asked.n // asked.chunk) * asked.chunk
+        tell(f"draws: {asked.n:,} become {rounded:,}, as they are made in chunks of {asked.chunk}")
+    there = run.sources().get("evidence", {}).get("draws", 0) // max(1, run.sources().get("data", {}).get("inputs", 1))
+    if there > asked.n:
+        tell(
+            f"draws: there are {there:,} of each input already; all are kept and used, though --n asks for {asked.n:,}"
+        )
 
 
 def _tell_checkup(checkup: Checkup | None, tell: Callable[[str], None]) -> None:

@@ -126,8 +126,9 @@ def _fit(
         )
         raise InputError(
             f"No map can be learned: it takes {MIN_INPUTS} certified inputs to fit on, right and wrong ones among "
-            f"them, and of the {len(part)} inputs to fit on, certified and wrong are {counts}. Try more inputs, a "
-            "smaller radius or a smaller holdout; on_failure = identity keeps the confidences as they are."
+            f"them, and of the {len(part)} inputs to fit on, certified and wrong are {counts}. It takes more inputs "
+            "with wrong predictions among them: certify more (a larger --limit) or harder ones, or hold out fewer "
+            "(--holdout 0.2); --on-failure identity keeps the confidences as they are."
         )
     return choices[own], held_out_scores(choices[own], clean_weight=asked.clean_weight, **options)
 

@@ -12,6 +12,7 @@ from certcal.runs.folder import SOURCES, RunFolder
 from certcal.runs.load import load_data, load_model, training_part, weights_digest
 from certcal.runs.provenance import provenance
 from certcal.runs.recipes import TrainRecipe, save_recipe
+from certcal.settings import DataSettings
 
 if TYPE_CHECKING:
     from torch import nn
@@ -88,8 +89,17 @@ def next_command(run: RunFolder, recipe: TrainRecipe) -> str:
     for key in ("mean", "std"):
         if (values := getattr(model, key)) is not None:
             words.append(f"--{key} {','.join(format(value, 'g') for value in values)}")
-    words += [f"--data {data.name}"] + ([f"--root {data.root}"] if data.root else [])
+    words += [f"--data {_held_out(data)}"] + ([f"--root {data.root}"] if data.root else [])
     return " ".join([*words, f"--sigma {recipe.train.sigma:g}"])
+
+
+def _held_out(data: DataSettings) -> str:
+    """Data like that of the training, but not the same; where there is none by name, a place for it."""
+    if training_part(data) != data or data.split not in (None, "train"):  # by name: the test split is the default
+        return data.name
+    if data.split == "train":
+        return f"{data.name} --split test"
+    return f"HELD_OUT{Path(data.name).suffix}"
 
 
 def _identity(recipe: TrainRecipe, data: "ImageData") -> dict[str, Any]:

@@ -1,0 +1,98 @@
+"""A run on its way: first answers, interruption, and what they leave of the result."""
+
+import textwrap
+
+import numpy as np
+import pytest
+
+from certcal import load_evidence
+from certcal.runs import RunFolder, certify_run, evaluate_run
+from certcal.runs import certify as module
+from certcal.settings import CertifySettings, DataSettings, EvaluateSettings, ModelSettings, RunSettings
+from certcal.smoothing import load_so_far
+from command import certcal
+
+
+@pytest.fixture
+def settings(tmp_path, rng, monkeypatch):
+    labels = rng.integers(0, 3, 60)
+    inputs = np.clip(
+        rng.random((60, 1, 4, 4)) * 0.3 + 0.7 * (np.arange(16) == labels[:, None]).reshape(60, 1, 4, 4), 0, 1
+    )
+    np.savez(tmp_path / "data.npz", inputs=inputs, labels=labels)
+    (tmp_path / "nets.py").write_text(
+        textwrap.dedent("""
+            import torch
+
+            def make(classes):
+                net = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(16, classes))
+                torch.nn.init.zeros_(net[1].bias)
+                net[1].weight.data = 6 * torch.eye(16)[:classes]
+                return net
+        """)
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    return RunSettings(
+        model=ModelSettings(name="nets:make"),
+        data=DataSettings(name="data.npz"),
+        certify=CertifySettings(sigma=0.2, n=2000, device="cpu"),
+        evaluate=EvaluateSettings(radii=(0.0, 0.1)),
+    )
+
+
+@pytest.fixture
+def eager(monkeypatch):
+    """As if every run took long: looks after 250 draws of 24 inputs, of all, and so on."""
+    monkeypatch.setattr(module, "LONG", 0.0)
+    monkeypatch.setattr(module, "FIRST_DRAWS", 250)
+    monkeypatch.setattr(module, "FIRST_SECONDS", 0.0)
+
+
+def test_first_looks_are_certified_and_change_nothing_of_the_result(settings, eager, tmp_path):
+    run, seen = RunFolder(tmp_path / "run"), []
+
+    def first():
+        results = evaluate_run(run, settings.evaluate, figures=False)
+        page = results.page.read_text()
+        assert "A first look." in page
+        evidence = results.report.evidence
+        seen.append((len(evidence), int(evidence.draws.max())))
+        assert not evidence.header.planned(evidence.draws).any()  # limits that hold at every number of draws
+        assert evidence.header.stages == (2000,)
+
+    evidence = certify_run(run, settings, first=first)
+    assert seen == [(24, 250), (60, 250)]
+    plain = certify_run(RunFolder(tmp_path / "plain"), settings)
+    assert evidence.header == plain.header
+    for name in ("index", "votes", "histogram", "score_sum", "draws"):
+        assert np.array_equal(getattr(evidence, name), getattr(plain, name)), name
+    assert "A first look." not in evaluate_run(run, settings.evaluate, figures=False).page.read_text()
+
+
+def test_a_run_that_was_interrupted_can_be_evaluated_as_it_is(settings, eager, tmp_path):
+    run, looks = RunFolder(tmp_path / "runs" / "cut"), []
+
+    def first():
+        looks.append(1)
+        if len(looks) == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        certify_run(run, settings, first=first)
+    out, _ = certcal("evaluate", "cut", "--no-figures", cwd=tmp_path)
+    assert "Calibration error:" in out
+    kept = load_evidence(run.evidence)
+    assert (len(kept), set(kept.draws)) == (60, {250})
+    run.evidence.unlink()  # as after a run that was killed: shards alone
+    out, _ = certcal("evaluate", "cut", "--no-figures", cwd=tmp_path)
+    assert "Calibration error:" in out
+    assert np.array_equal(load_so_far(run.shards).votes, kept.votes)
+    evidence = certify_run(run, settings)
+    assert set(evidence.draws) == {2000}
+
+
+def test_short_runs_take_no_first_look(settings, tmp_path):
+    looks = []
+    certify_run(RunFolder(tmp_path / "run"), settings, first=lambda: looks.append(1))
+    assert looks == []
