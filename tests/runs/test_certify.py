@@ -20,7 +20,7 @@ def settings(tmp_path, rng, monkeypatch):
         rng.random((60, 1, 4, 4)) * 0.3 + 0.7 * (np.arange(16) == labels[:, None]).reshape(60, 1, 4, 4), 0, 1
     )
     np.savez(tmp_path / "data.npz", inputs=inputs, labels=labels)
-    (tmp_path / "nets.py").write_text(
+    (tmp_path / "first_nets.py").write_text(
         textwrap.dedent("""
             import torch
 
@@ -34,7 +34,7 @@ def settings(tmp_path, rng, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     return RunSettings(
-        model=ModelSettings(name="nets:make"),
+        model=ModelSettings(name="first_nets:make"),
         data=DataSettings(name="data.npz"),
         certify=CertifySettings(sigma=0.2, n=2000, device="cpu"),
         evaluate=EvaluateSettings(radii=(0.0, 0.1)),

@@ -45,8 +45,8 @@ SIGNATURES = {
     "certified_radius": "(votes, trials, *, sigma, alpha)",
     "clopper_pearson": "(successes, trials, *, alpha)",
     "collect_evidence": (
-        "(model, data, *, sigma, n=100000, n0=100, seed=0, chunk=250, stages=None, stop=None, outputs='logits', "
-        "device=None, precision='float32', batch_size=None, fuse=False, compile=False, store=None, "
+        "(model, data, *, sigma, n=100000, n0=100, seed=0, chunk=250, stages=None, stop=None, plan=None, "
+        "outputs='logits', device=None, precision='float32', batch_size=None, fuse=False, compile=None, store=None, "
         "engine='local', progress=None)"
     ),
     "confidence_bounds": (

@@ -89,9 +89,11 @@ def certify_run(
             run.write_json(SOURCES, kept | sources | _evidence_facts(run, evidence, added))
 
         try:
-            for some, draws in _first_looks(data, settings, checkup) if first and not begun else ():
+            early = () if first is None or begun else _first_looks(data, settings, checkup)
+            for some, draws in early:
                 keep(collect_evidence(model, some, **options | {"n": draws, "plan": (settings.certify.n,)}))
-                first()
+                if first is not None:
+                    first()
             evidence = collect_evidence(model, data, **options)
         except KeyboardInterrupt:
             if any(run.shards.glob("shard-*")):

@@ -108,7 +108,7 @@ class _Look:
         import torch
 
         run = model or self._model
-        parts = [run(part.to(self._place, copy=True)).float().cpu() for part in inputs.split(64)]
+        parts = [run(part.to(self._place, copy=True)).float().cpu() for part in torch.split(inputs, 64)]
         return torch.cat(parts)
 
     def _accuracy(self, answers: "Tensor") -> float:
@@ -198,11 +198,10 @@ class _Look:
         channels, wide = self.inputs.shape[1], self.inputs.double()
         mean, std = wide.mean(dim=(0, 2, 3)), wide.std(dim=(0, 2, 3)).clamp(min=1e-3)
         own = {"none": ((0.0,) * channels, (1.0,) * channels), "data": (tuple(mean.tolist()), tuple(std.tolist()))}
-        others = {name: pair for name, pair in NORMALISATIONS.items() if len(pair[0]) in (1, channels)}
-        return own | {
-            name: tuple(values * (channels // len(values)) for values in pair)  # type: ignore[misc]
-            for name, pair in others.items()
-        }
+        for name, (means, stds) in NORMALISATIONS.items():
+            if len(means) in (1, channels):
+                own[name] = means * (channels // len(means)), stds * (channels // len(stds))
+        return own
 
     def _normalised(self, mean: tuple[float, ...], std: tuple[float, ...], *, replace: bool) -> "nn.Module":
         """The network behind another normalisation, in place of its own if it was given one."""
@@ -235,7 +234,7 @@ class _Look:
 
     def _guessing(self) -> float:
         """An accuracy up to which a model is not clearly better than guessing among the classes it sees."""
-        p = 1 / max(2, len(self.labels.unique()))
+        p = 1 / max(2, len(set(self.labels.tolist())))
         return p + 2 * math.sqrt(p * (1 - p) / len(self.labels))
 
     def about_accuracy(self, counts: dict[str, int]) -> list[str]:
