@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         Kind,
         Solution,
         allowed_failures,
+        any_binning_calibration_error,
         approximate_certified_calibration_error,
         certified_auroc,
         certified_brier_score,
@@ -51,6 +52,7 @@ __all__ = [
     "ace_attack",
     "adaptive_calibration_error",
     "allowed_failures",
+    "any_binning_calibration_error",
     "approximate_certified_calibration_error",
     "certified_accuracy",
     "certified_auroc",
@@ -83,7 +85,8 @@ _ROOMS = {
     "recalibration": "recalibrate",
     "smoothing": "Evidence collect_evidence load_evidence save_evidence",
     "worstcase": (
-        "Kind Solution allowed_failures approximate_certified_calibration_error certified_auroc certified_brier_score "
+        "Kind Solution allowed_failures any_binning_calibration_error approximate_certified_calibration_error "
+        "certified_auroc certified_brier_score "
         "certified_calibration_error certified_operating_point jointly_certified_brier_score "
         "jointly_certified_calibration_error population_bound"
     ),

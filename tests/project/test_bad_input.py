@@ -31,6 +31,8 @@ PREDICTIONS = [
     top_label_log_score,
 ]
 BOUNDED = [
+    certcal.any_binning_calibration_error,
+    certcal.worstcase.equal_count_calibration_error,
     certified_auroc,
     certified_risk_coverage_area,
     operating_curve,

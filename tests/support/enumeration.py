@@ -57,3 +57,16 @@ def areas(z, c):
     equal = (z[:, None, :] == z[:, :, None]).sum(axis=2)
     errors = [(~c * np.clip((k - above) / equal, 0, 1)).sum(axis=1) / k for k in range(1, z.shape[1] + 1)]
     return np.mean(errors, axis=0)
+
+
+def any_binning_errors(z, c, bins):
+    """The largest calibration error of each attack over all partitions of the line into at most `bins` intervals."""
+    order = np.argsort(z, axis=1, kind="stable")
+    z, gap = np.take_along_axis(z, order, 1), np.take_along_axis(c - z, order, 1)
+    inputs, best = z.shape[1], np.zeros(len(z))
+    for count in range(min(bins, inputs)):
+        for cuts in combinations(range(1, inputs), count):
+            parts = [abs(part.sum(axis=1)) for part in np.split(gap, cuts, axis=1)]
+            apart = np.all([z[:, cut] > z[:, cut - 1] for cut in cuts], axis=0) if cuts else True
+            best = np.maximum(best, np.where(apart, np.sum(parts, axis=0) / inputs, 0.0))
+    return best

@@ -25,6 +25,12 @@ SIGNATURES = {
     ),
     "metrics.brier_score": "(probs, labels)",
     "certified_accuracy": "(radius, correct, *, at)",
+    "any_binning_calibration_error": (
+        f"(lower, upper=None, correct=None, *, {POPULATION}, n_bins=15, uncertified=0, failures=0)"
+    ),
+    "worstcase.equal_count_calibration_error": (
+        f"(lower, upper=None, correct=None, *, {POPULATION}, n_bins=15, uncertified=0, failures=0, method='bound')"
+    ),
     "certified_auroc": f"(lower, upper=None, correct=None, *, {POPULATION}, uncertified=0, failures=0)",
     "certified_brier_score": f"(lower, upper=None, correct=None, *, {POPULATION})",
     "certified_calibration_error": (

@@ -4,8 +4,10 @@ from typing import TYPE_CHECKING
 
 from certcal.later import later
 from certcal.settings import Population
+from certcal.worstcase.any_binning import any_binning_calibration_error
 from certcal.worstcase.approximate import approximate_certified_calibration_error
 from certcal.worstcase.brier import brier_confidences, certified_brier_score, certified_log_score
+from certcal.worstcase.equal_count import equal_count_calibration_error
 from certcal.worstcase.exact import certified_calibration_error, optimise, rounding_bound, solve_exact
 from certcal.worstcase.gradient import differentiable_certified_calibration_error, slopes
 from certcal.worstcase.guarantee import (
@@ -45,6 +47,7 @@ __all__ = [
     "Status",
     "WorstCaseProblem",
     "allowed_failures",
+    "any_binning_calibration_error",
     "approximate_certified_calibration_error",
     "bin_sums_at",
     "brier_confidences",
@@ -57,6 +60,7 @@ __all__ = [
     "certified_threshold",
     "choose_few_bins",
     "differentiable_certified_calibration_error",
+    "equal_count_calibration_error",
     "goals",
     "jointly_certified_brier_score",
     "jointly_certified_calibration_error",

@@ -38,7 +38,7 @@ def solve_with_failures(problem: WorstCaseProblem, failures: int) -> Solution:
     signs, total = optimise(tables, bins, free)
     kind = Kind.UPPER if problem.restricts or step != 1 else Kind.EXACT
     if step != 1:
-        total += _most_to_gain(problem, failures)
+        total += most_to_gain(problem, failures)
     if step:
         earned = with_free_inputs(run_worth(tables, bins.edges), bins.edges, partial(free, failed=drops * step))
         signs, best = best_signs_with_failures(earned, smallest_sums(problem, cell_of, tables, step, drops))
@@ -76,7 +76,7 @@ def _plan(inputs: int, size: int, failures: int) -> tuple[int, int]:
     return 0, 0
 
 
-def _most_to_gain(problem: WorstCaseProblem, failures: int) -> float:
+def most_to_gain(problem: WorstCaseProblem, failures: int) -> float:
     """The most that dropping `failures` inputs can gain, whatever the signs: they score at least u − 1 or −l."""
     loss = np.where(problem.correct, 1.0 - problem.upper, problem.lower)
     return float(np.partition(loss, len(loss) - failures)[len(loss) - failures :].sum())
