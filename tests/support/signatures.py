@@ -65,7 +65,7 @@ SIGNATURES = {
     ),
     "metrics.equal_count_edges": "(confidence, *, n_bins=15)",
     "evaluate": (
-        "(evidence, *, radii, alpha, delta=0.001, method=<Method.CDF_CP: 'cdf-cp'>, split_alpha=True, "
+        "(evidence, *, radii=None, alpha=None, delta=0.001, method=<Method.CDF_CP: 'cdf-cp'>, split_alpha=True, "
         "runner_up=<RunnerUp.COMPLEMENT: 'complement'>, population=<Population.CERTIFIED: 'certified'>, n_bins=15, "
         "edges=None, approximations=(), recalibration=None, open_at=None)"
     ),

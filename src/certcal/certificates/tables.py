@@ -149,8 +149,9 @@ def _read_file(path: Path) -> "pa.Table":
 
     try:
         if path.suffix == ".parquet":
-            names = parquet.read_schema(path).names
-            return parquet.read_table(path, columns=[name for name in names if name in COLUMNS])
+            # Not `read_table`, which imports pandas where it is installed, for a second.
+            with parquet.ParquetFile(path) as file:
+                return file.read(columns=[name for name in file.schema_arrow.names if name in COLUMNS])
         if path.suffix == ".csv":
             return csv.read_csv(path)
     except pa.ArrowInvalid as error:

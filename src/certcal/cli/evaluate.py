@@ -1,16 +1,31 @@
-"""`certcal evaluate`: other radii, levels or bounds from the evidence of a run, in seconds."""
+"""`certcal evaluate`: other radii, levels or bounds from the evidence of a run; or a run of bounds from elsewhere."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from certcal.cli import options as o
-from certcal.cli.declare import takes
+from certcal.cli.declare import Part, takes
 from certcal.cli.screen import show_results
-from certcal.settings import EvaluateSettings, Sections, change_evaluation
+from certcal.errors import InputError
+from certcal.settings import BoundsSettings, EvaluateSettings, Sections, change_evaluation
+
+_BOUNDS = typer.Option(
+    "--bounds",
+    help="Table of somebody's certificates, .parquet or .csv, to make a run of.",
+    metavar="FILE",
+    rich_help_panel=BoundsSettings.panel,
+)
+_OF_NOISE = ("method", "split_alpha", "runner_up")
 
 
-@takes(evaluate=EvaluateSettings)
+@takes(evaluate=EvaluateSettings, bounds=Part(BoundsSettings, only=("norm", "domain")))
 def evaluate(
     run: o.RunName,
     *,
     config: o.Config = None,
+    bounds: Annotated[Path | None, _BOUNDS] = None,
     given: Sections,
     paper: o.Paper = None,
     no_figures: o.NoFigures = False,
@@ -18,13 +33,28 @@ def evaluate(
 ) -> None:
     """Certify a run at other radii, levels or bounds, from its evidence, without running the model.
 
-    What is not given stays as it was asked last. The results are written into the run folder.
+    What is not given stays as it was asked last. The results are written into the run folder. With --bounds the run is
+    made from certificates of somebody else: a verifier, a Lipschitz network, votes.
 
     [dim]Example:[/dim] certcal evaluate mine --radii 0,0.1,0.2,0.5 --alpha 0.0001 --population all
-    """
-    from certcal.runs import RunFolder, evaluate_run
 
-    folder = RunFolder.existing(run)
+    [dim]From elsewhere:[/dim] certcal evaluate verified --bounds table.parquet --norm linf --radius 0.1 --alpha 0
+    """
+    from certcal.runs import RunFolder, evaluate_run, import_bounds
+
+    folder = RunFolder.named(run) if bounds else RunFolder.existing(run)
     o.follow_paper(given["evaluate"], paper)
+    if bounds is not None or folder.bounds.is_file():
+        for name in _OF_NOISE:
+            if name in given["evaluate"]:
+                wanted = "be left out: it is for the draws of a smoothed model"
+                raise InputError.expected(name, wanted, given["evaluate"][name])
+    read = None
+    if bounds is not None:
+        stated = BoundsSettings(certifier="table", **given["bounds"])
+        read = import_bounds(folder, bounds, stated, given["evaluate"], config)
+    elif given["bounds"]:
+        name, value = next(iter(given["bounds"].items()))
+        raise InputError.expected(name, "come with --bounds, of which it says something", value)
     asked = change_evaluation(folder.settings(), config, given["evaluate"])
-    show_results(evaluate_run(folder, asked, figures=not no_figures), as_json=json)
+    show_results(evaluate_run(folder, asked, bounds=read, figures=not no_figures), as_json=json)

@@ -92,8 +92,8 @@ def tell_answer(results: "Results") -> None:
     from certcal.report import answer, default_view
 
     report = results.report
-    draws, inputs = report.evidence.draws.max(), report.inputs
-    tell(f"first look, {inputs:,} inputs × {draws:,} draws: {answer(report, default_view(report))}; {results.page}")
+    each = "" if report.evidence is None else f" × {report.evidence.draws.max():,} draws"
+    tell(f"first look, {report.inputs:,} inputs{each}: {answer(report, default_view(report))}; {results.page}")
 
 
 def new_table(*headings: str, title: str | None = None) -> Table:

@@ -2,6 +2,7 @@
 
 from certcal.evaluation.at_worst import Contribution, check_position, contributions_at, reliability_at
 from certcal.evaluation.gap import Gap, split_gap, with_more_draws
+from certcal.evaluation.given import as_given
 from certcal.evaluation.metric import Before, Given, Metric, Rounding
 from certcal.evaluation.report import ConfidenceMap, Report, evaluate
 from certcal.evaluation.requirements import Judgement, Requirement, judge
@@ -28,6 +29,7 @@ __all__ = [
     "Row",
     "Selection",
     "SideBySide",
+    "as_given",
     "check_position",
     "compare_reports",
     "contributions_at",

@@ -65,13 +65,15 @@ def contributions_at(report: Report, position: int, *, limit: int = 20) -> list[
         return []
     kept = np.flatnonzero(own.certified)
     share = worst.signs[worst.bins] * (own.correct[kept] - worst.confidence) / report.rows[position].inputs
-    first = np.argsort(-share, kind="stable")[: check_integer("limit", limit, minimum=1)]
+    count = min(check_integer("limit", limit, minimum=1), len(share))
+    high = np.flatnonzero(share >= np.partition(share, len(share) - count)[len(share) - count]) if count else kept
+    first = high[np.argsort(-share[high], kind="stable")[:count]]
     columns = {
-        "index": report.evidence.index,
-        "label": report.evidence.label,
-        **{name: getattr(own, name) for name in ("predicted", "correct", "confidence", "lower", "upper")},
-        "certified_radius": own.certified_radius,
-    }
+        name: getattr(own, name)
+        for name in (
+            "index", "label", "predicted", "correct", "confidence", "lower", "upper", "certified_radius",
+        )
+    }  # fmt: skip
     return [
         Contribution(
             **{name: values[n].item() for name, values in columns.items()},

@@ -42,11 +42,12 @@ def split_gap(report: Report) -> list[Gap]:
     Paper: —; docs/report.md.
     """
     radii = [row.radius for row in report.rows]
-    if report.recalibration is not None:
-        raise ValueError("a map's own effect is not foreseen")
-    more, endless = (_bounds(with_more_draws(report.evidence, times), radii, report) for times in (10, ENDLESS))
-    nearer = _bounds(report.evidence, [radius / 2 for radius in radii], report)
-    sharp, soft = (_bounds(with_temperature(report.evidence, t), radii, report) for t in (SHARPER, SOFTER))
+    evidence = report.evidence
+    if report.recalibration is not None or evidence is None:
+        raise ValueError("the effect of a map, or of bounds from elsewhere, is not foreseen")
+    more, endless = (_bounds(with_more_draws(evidence, times), radii, report) for times in (10, ENDLESS))
+    nearer = _bounds(evidence, [radius / 2 for radius in radii], report)
+    sharp, soft = (_bounds(with_temperature(evidence, t), radii, report) for t in (SHARPER, SOFTER))
     return [_gap(report, n, endless[n], [more[n], nearer[n], sharp[n], soft[n]]) for n in range(len(radii))]
 
 

@@ -1,15 +1,18 @@
-"""Rows over radii: what a smoothed model's evidence certifies, for the certified inputs or for all of them."""
+"""Rows over radii: what evidence or given bounds certify, for the certified inputs or for all of them."""
 
 import csv
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
+import numpy as np
+
 from certcal.certificates import ConfidenceIntervals, Method, RunnerUp, average_certified_radius, confidence_bounds_at
 from certcal.errors import CertcalError, InputError
+from certcal.evaluation.given import as_given
 from certcal.evaluation.row import WITH_MAP, WITHOUT_MAP, Row, row_at
 from certcal.files import expanded, plain, replacing
 from certcal.metrics import Bins
@@ -38,6 +41,9 @@ class ConfidenceMap(Protocol):
     def certify(self, evidence: Evidence, *, radii: Iterable[float] | float, **terms: Any) -> list[ConfidenceIntervals]:
         """The certificates of the mapped confidences."""
 
+    def intervals(self, bounds: ConfidenceIntervals) -> ConfidenceIntervals:
+        """Given certificates, mapped."""
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Report:
@@ -45,7 +51,7 @@ class Report:
 
     rows: tuple[Row, ...]
     bounds: tuple[ConfidenceIntervals, ...]
-    evidence: Evidence
+    evidence: Evidence | None  # None for bounds that come from elsewhere
     delta: float
     failures: int  # certificates that may fail, among all inputs, with probability at least 1 - delta
     population: Population
@@ -77,8 +83,8 @@ class Report:
 
     @property
     def inputs(self) -> int:
-        """How many inputs the evidence is of."""
-        return len(self.evidence)
+        """How many inputs there are."""
+        return len(self.bounds[0])
 
     @property
     def worst(self) -> tuple[Solution | None, ...]:
@@ -113,7 +119,9 @@ class Report:
     @property
     def average_certified_radius(self) -> float:
         """The mean certified radius, where an abstained or incorrect input counts as 0."""
-        return average_certified_radius(self.bounds[0].certified_radius, self.bounds[0].correct)
+        # Bounds from elsewhere may know no more than that a class stays within each of their radii.
+        furthest = np.fmax.reduce([own.certified_radius for own in self.bounds])
+        return average_certified_radius(furthest, self.bounds[0].correct)
 
     def as_dicts(self) -> list[dict[str, float]]:
         """The rows as plain dictionaries, for JSON or a data frame."""
@@ -154,10 +162,10 @@ class Report:
 
 
 def evaluate(
-    evidence: Evidence,
+    evidence: Evidence | ConfidenceIntervals | Sequence[ConfidenceIntervals],
     *,
-    radii: Iterable[float] | float,
-    alpha: float,
+    radii: Iterable[float] | float | None = None,
+    alpha: float | None = None,
     delta: float = 0.001,
     method: str = Method.CDF_CP,
     split_alpha: bool = True,
@@ -180,11 +188,11 @@ def evaluate(
     Paper: Sec. 5.   Errs: certified accuracy low, certified errors high.
 
     Args:
-        evidence: of a smoothed model.
-        radii: at which to certify, in the units of inputs in [0, 1].
-        alpha: error probability per input.
+        evidence: of a smoothed model; or certificates from elsewhere, at one radius or a list for several.
+        radii: at which to certify, in the units of inputs in [0, 1]; given bounds have theirs.
+        alpha: error probability per input; given bounds state theirs, 0 if they are proven.
         delta: error probability of the joint claim.
-        method, split_alpha, runner_up: as for `confidence_bounds`.
+        method, split_alpha, runner_up: as for `confidence_bounds`; given bounds do not ask for them.
         population: "certified" leaves out inputs that are not certified at R, as the paper does; "all" counts them
             as far from being right as their bounds allow, and at their estimated confidence in the clean columns.
         n_bins, edges: bins of the calibration errors.
@@ -194,10 +202,14 @@ def evaluate(
         open_at: one of the radii, that pages and screens show first; by default the largest at which half of the inputs
             are certified.
     """
-    distances = one_or_more("radii", radii)
+    own_draws = evidence if isinstance(evidence, Evidence) else None
+    if own_draws is not None:
+        for name, value in (("radii", radii), ("alpha", alpha)):
+            if value is None:
+                raise InputError.expected(name, "be given with evidence", "None")
     asked = EvaluateSettings(
-        radii=distances,
-        alpha=alpha,
+        radii=None if radii is None else one_or_more("radii", radii),
+        alpha=0.0 if alpha is None else alpha,
         delta=delta,
         method=method,
         split_alpha=split_alpha,
@@ -207,18 +219,26 @@ def evaluate(
         approximations=(approximations,) if isinstance(approximations, str) else tuple(approximations),
         open_at=open_at,
     )
-    if open_at is not None and asked.open_at not in distances:
-        raise InputError.expected("open_at", f"be one of the radii, {', '.join(map(str, distances))}", open_at)
     bins, chosen = choose_few_bins(n_bins, edges), Population(asked.population)
     if not isinstance(recalibration, ConfidenceMap | None):
         raise InputError.expected("recalibration", "be a map from `recalibrate`", type(recalibration).__name__)
-    found = tuple(confidence_bounds_at(evidence, radii=distances, **asked.terms))
+    if own_draws is None:
+        found = as_given(evidence, radii, alpha)
+    else:
+        found = tuple(confidence_bounds_at(own_draws, radii=one_or_more("radii", radii), **asked.terms))
+    distances = [own.radius for own in found]
+    if open_at is not None and asked.open_at not in distances:
+        raise InputError.expected("open_at", f"be one of the radii, {', '.join(map(str, distances))}", open_at)
     options: dict[str, Any] = {"population": chosen, "edges": bins.edges, "delta": delta}
     if recalibration is None:
         bounds = found
         rows = [row_at(own, approximations=asked.approximations, **options) for own in bounds]
     else:
-        bounds = tuple(recalibration.certify(evidence, radii=distances, **asked.terms))
+        bounds = (
+            tuple(recalibration.intervals(own) for own in found)
+            if own_draws is None
+            else tuple(recalibration.certify(own_draws, radii=distances, **asked.terms))
+        )
         rows = [
             replace(
                 row_at(new, approximations=asked.approximations, metrics=WITH_MAP, **options),
@@ -227,4 +247,4 @@ def evaluate(
             for old, new in zip(found, bounds, strict=True)
         ]
     failures = allowed_failures(bounds[0], delta=delta)
-    return Report(tuple(rows), bounds, evidence, float(delta), failures, chosen, bins, recalibration, open_at)
+    return Report(tuple(rows), bounds, own_draws, float(delta), failures, chosen, bins, recalibration, open_at)

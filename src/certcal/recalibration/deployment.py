@@ -34,8 +34,8 @@ class RecalibratedModel(nn.Module):
     Args:
         model: gives logits (or probabilities) of shape (batch, classes) for inputs in [0, 1].
         recalibration: from `recalibrate`, `fit_score_map` or `load_map`.
-        sigma: the noise that the evidence was drawn with; 0 runs the model once without noise, where no certificate
-            holds.
+        sigma: the noise that the evidence was drawn with. 0 runs the model once, without noise: right where the bounds
+            are of the network itself, and without a certificate where they are of a smoothed one.
         draws: noisy copies per input.
         outputs: "logits" or "probabilities", as for `collect_evidence`.
         batch_size: noisy copies per forward pass.

@@ -49,6 +49,18 @@ class AnyMap(ABC):
         found = confidence_bounds_at(evidence, radii=radii, score_map=inside, **terms)
         return [outside.intervals(own) for own in found]
 
+    def intervals(self, bounds: ConfidenceIntervals) -> ConfidenceIntervals:
+        """The certificates of the recalibrated confidences, at the same radius, level and for the same predictions."""
+        inside, outside = self.stages
+        if inside is not None:
+            raise InputError.expected("recalibration", "map confidences: a map of scores needs their draws", self.kind)
+        lower, upper = outside.bounds(bounds.lower, bounds.upper)
+        confidence = np.clip(outside.transform(bounds.confidence), lower, upper)
+        # Another class's confidence goes through the same map.
+        other = None if bounds.other is None else outside.bounds(bounds.other, bounds.other)[1]
+        least = float(outside.bounds([bounds.least], [bounds.least])[0][0])
+        return replace(bounds, lower=lower, upper=upper, confidence=confidence, other=other, least=least)
+
 
 class RecalibrationMap(AnyMap):
     """A non-decreasing map from [0, 1] to [0, 1]. Make one with `recalibrate` or `load_map`."""
@@ -66,15 +78,6 @@ class RecalibrationMap(AnyMap):
         """Bounds of the recalibrated confidences, rounded outward: any confidence in [l, u] is mapped into them."""
         low, high = as_bounds(lower, upper, allow_empty=True)
         return self._rounded(low, DOWN), self._rounded(high, UP)
-
-    def intervals(self, bounds: ConfidenceIntervals) -> ConfidenceIntervals:
-        """The certificates of the recalibrated confidences, at the same radius, level and for the same predictions."""
-        lower, upper = self.bounds(bounds.lower, bounds.upper)
-        confidence = np.clip(self.transform(bounds.confidence), lower, upper)
-        # Another class's confidence goes through the same map.
-        other = None if bounds.other is None else self.bounds(bounds.other, bounds.other)[1]
-        least = float(self.bounds([bounds.least], [bounds.least])[0][0])
-        return replace(bounds, lower=lower, upper=upper, confidence=confidence, other=other, least=least)
 
     @abstractmethod
     def _rounded(self, confidence: FloatArray, direction: int) -> FloatArray:

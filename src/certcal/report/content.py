@@ -93,7 +93,7 @@ def _place_of(report: Report, radius: float) -> int:
 
 def _view(report: Report, position: int, classes: Sequence[str] | None, share: float) -> dict[str, Any]:
     """What the plots of one radius are drawn from."""
-    index = report.evidence.index[report.bounds[position].certified]
+    index = report.bounds[position].index[report.bounds[position].certified]
     boxes = prepare_boxes(report, position, limit=math.ceil(120 * share))
     moves = prepare_moves(report, position, limit=math.ceil(300 * share))
     widths = prepare_widths(report, position)

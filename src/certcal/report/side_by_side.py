@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from certcal.evaluation import METRICS, Difference, Report, SideBySide
+from certcal.evaluation import METRICS, Difference, SideBySide
 from certcal.files import plain
 from certcal.report.content import default_view
 from certcal.report.figures import legend_below, new_axes
@@ -120,10 +120,9 @@ def _changed_heads(compared: SideBySide) -> list[str]:
 
 
 def _changed(compared: SideBySide, position: int) -> list[list[object]]:
-    first: Report = compared.reports[0]
     bounds = [report.bounds[position] for report in compared.reports]
     return [
-        [int(first.evidence.index[one]), int(first.evidence.label[one])]
+        [int(bounds[0].index[one]), int(bounds[0].label[one])]
         + [part for own in bounds for part in (int(own.predicted[one]), "yes" if own.certified[one] else "no")]
         for one in compared.changed(position)
     ]

@@ -5,7 +5,15 @@ from decimal import Decimal
 
 from certcal.evaluation import Population, Report, Rounding
 from certcal.report.tables import exactly, number, percent
+from certcal.settings import Domain, Norm
 from certcal.smoothing import EvidenceHeader
+
+_NORMS = {Norm.L2: "ℓ2", Norm.LINF: "ℓ∞", Norm.L1: "ℓ1"}
+_UNITS = "in the units of inputs in [0, 1]"
+_MEASURED = {norm: f"{name}, {_UNITS}" for norm, name in _NORMS.items()} | {
+    Norm.PATCH: "of one square of pixels, anywhere",
+    Norm.DECLARED: "those that the maker of the bounds declares",
+}
 
 
 def answer(report: Report, position: int) -> str:
@@ -48,19 +56,73 @@ def guarantee(report: Report, position: int) -> str:
     radius = f"R = {exactly(row.radius)}"
     if row.worst is None:
         return f"At {radius} no input is certified, so nothing is claimed there."
-    within = f"under any ℓ2 perturbation of each input by up to {exactly(row.radius)}"
-    moved = "without an attack" if row.radius == 0 else within
-    model = "smoothed model" if report.recalibration is None else "recalibrated smoothed model"
+    moved = "without an attack" if row.radius == 0 else f"under any {_perturbation(report, row.radius)}"
+    model = model_words(report)
     on = f"on the {row.inputs:,} of {report.inputs:,} inputs that are certified at {radius}"
     if report.population is Population.ALL:
         on = f"on all {report.inputs:,} inputs"
+    chance = f"With probability at least {_complement(report.delta)} over {_randomness(report)}, {moved}"
+    start = chance if report.level else f"{moved[0].upper()}{moved[1:]}"
     return (
-        f"With probability at least {_complement(report.delta)} over the noise "
-        f"draws, {moved}, the {model}'s expected calibration error {on} is at most "
+        f"{start}, the {model}'s expected calibration error {on} is at most "
         f"{percent(row.joint_ece, Rounding.UP)} and its Brier score at most "
         f"{number(row.joint_brier, Rounding.UP)}; its prediction stays right on at least "
         f"{percent(row.joint_accuracy, Rounding.DOWN)} of all {report.inputs:,} inputs."
     )
+
+
+def model_words(report: Report) -> str:
+    """What the claim is about: a smoothed model, or the network itself."""
+    words = ["recalibrated"] * (report.recalibration is not None) + ["smoothed"] * (report.evidence is not None)
+    return " ".join([*words, "model"])
+
+
+def _perturbation(report: Report, radius: float) -> str:
+    own = report.bounds[0]
+    size = exactly(radius)
+    said = {
+        Norm.PATCH: f"change of a square of each input, of side up to {size} pixels",
+        Norm.DECLARED: f"perturbation of each input of size up to {size}, as the bounds declare it",
+    }.get(own.norm, f"{_NORMS.get(own.norm)} perturbation of each input by up to {size}")
+    return f"{said} that stays in [0, 1]" if own.domain == Domain.BOX else said
+
+
+def _randomness(report: Report) -> str:
+    return "the noise draws" if report.evidence is not None else "the chance in the certificates"
+
+
+def _of_the_model(report: Report) -> list[str]:
+    """Which function is certified, and by whom."""
+    if report.evidence is not None:
+        header = report.evidence.header
+        return [
+            f"It is about the smoothed model: predictions averaged over Gaussian noise with σ = {header.sigma:g}, run "
+            f"as “{header.precision}”. The network without noise has no certificate."
+        ]
+    return [
+        f"Its certificates come from elsewhere (method: {report.method}). What they state is taken as true: that at "
+        "every point within R the confidence lies between its bounds and a certified class stays. The model is the one "
+        "that they are about, as they say it is run."
+    ]
+
+
+def _of_the_claim(report: Report) -> list[str]:
+    """What the probability covers, and what is assumed."""
+    if report.evidence is not None:
+        return [
+            "The probabilities are for an α, δ, seed and kind of certificate that were fixed before results were seen. "
+            "All radii together are covered, and all looks at the draws: they may be added at any time. Choosing among "
+            "several reports is not: divide α and δ by their number.",
+            _rounding(report.evidence.header),
+            "What is assumed of the noise generator, rounding, independence and looks: docs/certificates.md, “What is "
+            "assumed, and what is not”.",
+        ]
+    if report.level == 0:
+        return ["No chance is involved but in population ECE, which speaks of a random sample."]
+    return [
+        f"α = {report.alpha!r} is taken to cover all certificates of an input, at all radii, independently over "
+        "inputs, and to have been fixed before results were seen."
+    ]
 
 
 def explanation(report: Report, position: int) -> str:
@@ -68,42 +130,37 @@ def explanation(report: Report, position: int) -> str:
     row, count = report[position], report.failures
     if row.worst is None:
         return ""
+    clean = percent(row.ece, Rounding.NEAREST)
+    if report.level == 0:
+        return (
+            f"The bounds are stated to be proven (α = 0): no certificate fails, and no chance is involved. "
+            f"Without an attack the calibration error is {clean}."
+        )
     share = "none fails" if count == 0 else "at most 1 fails" if count == 1 else f"at most {count} fail"
     return (
         f"Each input's certificates fail with probability at most {report.level!r}; among {report.inputs:,} "
         f"inputs, with probability at least {_complement(report.delta)} {share}, and these numbers allow for the "
         "worst choice. "
         f"If none fails, the calibration error is at most {percent(row.certified_ece, Rounding.UP)}. "
-        f"Without an attack it is estimated at {percent(row.ece, Rounding.NEAREST)}."
+        f"Without an attack it is {clean if report.evidence is None else f'estimated at {clean}'}."
     )
 
 
 def caveats(report: Report) -> list[str]:
     """What the guarantee does not mean, in short sentences."""
-    header = report.evidence.header
     about = [
         "It is about these inputs: the calibration error of this set, not of inputs that were not certified here.",
         "Population ECE, in the table, is a separate bound for what these inputs were drawn from: at each R by itself, "
         f"with probability at least {_complement(report.delta)}, if they are independent draws and model, R, bins and "
         "any map were fixed without them. It counts every input, and says nothing of calibration without bins, of "
         "other distributions, or of the certified inputs alone.",
-        f"It is about the smoothed model: predictions averaged over Gaussian noise with σ = {header.sigma:g}, run as "
-        f"“{header.precision}”. The network without noise has no certificate.",
-        "Perturbations are ℓ2, in the units of inputs in [0, 1], one for each input, chosen by an adversary who knows "
+        *_of_the_model(report),
+        f"Perturbations are {_MEASURED[report.bounds[0].norm]}, one for each input, chosen by an adversary who knows "
         "everything. Rotations, blur or a shift of the data are not covered.",
         f"Calibration error means the binned one of the predicted class, with {len(report.bins)} bins; confidence is "
-        "the smoothed probability of that class.",
+        f"the {'model’s' if report.evidence is None else 'smoothed'} probability of that class.",
+        *_of_the_claim(report),
     ]
-    about.append(
-        "The probabilities are for an α, δ, seed and kind of certificate that were fixed before results were seen. All "
-        "radii together are covered, and all looks at the draws: they may be added at any time. Choosing among several "
-        "reports is not: divide α and δ by their number."
-    )
-    about.append(_rounding(header))
-    about.append(
-        "What is assumed of the noise generator, rounding, independence and looks: docs/certificates.md, “What is "
-        "assumed, and what is not”."
-    )
     if report.population is Population.CERTIFIED:
         about.append(
             "At each radius, inputs that are not certified there are left out of errors and scores, as in the paper; "
@@ -113,7 +170,8 @@ def caveats(report: Report) -> list[str]:
         about.append(
             f"Confidences have gone through a map that never falls (kind: {report.recalibration.kind}); predictions "
             "are those without it. The guarantee holds for these inputs whatever the map was fitted on; how it does on "
-            "others is seen only on inputs that it was not fitted on. The map is of the smoothed confidence."
+            "others is seen only on inputs that it was not fitted on. The map is of the "
+            f"{'model’s' if report.evidence is None else 'smoothed'} confidence."
         )
     if not report.split_alpha:
         about.append(

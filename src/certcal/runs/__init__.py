@@ -9,6 +9,7 @@ from certcal.runs.drawing import save_figure
 from certcal.runs.evaluate import evaluate_run, judge_run, rewrite_report, write_results
 from certcal.runs.folder import RunFolder
 from certcal.runs.load import load_data, load_model, training_part, weights_digest
+from certcal.runs.plain import import_bounds
 from certcal.runs.recalibrate import Recalibration, recalibrate_run
 from certcal.runs.recipes import TrainRecipe, load_recipe, parse_changes, save_recipe
 from certcal.runs.results import Results
@@ -30,6 +31,7 @@ __all__ = [
     "demo_run",
     "estimate_training",
     "evaluate_run",
+    "import_bounds",
     "judge_run",
     "load_data",
     "load_model",

@@ -13,14 +13,14 @@ SPLITS = 3  # by which the effect of recalibration is foreseen
 
 
 def advise(report: Report, run: RunFolder) -> dict[str, Any] | None:
-    """The section of a report on its guaranteed error, None for confidences that have gone through a map.
+    """The section of a report on its guaranteed error, None for mapped confidences and bounds from elsewhere.
 
     Paper: —; estimates.
     """
-    if report.recalibration is not None:
+    if report.recalibration is not None or report.evidence is None:
         return None
-    report = by_radius(report)
     draws, sigma = int(report.evidence.draws.max()), report.evidence.header.sigma
+    report = by_radius(report)
     return advice_section(
         split_gap(report), sigma=sigma, draws=draws, run=run.path.name, recalibrated=_recalibrated(report)
     )

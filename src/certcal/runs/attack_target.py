@@ -11,6 +11,7 @@ from certcal.runs.evaluate import IN_PYTHON, load_run_evidence
 from certcal.runs.folder import RunFolder
 from certcal.runs.load import load_data, load_model
 from certcal.runs.trust import check_factories
+from certcal.settings import RunSettings
 from certcal.smoothing import Evidence
 
 if TYPE_CHECKING:
@@ -41,7 +42,12 @@ def load_target(run: RunFolder, *, device: str | None, limit: int | None, trust:
     from certcal.inputs import check_device
     from certcal.models import best_device, model_fingerprint
 
-    settings, evidence = run.settings(), load_run_evidence(run)
+    settings = run.settings()
+    if not isinstance(settings, RunSettings):
+        raise InputError.expected(
+            "run", "hold the evidence of a smoothed model", f"bounds from elsewhere in {run.path}"
+        )
+    evidence = load_run_evidence(run)
     if settings.model.name == IN_PYTHON:
         wanted = "name its model and data, as runs of `certcal certify` do (in Python, use `certcal.attacks`)"
         raise InputError.expected("run", wanted, f"{run.path}, which was written from Python")

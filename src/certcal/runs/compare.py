@@ -7,7 +7,7 @@ from pathlib import Path
 from certcal.errors import InputError
 from certcal.evaluation import SideBySide, compare_reports
 from certcal.report import changed_csv, side_by_side_csv, side_by_side_markdown, side_by_side_page
-from certcal.runs.evaluate import evaluate_again
+from certcal.runs.evaluate import evaluate_again, radii_of
 from certcal.runs.folder import RunFolder
 
 
@@ -30,7 +30,7 @@ def compare_runs(
     names = _names(runs)
     asked = runs[0].settings().evaluate
     common = {name: getattr(asked, name) for name in vars(asked) if name not in ("radii", "approximations")}
-    distances = radii or asked.radii_at(runs[0].settings().certify.sigma)
+    distances = radii or radii_of(runs[0])
     reports = {
         name: evaluate_again(run, **common, radii=distances, approximations=())
         for name, run in zip(names, runs, strict=True)

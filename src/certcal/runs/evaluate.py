@@ -1,7 +1,7 @@
 """Evaluate the evidence of a run, and write what follows from it into the run's folder."""
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from certcal.certificates import ConfidenceIntervals, intervals_by_radius
 from certcal.errors import InputError
 from certcal.evaluation import Judgement, Report, Requirement, evaluate, judge
 from certcal.metrics import choose_bins
@@ -20,13 +21,21 @@ from certcal.smoothing import Evidence
 IN_PYTHON = "given in Python"  # the model and data of a run that was not made by the command line
 
 
-def evaluate_run(run: RunFolder, asked: EvaluateSettings, *, figures: bool = True) -> Results:
+def evaluate_run(
+    run: RunFolder,
+    asked: EvaluateSettings,
+    *,
+    bounds: Sequence[ConfidenceIntervals] | None = None,
+    figures: bool = True,
+) -> Results:
     """The evaluation of a run's evidence; certificates, metrics, tables, figures and page are written to its folder.
+
+    `bounds` are those of a run without noise, where they have just been read.
 
     Paper: Sec. 5.   Errs: as `certcal.evaluate` does.
     """
     settings = replace(run.settings(), evaluate=asked)
-    results = _evaluated(run, asked)
+    results = _evaluated(run, asked, bounds)
     run.create()
     with run.writing():
         run.save_settings(settings)
@@ -53,7 +62,8 @@ def write_results(
     start, run = time.perf_counter(), RunFolder(Path(folder))
     run.create()
     with run.writing():
-        save_evidence(report.evidence, run.evidence)
+        if report.evidence is not None:
+            save_evidence(report.evidence, run.evidence)
         settings = settings_of(report)
         if settings is not None:
             run.save_settings(settings)
@@ -67,9 +77,14 @@ def settings_of(report: Report) -> RunSettings | None:
 
     It knows neither bins of the user's own nor maps.
     """
-    header, size = report.evidence.header, len(report.bins)
-    if report.recalibration is not None or not np.array_equal(report.bins.edges, choose_bins(size, None).edges):
+    size = len(report.bins)
+    if (
+        report.evidence is None
+        or report.recalibration is not None
+        or not np.array_equal(report.bins.edges, choose_bins(size, None).edges)
+    ):
         return None
+    header = report.evidence.header
     asked = EvaluateSettings(
         radii=tuple(row.radius for row in report),
         open_at=report.open_at,
@@ -122,8 +137,15 @@ def judge_run(run: RunFolder, requirements: Iterable[str]) -> list[Judgement]:
 
 def evaluate_again(run: RunFolder, **changes: Any) -> Report:
     """The evaluation of a run's evidence with some settings changed; writes nothing."""
-    asked, evidence = replace(run.settings().evaluate, **changes), load_run_evidence(run)
-    return evaluate(evidence, **vars(asked) | {"radii": asked.radii_at(evidence.header.sigma)})
+    return _report(run, replace(run.settings().evaluate, **changes))
+
+
+def radii_of(run: RunFolder) -> tuple[float, ...]:
+    """The radii that a run was last evaluated at."""
+    settings = run.settings()
+    if isinstance(settings, RunSettings):
+        return settings.evaluate.radii_at(settings.certify.sigma)
+    return settings.evaluate.radii or tuple(own.radius for own in load_run_bounds(run))
 
 
 def load_run_evidence(run: RunFolder) -> Evidence:
@@ -138,16 +160,32 @@ def load_run_evidence(run: RunFolder) -> Evidence:
         wanted = f"hold the {run.evidence.name} that its {SOURCES} was written with"
         raise InputError.expected("run", wanted, f"another one in {run.path}")
     header = evidence.header
-    if header.schema == 1 and "added" not in sources:
+    settings = run.settings()
+    if header.schema == 1 and "added" not in sources and isinstance(settings, RunSettings):
         # An earlier version kept no plan with the evidence. The folder knows it: no draws came after a report.
-        asked = run.settings().certify
+        asked = settings.certify
         plan = tuple(-(-draws // header.chunk) * header.chunk for draws in asked.stages or (asked.n,))
         return replace(evidence, header=replace(header, looks=len(plan), stages=plan))
     return evidence
 
 
-def _evaluated(run: RunFolder, asked: EvaluateSettings) -> Results:
+def _evaluated(run: RunFolder, asked: EvaluateSettings, bounds: Sequence[ConfidenceIntervals] | None = None) -> Results:
     """The evaluation and what else the folder holds; writes nothing."""
-    start, evidence = time.perf_counter(), load_run_evidence(run)
-    report = evaluate(evidence, **vars(asked) | {"radii": asked.radii_at(evidence.header.sigma)})
-    return Results(run, report, start)
+    start = time.perf_counter()
+    return Results(run, _report(run, asked, bounds), start)
+
+
+def _report(run: RunFolder, asked: EvaluateSettings, bounds: Sequence[ConfidenceIntervals] | None = None) -> Report:
+    if run.bounds.is_file():
+        return evaluate(bounds or load_run_bounds(run), **vars(asked))
+    evidence = load_run_evidence(run)
+    return evaluate(evidence, **vars(asked) | {"radii": asked.radii_at(evidence.header.sigma)})
+
+
+def load_run_bounds(run: RunFolder) -> tuple[ConfidenceIntervals, ...]:
+    """The certificates of a run without noise, if they are those that the run was made with."""
+    recorded = run.sources().get("evidence", {}).get("sha256")
+    if recorded is not None and recorded != run.evidence_digest():
+        wanted = f"hold the {run.bounds.name} that its {SOURCES} was written with"
+        raise InputError.expected("run", wanted, f"another one in {run.path}")
+    return intervals_by_radius(run.bounds)

@@ -5,6 +5,7 @@ from typing import Any
 from certcal.evaluation import Report, Rounding
 from certcal.report import number
 from certcal.runs.folder import RunFolder
+from certcal.smoothing import Evidence
 
 Sources = dict[str, dict[str, Any]]  # what `RunFolder.sources` gives
 _OBJECTIVES = {"brier": "Brier score", "log": "log score", "calibration": "calibration error"}
@@ -14,35 +15,33 @@ def title(run: RunFolder, report: Report, sources: Sources) -> str:
     """Data, model and noise in one line."""
     data, model = sources.get("data", {}), sources.get("model", {})
     names = [data.get("name") or run.path.name, model.get("name"), _temperature(model)]
-    words = [str(name) for name in names if name] + [f"σ = {report.evidence.header.sigma:g}"]
+    own = report.bounds[0]
+    how = f"{own.norm}, {own.method}" if report.evidence is None else f"σ = {report.evidence.header.sigma:g}"
+    words = [str(name) for name in names if name] + [how]
     return " · ".join(words + ["recalibrated"] * (report.recalibration is not None))
 
 
 def facts(report: Report, sources: Sources, circumstances: dict[str, Any]) -> list[tuple[str, str]]:
     """What an auditor would ask: model, data, noise, draws, levels, versions, device, time."""
-    evidence = report.evidence
     model, data, sampling = (sources.get(key, {}) for key in ("model", "data", "certify"))
-    header, draws = evidence.header, evidence.draws
-    each = f"{draws.min():,}" if draws.min() == draws.max() else f"{draws.min():,} to {draws.max():,}"
     reading = "α for both certificates together" if report.split_alpha else "α for each of two certificates"
+    chance = f"α = {report.alpha!r} per input ({reading}), δ = {report.delta!r} for the whole set"
+    own = report.bounds[0]
     lines = [
         ("model", _joined(model.get("name"), _weights(model), _temperature(model), _parameters(model))),
-        ("model fingerprint", header.model),
+        ("model fingerprint", report.evidence.header.model if report.evidence else model.get("fingerprint")),
         ("data", _joined(data.get("name"), f"{report.inputs:,} inputs", "×".join(map(str, data.get("shape") or [])))),
-        ("noise", f"Gaussian, σ = {header.sigma:g}, seed {header.seed}, generator {header.noise}"),
-        ("draws per input", f"{header.n0:,} to select the class and {each} to certify"),
-        ("draws to certify, all inputs", f"{int(draws.sum()):,}"),
-        ("looks at the draws", _looks(report)),
-        ("draws added after a report", _added(sources, int(draws.sum()))),
-        ("precision", header.precision),
-        ("error probability", f"α = {report.alpha!r} per input ({reading}), δ = {report.delta!r} for the whole set"),
+        *(_noise(report.evidence, sources) if report.evidence else ()),
+        ("perturbations", f"{own.norm}, {own.domain}" if report.evidence is None else ""),
+        ("error probability", chance if report.level else "none: the bounds are stated to be proven"),
         ("failed certificates allowed for", f"{report.failures} of {report.inputs:,}"),
         ("confidence certificate", str(report.method)),
         ("population", str(report.population)),
         ("recalibration", _map(report)),
         ("bins", f"{len(report.bins)}"),
         ("average certified radius", number(report.average_certified_radius, Rounding.DOWN)),
-        ("sampled", _circumstances(sampling)),
+        ("bounds", sources.get("bounds", {}).get("from")),
+        ("sampled" if report.evidence else "certified", _circumstances(sampling)),
         ("evaluated", _circumstances(circumstances)),
         ("commit of the working folder", circumstances.get("commit")),
     ]
@@ -53,15 +52,28 @@ def _weights(model: dict[str, Any]) -> str:
     return str(model.get("weights") or "no checkpoint given: the network as its factory returns it") if model else ""
 
 
-def _looks(report: Report) -> str:
-    evidence, header = report.evidence, report.evidence.header
+def _noise(evidence: Evidence, sources: Sources) -> list[tuple[str, str]]:
+    header, draws = evidence.header, evidence.draws
+    each = f"{draws.min():,}" if draws.min() == draws.max() else f"{draws.min():,} to {draws.max():,}"
+    return [
+        ("noise", f"Gaussian, σ = {header.sigma:g}, seed {header.seed}, generator {header.noise}"),
+        ("draws per input", f"{header.n0:,} to select the class and {each} to certify"),
+        ("draws to certify, all inputs", f"{int(draws.sum()):,}"),
+        ("looks at the draws", _looks(evidence)),
+        ("draws added after a report", _added(sources, int(draws.sum()))),
+        ("precision", header.precision),
+    ]
+
+
+def _looks(evidence: Evidence) -> str:
+    header = evidence.header
     others = int((~header.planned(evidence.draws)).sum())
     if header.looks == 1 and not others:
         return ""
     stages = ", ".join(f"{stage:,}" for stage in header.stages)
     told = f"{header.looks} planned, after {stages} draws" if stages else "none known to be planned"
     if others:
-        told += f"; {others:,} of {report.inputs:,} inputs have another number, and limits that hold at every number"
+        told += f"; {others:,} of {len(evidence):,} inputs have another number, and limits that hold at every number"
     return told
 
 

@@ -3,16 +3,18 @@
 import hashlib
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from certcal.certificates import ConfidenceIntervals, table_of
 from certcal.errors import CertcalError, InputError
 from certcal.files import expanded, open_own, replacing
-from certcal.settings import RunSettings, load_settings, save_settings
+from certcal.settings import BoundsRunSettings, RunSettings, load_run, save_settings
 
+BOUNDS = "bounds.parquet"  # of a run without noise, in place of evidence
 CONFIG, EVIDENCE, SHARDS, SOURCES, LOG = "config.toml", "evidence.parquet", "shards", "provenance.json", "log.txt"
 
 
@@ -31,13 +33,13 @@ class RunFolder:
 
     @classmethod
     def existing(cls, name: str | os.PathLike[str]) -> "RunFolder":
-        """A run folder that has evidence."""
+        """A run folder that has evidence, or bounds in its place."""
         run = cls.named(name)
         if not run.path.is_dir():
             raise InputError.expected("run", "be a run folder", f"{run.path}, which does not exist")
         if not run.config.is_file():
             raise InputError.expected("run", f"be a run folder with a {CONFIG}", str(run.path))
-        if not run.evidence.is_file() and not any(run.shards.glob("shard-*")):
+        if not run.source.is_file() and not any(run.shards.glob("shard-*")):
             raise InputError.expected("run", f"hold {EVIDENCE} (make it with `certcal certify`)", str(run.path))
         return run
 
@@ -50,6 +52,16 @@ class RunFolder:
     def evidence(self) -> Path:
         """The evidence, complete."""
         return self.path / EVIDENCE
+
+    @property
+    def bounds(self) -> Path:
+        """The certificates of a run without noise."""
+        return self.path / BOUNDS
+
+    @property
+    def source(self) -> Path:
+        """From what results are made: the bounds of a run without noise, or else the evidence."""
+        return self.bounds if self.bounds.is_file() else self.evidence
 
     @property
     def shards(self) -> Path:
@@ -89,11 +101,11 @@ class RunFolder:
                 path.unlink(missing_ok=True)
             raise
 
-    def settings(self) -> RunSettings:
+    def settings(self) -> RunSettings | BoundsRunSettings:
         """The settings in config.toml."""
-        return load_settings(self.config, {})
+        return load_run(self.config)
 
-    def save_settings(self, settings: RunSettings) -> None:
+    def save_settings(self, settings: RunSettings | BoundsRunSettings) -> None:
         """Keep the settings in config.toml."""
         save_settings(settings, self.config)
 
@@ -111,8 +123,8 @@ class RunFolder:
         return read
 
     def evidence_digest(self) -> str:
-        """SHA-256 of the evidence file."""
-        return hashlib.sha256(self.evidence.read_bytes()).hexdigest()
+        """SHA-256 of the evidence, or of the bounds in its place."""
+        return hashlib.sha256(self.source.read_bytes()).hexdigest()
 
     def write(self, name: str, content: str | bytes) -> Path:
         """Write a file of the run, whole or not at all; folders on the way are made."""
@@ -120,6 +132,15 @@ class RunFolder:
         path.parent.mkdir(parents=True, exist_ok=True)
         with replacing(path) as part:
             part.write_bytes(content.encode() if isinstance(content, str) else content)
+        return path
+
+    def write_bounds(self, name: str, bounds: Sequence[ConfidenceIntervals]) -> Path:
+        """Write certificates as Parquet, one row per input and radius."""
+        import pyarrow.parquet as pq
+
+        path = self.path / name
+        with replacing(path) as part:
+            pq.write_table(table_of(bounds), part, compression="zstd", use_dictionary=False)  # bounds hardly repeat
         return path
 
     def write_json(self, name: str, content: Any) -> Path:

@@ -1,5 +1,6 @@
 """Recalibrate a run: fit a map on one part of its inputs, report before and after on the rest."""
 
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -23,9 +24,10 @@ from certcal.recalibration import (
 )
 from certcal.report import plot_trade_off, recalibration_section
 from certcal.runs.drawing import save_figure
-from certcal.runs.evaluate import load_run_evidence, write_results
+from certcal.runs.evaluate import load_run_bounds, load_run_evidence, write_results
 from certcal.runs.folder import SOURCES, RunFolder
 from certcal.settings import CLEAN_WEIGHTS, RecalibrateSettings
+from certcal.smoothing import Evidence
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,10 +80,9 @@ def recalibrate_run(run: RunFolder, asked: RecalibrateSettings, *, figures: bool
 
     Paper: —; docs/recalibration.md.
     """
-    evaluation, evidence = run.settings().evaluate, load_run_evidence(run)
-    radii = evaluation.radii_at(evidence.header.sigma)
-    wanted = radii if asked.radii is None else asked.radii
-    bounds = confidence_bounds_at(evidence, radii=wanted, **evaluation.terms)
+    evaluation, made = run.settings().evaluate, _certificates(run)
+    wanted = made.radii if asked.radii is None else asked.radii
+    bounds = made.at(wanted)
     names = ("method", "objective", "holdout", "folds", "repeats", "seed")
     options = {name: getattr(asked, name) for name in names} | {
         "weights": asked.radius_weights,
@@ -91,18 +92,53 @@ def recalibrate_run(run: RunFolder, asked: RecalibrateSettings, *, figures: bool
     weights = asked.radius_weights or (1.0,) * len(own)
     fitted = tuple(one.radius for one, weight in zip(own, weights, strict=True) if weight > 0)
     report = evaluate(
-        evidence.select(held.test[held.kept]),
-        radii=sorted({*radii, *fitted}),
+        **made.of_inputs(held.test[held.kept], sorted({*made.radii, *fitted})),
         delta=evaluation.delta,
         population=evaluation.population,
         n_bins=evaluation.n_bins,
         recalibration=None if held.maps[held.kept].kind == "identity" else held.maps[held.kept],
-        **evaluation.terms,
     )
     curve = trade_off(own, radius=max(fitted), clean_weights=sorted({*CLEAN_WEIGHTS, asked.clean_weight}), **options)
     result = Recalibration(fitted, held, curve, report, asked, run.path / "recalibration")
     _write(run, result, figures=figures)
     return result
+
+
+@dataclass(frozen=True, eq=False)
+class _Certificates:
+    """The certificates of a run, from evidence or given, at any of the radii they have."""
+
+    evidence: Evidence | None
+    given: tuple[ConfidenceIntervals, ...]  # without evidence
+    radii: tuple[float, ...]
+    terms: dict[str, Any]
+
+    def at(self, radii: Iterable[float]) -> list[ConfidenceIntervals]:
+        """Those at some radii."""
+        if self.evidence is not None:
+            return confidence_bounds_at(self.evidence, radii=radii, **self.terms)
+        by_radius = {own.radius: own for own in self.given}
+        for radius in radii:
+            if radius not in by_radius:
+                there = ", ".join(f"{one:g}" for one in by_radius)
+                raise InputError.expected("radii", f"be some of those that the run has bounds at ({there})", radius)
+        return [by_radius[radius] for radius in radii]
+
+    def of_inputs(self, kept: Any, radii: list[float]) -> dict[str, Any]:
+        """What `evaluate` takes for some of the inputs."""
+        if self.evidence is not None:
+            return {"evidence": self.evidence.select(kept), "radii": radii, **self.terms}
+        return {"evidence": [own.select(kept) for own in self.at(radii)]}
+
+
+def _certificates(run: RunFolder) -> _Certificates:
+    asked = run.settings().evaluate
+    if run.bounds.is_file():
+        given = load_run_bounds(run)
+        radii = tuple(own.radius for own in given) if asked.radii is None else asked.radii
+        return _Certificates(None, given, radii, {})
+    evidence = load_run_evidence(run)
+    return _Certificates(evidence, (), asked.radii_at(evidence.header.sigma), asked.terms)
 
 
 def _fit(
@@ -165,8 +201,12 @@ def _write(run: RunFolder, result: Recalibration, *, figures: bool) -> None:
 
 def _with_origin(result: Recalibration) -> RecalibrationMap:
     """The kept map with what deployment has to match, and the split that it was fitted on."""
-    report, header = result.report, result.report.evidence.header
-    origin = {"sigma": header.sigma, "model": header.model, "alpha": report.alpha, "certificate": str(report.method)}
+    report, own = result.report, result.report.bounds[0]
+    origin: dict[str, Any] = {"alpha": report.alpha, "certificate": str(report.method), "norm": str(own.norm)}
+    if report.evidence is None:  # the network as it is, run once and without noise
+        origin |= {"sigma": 0.0}
+    else:
+        origin |= {"sigma": report.evidence.header.sigma, "model": report.evidence.header.model}
     split = {"split": result.held_out.kept, "seed": result.asked.seed}
     return replace(result.map, about=dict(result.map.about) | origin | split)  # type: ignore[type-var]
 

@@ -1,6 +1,5 @@
 """What a run folder shows of an evaluation: certificates, metrics, tables, figures and the page."""
 
-import io
 import shutil
 import time
 from collections.abc import Mapping
@@ -31,6 +30,7 @@ from certcal.runs.drawing import write_figures
 from certcal.runs.facts import Sources, facts, title
 from certcal.runs.folder import RunFolder
 from certcal.runs.provenance import provenance
+from certcal.smoothing import Evidence
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,28 +113,19 @@ class Results:
         self.run.write(self.page.name, render_page(page))
 
     def write_certificates(self) -> None:
-        """One row per input and radius as Parquet, and the certified radii as a log in the field's format."""
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
+        """One row per input and radius as Parquet, and of a smoothed model the radii as a log in the field's format."""
         from certcal.certificates import Radii, write_certification_log
 
-        evidence, bounds = self.report.evidence, self.report.bounds
-        columns: dict[str, Any] = {
-            "index": np.tile(evidence.index, len(bounds)),
-            "label": np.tile(evidence.label, len(bounds)),
-            "predicted": np.tile(evidence.selected, len(bounds)),
-            "correct": np.tile(evidence.correct, len(bounds)),
-            "radius": np.repeat([own.radius for own in bounds], len(evidence)),
-            **{
-                name: np.concatenate([getattr(own, name) for own in bounds])
-                for name in ("confidence", "lower", "upper", "certified", "certified_radius")
-            },
-        }
-        buffer = io.BytesIO()
-        pq.write_table(pa.table(columns), buffer, compression="zstd")
-        self.run.write("certificates.parquet", buffer.getvalue())
-        radii = Radii(evidence.index, evidence.label, evidence.selected, bounds[0].certified_radius, alpha=None)
+        first = self.report.bounds[0]
+        name = "certificates.parquet"
+        if self.run.bounds.is_file() and self.run.settings().evaluate.radii is None:  # all that there are
+            with replacing(self.run.path / name) as part:
+                shutil.copyfile(self.run.bounds, part)
+        else:
+            self.run.write_bounds(name, self.report.bounds)
+        if self.report.evidence is None:  # the field's logs are of smoothed models
+            return
+        radii = Radii(first.index, first.label, first.predicted, first.certified_radius, alpha=None)
         with replacing(self.run.path / "certificates.tsv") as part:
             write_certification_log(part, radii)
 
@@ -149,9 +140,9 @@ class Results:
         """How far the run is, if it is not finished."""
         data, evidence = self.sources.get("data", {}), self.report.evidence
         inputs, draws = data.get("inputs", 0), data.get("draws", 0)
-        if self.report.recalibration is not None or (
-            len(evidence) >= inputs and evidence.header.planned(evidence.draws).all()
-        ):
+        if evidence is None or self.report.recalibration is not None:
+            return None
+        if len(evidence) >= inputs and evidence.header.planned(evidence.draws).all():
             return None
         each = f"{evidence.draws.min():,}" + f" to {evidence.draws.max():,}" * bool(np.ptp(evidence.draws))
         return {"inputs": len(evidence), "of": inputs, "each": each, "draws": f"{draws:,}"} if draws else None
@@ -163,7 +154,7 @@ class Results:
     @cached_property
     def metrics(self) -> dict[str, Any]:
         """The evaluation as plain data: what metrics.json holds."""
-        report, header, shown = self.report, self.report.evidence.header, default_view(self.report)
+        report, shown = self.report, default_view(self.report)
         own, rows = report.recalibration, range(len(report))
         return {
             "title": self.title,
@@ -178,14 +169,9 @@ class Results:
             "delta": report.delta,
             "failures_allowed": report.failures,
             "bins": report.bins.edges.tolist(),
-            "sigma": header.sigma,
-            "seed": header.seed,
-            "draws": int(report.evidence.draws.sum()),
-            "looks": header.looks,
-            "stages": list(header.stages),
-            "inputs_at_other_looks": int((~header.planned(report.evidence.draws)).sum()),
-            "model": header.model,
-            "precision": header.precision,
+            "norm": str(report.bounds[0].norm),
+            "domain": str(report.bounds[0].domain),
+            **_of_draws(report.evidence),
             "average_certified_radius": report.average_certified_radius,
             "recalibration": None if own is None else {"kind": own.kind} | dict(own.about),
             "rows": plain(report.as_dicts()),
@@ -195,6 +181,23 @@ class Results:
             "attack": self.attacks.metrics() or None,
             "provenance": self.circumstances,
         }
+
+
+def _of_draws(evidence: Evidence | None) -> dict[str, Any]:
+    """What metrics.json says of the draws; nothing without them."""
+    if evidence is None:
+        return {}
+    header = evidence.header
+    return {
+        "sigma": header.sigma,
+        "seed": header.seed,
+        "draws": int(evidence.draws.sum()),
+        "looks": header.looks,
+        "stages": list(header.stages),
+        "inputs_at_other_looks": int((~header.planned(evidence.draws)).sum()),
+        "model": header.model,
+        "precision": header.precision,
+    }
 
 
 def _per_bin(report: Report, position: int) -> dict[str, Any] | None:

@@ -53,6 +53,7 @@ def each_once(name: str, values: Iterable[object]) -> None:
 
 
 level = check_level
+level_or_0 = number("lie in the open interval (0, 1)", lambda value: 0 <= value < 1)
 flag = check_flag
 positive = number("be a finite number > 0", lambda value: value > 0)
 radius = number("be finite and ≥ 0", lambda value: value >= 0)

@@ -52,6 +52,30 @@ class Domain(StrEnum):
     BOX = "box"  # within R and in [0, 1], as images are
 
 
+class Certifier(StrEnum):
+    """Who certifies."""
+
+    SMOOTHING = "smoothing"  # certcal, from noisy draws
+    LIRPA = "lirpa"  # auto_LiRPA's bounds of the margins
+    LIPSCHITZ = "lipschitz"  # the network's own Lipschitz constant
+    TABLE = "table"  # somebody else: the bounds are read from a table
+
+
+class Relaxation(StrEnum):
+    """How auto_LiRPA bounds margins, from quick and wide to slow and narrow."""
+
+    IBP = "ibp"
+    CROWN_IBP = "crown-ibp"
+    CROWN = "crown"
+
+
+class LastLayer(StrEnum):
+    """Of what a Lipschitz constant is."""
+
+    GLOBAL = "global"  # the vector of logits
+    CLASSWISE = "classwise"  # each logit
+
+
 class Approximation(StrEnum):
     """The paper's approximations of the worst case."""
 

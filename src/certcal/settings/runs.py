@@ -5,8 +5,20 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from certcal.errors import InputError
-from certcal.settings.checks import at_least_0, at_least_1, bins, level, positive, radius, whole
-from certcal.settings.choices import Approximation, Method, Outputs, Population, Precision, RunnerUp
+from certcal.settings.checks import at_least_0, at_least_1, bins, level, level_or_0, positive, radius, whole
+from certcal.settings.choices import (
+    Approximation,
+    Certifier,
+    Domain,
+    LastLayer,
+    Method,
+    Norm,
+    Outputs,
+    Population,
+    Precision,
+    Relaxation,
+    RunnerUp,
+)
 from certcal.settings.declare import Record, setting
 from certcal.settings.toml import build, check, is_needed, read_toml, write_toml
 
@@ -80,7 +92,7 @@ class EvaluateSettings(Record, panel="What to ask"):
         None, "Radius that the report opens at", check=lambda _, value: radius("radius", value), option="--radius",
         shown="the largest at which half of the inputs are certified",
     )  # fmt: skip
-    alpha: float = setting(0.001, "Error probability per input", check=level)
+    alpha: float = setting(0.001, "Error probability per input; 0 only for proven bounds", check=level_or_0)
     delta: float = setting(0.001, "Error probability for the whole set", check=level)
     method: str = setting("cdf-cp", "Confidence certificate", choices=Method)
     split_alpha: bool = setting(True, "α is shared by the two parts of a certificate.", option=None, was="joint")
@@ -119,6 +131,41 @@ class RunSettings:
     certify: CertifySettings
     evaluate: EvaluateSettings = field(default_factory=EvaluateSettings)
 
+    def __post_init__(self) -> None:
+        level("alpha", self.evaluate.alpha)  # draws prove nothing for sure
+
+
+@dataclass(frozen=True, kw_only=True)
+class BoundsSettings(Record, panel="Bounds from elsewhere"):
+    """Who certified a network without noise, and what these certificates state of themselves."""
+
+    certifier: str = setting("smoothing", "Who certifies", choices=Certifier, panel="How to certify")
+    norm: str | None = setting(None, "Norm of their radius", choices=Norm, shown="as the table states")
+    domain: str | None = setting(None, "Where inputs may be moved to", choices=Domain, shown="as the table states")
+    relaxation: str = setting("crown", "lirpa: how margins are bounded", choices=Relaxation, panel="How to certify")
+    constant: float | None = setting(
+        None, "lipschitz: constant of the logits", check=positive, shown="the network's own", panel="How to certify"
+    )
+    last_layer: str = setting("global", "lipschitz: of what", choices=LastLayer, panel="How to certify")
+
+
+@dataclass(frozen=True, kw_only=True)
+class BoundsRunSettings:
+    """All settings of a run without noise, whose certificates come from elsewhere."""
+
+    model: ModelSettings
+    data: DataSettings
+    bounds: BoundsSettings = field(default_factory=BoundsSettings)
+    evaluate: EvaluateSettings = field(default_factory=EvaluateSettings)
+
+
+def load_run(path: Path) -> RunSettings | BoundsRunSettings:
+    """The settings of a run folder, with noise or without."""
+    read = read_toml(path)
+    if "bounds" in read:
+        return build_sections(BoundsRunSettings, read, str(path))
+    return build_sections(RunSettings, read, str(path))
+
 
 def load_settings(path: Path | None, changes: Sections) -> RunSettings:
     """The settings of a TOML file (or none), changed by what is given beside it: {section: {key: value}}."""
@@ -144,15 +191,17 @@ def _first_needed(section: Any) -> str:
     return next(one.name for one in fields(section) if is_needed(one))
 
 
-def change_evaluation(settings: RunSettings, path: Path | None, changes: dict[str, Any]) -> EvaluateSettings:
+def change_evaluation(
+    settings: RunSettings | BoundsRunSettings, path: Path | None, changes: dict[str, Any]
+) -> EvaluateSettings:
     """The run's evaluation, changed by the [evaluate] section of a TOML file and then by what is given."""
     read = {} if path is None else read_toml(path)
     # The other sections are not used, but a misspelt key is an error there too.
-    asked = check(RunSettings, read, str(path)).get("evaluate", {})
+    asked = check(type(settings), read, str(path)).get("evaluate", {})
     return build(EvaluateSettings, vars(settings.evaluate) | asked | changes, str(path or "options"), where="evaluate")
 
 
-def save_settings(settings: RunSettings, path: Path) -> None:
+def save_settings(settings: RunSettings | BoundsRunSettings, path: Path) -> None:
     """Write the settings as TOML."""
     write_toml(settings, path, head="What this run was made with; `certcal certify --config` takes it back.")
 

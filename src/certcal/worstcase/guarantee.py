@@ -39,8 +39,8 @@ def allowed_failures(inputs: int | ConfidenceIntervals, *, alpha: float | None =
     if isinstance(inputs, ConfidenceIntervals):
         if alpha is not None:
             raise InputError.expected("alpha", "be left out with bounds, which bring their own", alpha)
-        if inputs.level == 1:
-            return len(inputs)
+        if inputs.level in (0, 1):  # proven, or nothing at all
+            return int(inputs.level) * len(inputs)
         alpha, inputs = inputs.level, len(inputs)
     total = check_integer("inputs", inputs, minimum=1, maximum=2**53)
     level = check_level("alpha", alpha)

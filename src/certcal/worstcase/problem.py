@@ -42,11 +42,12 @@ class WorstCaseProblem:
     ) -> "WorstCaseProblem":
         """The problem of certificates: uncertified inputs are left out, or with population "all" they are free."""
         every = check_choice("population", population, tuple(Population)) == Population.ALL
-        own, kept = bounds.select(bounds.certified), int(bounds.certified.sum())
+        kept = int(bounds.certified.sum())
         if not kept and not (every and len(bounds)):
             raise InputError.expected("bounds", f"hold an input that is certified at R = {bounds.radius:g}", "none")
         far = bounds.farthest[~bounds.certified] if every else np.empty(0)
-        return cls(own.lower, own.upper, own.correct, choose_few_bins(n_bins, edges), len(far), far)
+        own, bins = bounds.certified, choose_few_bins(n_bins, edges)
+        return cls(bounds.lower[own], bounds.upper[own], bounds.correct[own], bins, len(far), far)
 
     @classmethod
     def checked(

@@ -1,0 +1,79 @@
+"""Runs without noise: certificates from elsewhere, kept in a run folder and evaluated like any other."""
+
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from certcal.certificates import ConfidenceIntervals, intervals_by_radius
+from certcal.errors import InputError
+from certcal.evaluation import as_given
+from certcal.runs.folder import BOUNDS, EVIDENCE, SOURCES, RunFolder
+from certcal.runs.provenance import provenance
+from certcal.settings import BoundsRunSettings, BoundsSettings, build_sections, merged, read_toml
+
+NOT_NAMED = "not named"  # the model or data of bounds that nobody named any for
+
+
+def import_bounds(
+    run: RunFolder, table: Path, stated: BoundsSettings, asked: dict[str, Any], config: Path | None = None
+) -> tuple[ConfidenceIntervals, ...]:
+    """The certificates of a table, after they were copied into the folder of a run without noise.
+
+    `asked` are settings of the evaluation. `config` may have more of them, and name model and data in its sections
+    [model] and [data]: attacks need these.
+
+    Paper: —; run folders are ours.
+    Raises: InputError if the table is malformed, or the folder holds the evidence of a smoothed model.
+    """
+    start = time.perf_counter()
+    if run.evidence.is_file():
+        wanted = f"be a folder without {EVIDENCE}: bounds from elsewhere are another run"
+        raise InputError.expected("run", wanted, str(run.path))
+    known = read_toml(run.config) if run.config.is_file() else {}
+    read = merged(known, {} if config is None else read_toml(config))
+    parts = {name: read.get(name, {"name": NOT_NAMED}) for name in ("model", "data")}
+    asked = {**read.get("evaluate", {}), **asked} if config else asked
+    source = str(config or "options")
+    settings = build_sections(BoundsRunSettings, {**parts, "bounds": {}, "evaluate": asked}, source)
+    asked_at = settings.evaluate
+    bounds = intervals_by_radius(
+        table,
+        radii=asked_at.radii or asked_at.open_at,
+        norm=stated.norm,
+        alpha=asked.get("alpha"),
+        domain=stated.domain,
+    )
+    if math.isnan(bounds[0].alpha):
+        raise InputError.expected("alpha", "be given for a table that does not state it: 0 if it is proven", "none")
+    settings = replace(settings, bounds=stated, evaluate=replace(settings.evaluate, alpha=bounds[0].alpha))
+    as_given(bounds, None, None)  # refuses what a report would, before anything is written
+    keep_bounds(run, settings, bounds, {"bounds": {"from": str(table)}}, seconds=time.perf_counter() - start)
+    return bounds
+
+
+def keep_bounds(
+    run: RunFolder,
+    settings: BoundsRunSettings,
+    bounds: Sequence[ConfidenceIntervals],
+    about: dict[str, dict[str, Any]],
+    *,
+    seconds: float,
+    device: str | None = None,
+) -> None:
+    """Write certificates into a run folder, with settings and provenance."""
+    run.create()
+    with run.writing():
+        run.write_bounds(BOUNDS, bounds)
+        run.save_settings(settings)
+        named = {
+            key: {"name": part.name}
+            for key, part in (("model", settings.model), ("data", settings.data))
+            if part.name != NOT_NAMED
+        }
+        facts = {"evidence": {"sha256": run.evidence_digest()}, "certify": provenance(seconds=seconds, device=device)}
+        trained = {key: value for key, value in run.sources().items() if key == "train"}
+        run.write_json(SOURCES, trained | merged(named, about) | facts)
+        run.log(f"bounds: {len(bounds)} radii, {len(bounds[0])} inputs, {bounds[0].method}")

@@ -1,0 +1,125 @@
+"""Runs of bounds from elsewhere, through the command line: folder, page, words, recalibration, refusals."""
+
+import json
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from certcal.certificates import intervals_from_table
+from certcal.recalibration import RecalibratedModel, load_map
+from command import certcal
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory):
+    """A folder with a table of bounds of 400 inputs, at two radii, that nobody signed."""
+    place, rng = tmp_path_factory.mktemp("plain"), np.random.default_rng(0)
+    n = 400
+    confidence, half = rng.beta(6, 2, n), rng.random(n) * 0.1
+    predicted = rng.integers(0, 5, n)
+    label = np.where(rng.random(n) < confidence**2, predicted, (predicted + 1) % 5)
+    both = []
+    for radius in (0.1, 0.2):
+        lower = np.clip(confidence - 10 * radius * half, 0, 1)
+        upper = np.clip(confidence + 10 * radius * half, 0, 1)
+        both.append(
+            {
+                "index": np.arange(n), "label": label, "predicted": predicted, "confidence": confidence,
+                "lower": lower, "upper": upper, "certified": lower > 0.5, "radius": np.full(n, radius),
+            }
+        )  # fmt: skip
+    whole = {name: np.concatenate([one[name] for one in both]) for name in both[0]}
+    pq.write_table(pa.table(whole), place / "both.parquet")
+    pq.write_table(pa.table(both[0]).drop_columns("radius"), place / "one.parquet")
+    certcal("evaluate", "mine", "--bounds", "both.parquet", "--norm", "linf", "--alpha", 0, "--no-figures", cwd=place)
+    return place
+
+
+def test_a_table_becomes_a_run_with_page_words_and_tables(desk):
+    folder = desk / "runs" / "mine"
+    kept = json.loads((folder / "metrics.json").read_text())
+    assert (kept["norm"], kept["alpha"], kept["failures_allowed"], len(kept["rows"])) == ("linf", 0.0, 0, 2)
+    assert kept["guarantee"].startswith("Under any ℓ∞ perturbation of each input by up to 0.2, the model's ")
+    page = (folder / "report.html").read_text()
+    assert kept["guarantee"].replace("'", "&#39;") in page
+    assert "smoothed" not in page.split("<script")[0]
+    assert "robability at least" not in kept["guarantee"]
+    assert (folder / "tables" / "radii.md").is_file()
+    assert not (folder / "certificates.tsv").exists()
+    for row in kept["rows"]:
+        own = intervals_from_table(folder / "certificates.parquet", radius=row["radius"])
+        assert (own.alpha, own.norm) == (0.0, "linf")
+        assert row["joint_ece"] == row["certified_ece"]
+
+
+def test_it_is_evaluated_again_from_its_own_copy(desk):
+    out, _ = certcal("evaluate", "mine", "--radii", 0.1, "--population", "all", "--json", "--no-figures", cwd=desk)
+    kept = json.loads(out)
+    assert [row["radius"] for row in kept["rows"]] == [0.1]
+    assert "on all 400 inputs" in kept["guarantee"]
+    certcal("report", "mine", "--no-figures", cwd=desk)
+
+
+def test_one_radius_can_be_declared_and_a_run_table_is_valid_input(desk):
+    words = ("--norm", "linf", "--radius", 0.1, "--alpha", 0, "--no-figures", "--json")
+    out, _ = certcal("evaluate", "one", "--bounds", "one.parquet", *words, cwd=desk)
+    first = json.loads(out)
+    again, _ = certcal(
+        "evaluate", "again", "--bounds", "runs/one/certificates.parquet", "--no-figures", "--json", cwd=desk
+    )
+    assert json.loads(again)["rows"] == first["rows"]
+    assert json.loads(again)["guarantee"] == first["guarantee"]
+
+
+def test_recalibration_is_for_the_network_without_noise(desk):
+    import torch
+
+    certcal("evaluate", "maps", "--bounds", "both.parquet", "--norm", "linf", "--alpha", 0, "--no-figures", cwd=desk)
+    certcal("recalibrate", "maps", "--repeats", 2, "--no-figures", cwd=desk)
+    folder = desk / "runs" / "maps" / "recalibration"
+    own = load_map(folder / "map.json")
+    assert (own.about["sigma"], own.about["norm"], own.about["alpha"]) == (0.0, "linf", 0.0)
+    kept = json.loads((folder / "metrics.json").read_text())
+    assert "the recalibrated model's expected calibration error" in kept["guarantee"]
+    assert kept["rows"][0]["certified_brier"] < kept["rows"][0]["before_certified_brier"]
+    net = torch.nn.Linear(3, 5)
+    inputs = torch.rand(7, 3)
+    deployed = RecalibratedModel(net, own, sigma=own.about["sigma"])(inputs)
+    probs = net(inputs).double().softmax(dim=1)
+    np.testing.assert_array_equal(deployed.predicted, probs.argmax(dim=1))
+    np.testing.assert_allclose(deployed.confidence, own.transform(probs.max(dim=1).values.detach()), atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--bounds", "both.parquet"), "Expected `alpha` to be given for a table that does not state it: 0 if it is "),
+        (("--bounds", "none.parquet", "--alpha", 0), "none.parquet"),
+        (("--bounds", "one.parquet", "--alpha", 0), "Expected `radius` to be stated by the bounds, but got none."),
+        (("--bounds", "both.parquet", "--alpha", 0, "--radius", 0.3), "Expected `radius` to be one that the table has"),
+        (("--bounds", "both.parquet", "--alpha", 0, "--method", "cdf"), "Expected `method` to be left out: it is for "),
+        (("--bounds", "both.parquet", "--alpha", 0, "--norm", "l7"), "Expected `norm` to be one of 'l2', 'linf', "),
+    ],
+)
+def test_a_wrong_table_exits_with_one_line_and_leaves_no_folder(desk, words, told):
+    _, error = certcal("evaluate", "wrong", *words, cwd=desk, code=2)
+    assert told in error.replace("`--", "`")
+    assert len(error.strip().splitlines()) == 1
+    assert not (desk / "runs" / "wrong").exists()
+
+
+def test_a_level_or_norm_cannot_be_changed_afterwards(desk):
+    _, error = certcal("evaluate", "mine", "--alpha", 0.01, cwd=desk, code=2)
+    assert "Expected `--alpha` to be left out, or be 0, which the bounds state, but got 0.01." in error
+    _, error = certcal("evaluate", "mine", "--norm", "l2", cwd=desk, code=2)
+    assert "Expected `--norm` to come with --bounds" in error
+
+
+def test_a_changed_copy_is_noticed(desk):
+    certcal("evaluate", "spoilt", "--bounds", "both.parquet", "--norm", "l1", "--alpha", 0, "--no-figures", cwd=desk)
+    path = desk / "runs" / "spoilt" / "bounds.parquet"
+    path.write_bytes((desk / "one.parquet").read_bytes())
+    _, error = certcal("evaluate", "spoilt", cwd=desk, code=2)
+    assert "Expected `run` to hold the bounds.parquet that its provenance.json was written with" in error
