@@ -21,7 +21,7 @@ class InputError(CertcalError, ValueError):
         'Expected `n_bins` to be an integer ≥ 1, but got 0.'
         """
         # The verb reads naturally after "to": "to be …", "to lie in …", "to hold …".
-        return cls(f"Expected `{argument}` to {requirement}, but got {got}.")
+        return cls(f"Expected `{argument}` to {requirement}, but got {' '.join(str(got).splitlines())}.")
 
 
 class TrainingError(CertcalError):

@@ -1,9 +1,12 @@
 """Files that appear whole or not at all, and what JSON, CSV and terminals can hold."""
 
 import errno
+import hashlib
+import json
 import math
 import os
 import secrets
+import time
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -11,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from certcal.errors import InputError
+
+SEAL = "sha256"  # of a JSON file, in itself
 
 
 def expanded(name: str, path: str | os.PathLike[str]) -> Path:
@@ -56,22 +61,73 @@ def open_own(path: Path, flags: int) -> int:
         raise
 
 
-def lock_folder(folder: Path, name: str, doing: str) -> int | None:
+class HeldError(InputError):
+    """Another process works in the folder."""
+
+
+def lock_folder(folder: Path, name: str, doing: str, *, file: str = ".lock") -> int | None:
     """A lock that one process holds on a folder while it works there, freed by `os.close`; None where there is none."""
     try:
         import fcntl
     except ImportError:  # not on Windows
         return None
-    handle = open_own(folder / ".lock", os.O_RDWR)
+    handle = open_own(folder / file, os.O_RDWR)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
         os.close(handle)
-        raise InputError.expected(name, f"be a folder that no other process {doing}", str(folder)) from error
+        raise HeldError.expected(name, f"be a folder that no other process {doing}", str(folder)) from error
     except OSError:  # a file system without locks
         os.close(handle)
         return None
     return handle
+
+
+@contextmanager
+def hold_folder(folder: Path, name: str, doing: str, *, seconds: float = 60.0) -> Iterator[None]:
+    """Within this context the folder's lock is ours; one that is held is waited for, but not for ever."""
+    deadline, lock = time.monotonic() + seconds, None
+    while True:
+        try:
+            lock = lock_folder(folder, name, doing)
+            break
+        except HeldError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.05)
+    try:
+        yield
+    finally:
+        if lock is not None:
+            os.close(lock)
+
+
+def remove_litter(folder: Path) -> None:
+    """Remove what `replacing` left in a folder when a process was killed; only under its lock."""
+    for part in [] if folder.is_symlink() else folder.glob(".*.part"):
+        part.unlink(missing_ok=True)
+
+
+def sealed(content: dict[str, Any]) -> dict[str, Any]:
+    """JSON content with a digest of itself, by which `unsealed` notices damage."""
+    return content | {SEAL: _digest(content)}
+
+
+def unsealed(read: Any) -> dict[str, Any]:
+    """The content of a sealed file; of earlier versions' files, which have no seal, what they hold.
+
+    Raises: ValueError if it is not as it was written.
+    """
+    if not isinstance(read, dict):
+        raise ValueError("it holds no table")
+    content = {key: value for key, value in read.items() if key != SEAL}
+    if SEAL in read and read[SEAL] != _digest(content):
+        raise ValueError("it was changed or damaged after it was written")
+    return content
+
+
+def _digest(content: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def plain(value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Ctrl-C that waits for a safe point, so that no chunk is half counted."""
+"""Ctrl-C, and what schedulers send before they kill, wait for a safe point, so that no chunk is half counted."""
 
 import signal
 import threading
@@ -6,10 +6,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
+STOPS = (signal.SIGINT, signal.SIGTERM)
+
 
 @contextmanager
 def deferred_interrupts() -> Iterator[Callable[[], bool]]:
-    """Within this context Ctrl-C is noted; the function given tells whether it came. A second one stops at once."""
+    """Within this context Ctrl-C and SIGTERM are noted; the function given tells whether one came.
+
+    A second one stops at once. After the context, a SIGTERM that came has its usual effect.
+    """
     noted: list[int] = []
     if threading.current_thread() is not threading.main_thread():  # Python interrupts the main thread only
         yield lambda: False
@@ -20,8 +25,11 @@ def deferred_interrupts() -> Iterator[Callable[[], bool]]:
             raise KeyboardInterrupt
         noted.append(number)
 
-    before = signal.signal(signal.SIGINT, note)
+    before = {number: signal.signal(number, note) for number in STOPS}
     try:
         yield lambda: bool(noted)
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, handler in before.items():
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
+        if signal.SIGTERM in noted:
+            signal.raise_signal(signal.SIGTERM)

@@ -1,11 +1,20 @@
 """Checks of single values, without NumPy, so that settings and `certcal --help` load in no time."""
 
+import functools
+import inspect
 import math
 import numbers
-from collections.abc import Callable, Iterable
-from typing import Any
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Any, ParamSpec, TypeVar, get_args, get_origin
 
 from certcal.errors import InputError
+
+P = ParamSpec("P")
+R = TypeVar("R")
+MOST_VALUES = 1000  # of a list; each radius is a line of the table and a view of the page
 
 
 def check_integer(name: str, value: object, *, minimum: int, maximum: int | None = None) -> int:
@@ -52,7 +61,11 @@ def check_choice(name: str, value: object, choices: tuple[str, ...]) -> str:
 
 
 def one_or_more(name: str, value: object) -> tuple[Any, ...]:
-    """A single setting as a tuple of one, several as a tuple; an empty collection is refused."""
+    """A single setting as a tuple of one, several as a tuple; none are refused, and more than a page can show."""
+    if getattr(value, "ndim", None) == 0 and hasattr(value, "item"):  # a number in NumPy's or torch's clothes
+        value = value.item()
+    if getattr(value, "__len__", None) is not None and len(value) > MOST_VALUES:  # type: ignore[arg-type]
+        raise InputError.expected(name, f"hold at most {MOST_VALUES} values", len(value))  # type: ignore[arg-type]
     values = tuple(value) if isinstance(value, Iterable) and not isinstance(value, str) else (value,)
     if not values:
         raise InputError.expected(name, "hold at least one value", "none")
@@ -65,3 +78,66 @@ def _brief(value: object) -> str:
         return "an integer of more than 30 digits"
     text = repr(value)
     return text if len(text) <= 80 else f"{text[:77]}…"
+
+
+def guarded(function: Callable[P, R]) -> Callable[P, R]:
+    """The function, which refuses arguments of other kinds than it declares: records of ours, lists of them, paths.
+
+    Numbers and arrays have checks of their own, which say more.
+    """
+    signature, wanted = inspect.signature(function), functools.cache(lambda: dict(_wanted(function)))
+
+    @functools.wraps(function)
+    def checked(*args: P.args, **kwargs: P.kwargs) -> R:
+        given = signature.bind(*args, **kwargs).arguments
+        for name, (described, fits) in wanted().items():
+            if name in given and not (fits(given[name]) or given[name] is signature.parameters[name].default):
+                raise InputError.expected(name, f"be {described}", f"a {type(given[name]).__name__}")
+        return function(*args, **kwargs)
+
+    return checked
+
+
+def _wanted(function: Callable[..., Any]) -> Iterator[tuple[str, tuple[str, Callable[[Any], bool]]]]:
+    """By parameter, what it should be, and whether something is."""
+    for name, own in inspect.get_annotations(function).items():
+        try:
+            hint = eval(own, function.__globals__) if isinstance(own, str) else own
+        except NameError:  # known to type checkers only
+            continue
+        options = [one for one in (get_args(hint) if isinstance(hint, UnionType) else (hint,)) if one is not NoneType]
+        kinds = tuple(get_origin(one) or one for one in options)
+        if name == "return" or not all(isinstance(kind, type) for kind in kinds):
+            continue
+        inner = get_args(options[0])[:1]
+        if any(kind in (os.PathLike, Path) for kind in kinds):
+            yield name, ("a path", lambda value: isinstance(value, str | os.PathLike))
+        elif kinds == (int,):
+            yield name, ("a whole number", lambda value: isinstance(value, numbers.Integral) and value is not True)
+        elif kinds[0] in (Sequence, Mapping) and (not inner or _is_ours(inner[0]) or kinds[0] is Mapping):
+            yield name, _several(kinds[0], inner)
+        elif all(map(_is_ours, kinds)):
+            described = " or ".join(kind.__name__ for kind in kinds)
+            yield name, (f"a {described}", functools.partial(_is_a, kinds))
+
+
+def _several(kind: type, inner: tuple[Any, ...]) -> tuple[str, Callable[[Any], bool]]:
+    if kind is Mapping:
+        return "a table", lambda value: isinstance(value, Mapping)
+    name = inner[0].__name__
+    return (
+        f"a list of {name}",
+        lambda value: isinstance(value, list | tuple) and all(_is_a(inner, one) for one in value),
+    )
+
+
+def _is_a(kinds: Any, value: Any) -> bool:
+    return isinstance(value, kinds)
+
+
+def _is_ours(kind: Any) -> bool:
+    return (
+        isinstance(kind, type)
+        and kind.__module__.startswith(("certcal.", "torch.nn."))
+        and not getattr(kind, "_is_protocol", False)
+    )

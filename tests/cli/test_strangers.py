@@ -9,6 +9,7 @@ import sys
 import numpy as np
 import pytest
 
+from certcal.files import sealed, unsealed
 from certcal.runs import RunFolder, check_factories
 from certcal.settings import ModelSettings
 from command import certcal
@@ -169,7 +170,9 @@ def test_names_do_not_steer_the_terminal(desk, rng):
     out = certcal("data", "odd.npz", cwd=desk)[0]
     certcal("certify", "made", "--model", "small-cnn", *WORDS, cwd=desk)
     record = desk / "runs/made/provenance.json"
-    record.write_text(record.read_text().replace("small-cnn", json.dumps(STEERING)[1:-1]))
+    content = unsealed(json.loads(record.read_text()))
+    content["model"]["name"] = STEERING
+    record.write_text(json.dumps(sealed(content)))
     config = desk / "runs/made/config.toml"
     config.write_text(config.read_text().replace("small-cnn", json.dumps(STEERING)[1:-1]))
     out += certcal("evaluate", "made", "--no-figures", cwd=desk)[0]
@@ -183,7 +186,7 @@ def test_names_do_not_steer_the_terminal(desk, rng):
 def test_links_in_a_folder_are_not_followed(desk):
     certcal("certify", "made", "--model", "small-cnn", *WORDS, cwd=desk)
     victim = desk / "victim"
-    for name in ("log.txt",):
+    for name in ("log.txt", ".lock"):
         place = desk / "runs/made" / name
         place.unlink(missing_ok=True)
         place.symlink_to(victim)

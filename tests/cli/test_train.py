@@ -109,7 +109,7 @@ def test_a_failed_trial_is_named_at_the_end_and_the_others_are_done(desk, certca
     assert header.endswith(",failed")
     assert first.startswith("noise,noise 1,,,,,,learning_rate 1e+30,")
     assert second.endswith(",")
-    _, error = certcal("sweep", "none", "--recipe", "sweep.toml", "--set", "data.name=nowhere.npz", code=2)
+    _, error = certcal("sweep", "none", "--recipe", "sweep.toml", "--set", "data.name=nowhere.npz", "--trust", code=2)
     assert error.splitlines()[-1].startswith("Expected `data` to be")  # all failed, and all for this
 
 

@@ -4,6 +4,7 @@ import os
 import sys
 from collections import OrderedDict
 from pathlib import Path
+from typing import BinaryIO
 
 import pytest
 import torch
@@ -135,8 +136,8 @@ def test_an_interrupted_write_leaves_the_old_file(tmp_path: Path, monkeypatch: p
     file = tmp_path / "weights.pt"
     save_checkpoint(model(1), file)
 
-    def broken(content: object, part: Path) -> None:
-        part.write_bytes(b"half")
+    def broken(content: object, part: BinaryIO) -> None:
+        part.write(b"half")
         raise OSError("No space left on device")
 
     monkeypatch.setattr(torch, "save", broken)

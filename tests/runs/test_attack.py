@@ -20,6 +20,7 @@ from certcal import InputError, load_evidence
 from certcal.attacks import attack_certificates, inputs_of, run_ace_attacks
 from certcal.cli.app import main
 from certcal.data import load_dataset
+from certcal.files import unsealed
 from certcal.models import save_checkpoint
 from certcal.runs import RunFolder, attack_run, certify_run, evaluate_run
 from certcal.runs import attack as attack_room
@@ -126,7 +127,7 @@ def test_rows_are_what_the_library_gives(run):
     assert found["sandwich"]["rows"] == wanted.as_dicts()
     table = run_ace_attacks(model, inputs_of(model, data, evidence), evidence.label, epsilon=0.05, steps=5)
     assert found["ace"]["rows"] == table.as_dicts()
-    kept = kept_attacks(run)
+    kept = kept_attacks(run, load_evidence(run.evidence))
     assert [own.error for own in kept.sandwich.after] == pytest.approx([row.attacked_ece for row in wanted])
     assert [own.error for own in kept.ace.curves] == pytest.approx([row.ece for row in table])
     assert (found["sandwich"]["inputs"], found["sandwich"]["of"]) == (20, 40)
@@ -191,7 +192,7 @@ def test_what_stops_midway_leaves_what_was_there(run, monkeypatch):
         f"sandwich.{ending}" for ending in ("json", "csv", "md", "tex")
     }
     assert set(before) == set(after)
-    assert not kept_attacks(run).stale
+    assert not kept_attacks(run, load_evidence(run.evidence)).stale
 
 
 @pytest.mark.slow
@@ -279,7 +280,7 @@ def test_a_damaged_file_is_named(run, text):
     run.write("attack/ace.json", text)
     with pytest.raises(InputError, match=r"Expected `run` to hold a attack/ace.json as certcal writes it"):
         read_family(run, "ace")
-    kept = kept_attacks(run)
+    kept = kept_attacks(run, load_evidence(run.evidence))
     assert kept.broken == ("ace",)
     assert not kept
 
@@ -287,7 +288,7 @@ def test_a_damaged_file_is_named(run, text):
 def test_damaged_rows_are_left_out_with_a_line_and_verdicts_are_worked_out_again(desk, run, typed):
     attack_run(run, AttackSettings(radii=(0.1,), **SMALL), figures=False)
     paths = {name: run.path / "attack" / f"{name}.json" for name in ("sandwich", "ace")}
-    whole = {name: json.loads(path.read_text()) for name, path in paths.items()}
+    whole = {name: unsealed(json.loads(path.read_text())) for name, path in paths.items()}
     damages = [
         ("sandwich", "attacked_ece", "much"), ("sandwich", "inputs", 1.5), ("sandwich", "adversary", "pgd"),
         ("sandwich", "excess", None), ("ace", "epsilon", "3/255"), ("ace", "eta", True), ("ace", "accuracy", math.nan),
@@ -296,7 +297,7 @@ def test_damaged_rows_are_left_out_with_a_line_and_verdicts_are_worked_out_again
         rows = [dict(row) for row in whole[name]["rows"]]
         rows[-1][key] = value
         paths[name].write_text(json.dumps(whole[name] | {"rows": rows}))
-        assert kept_attacks(run).broken == (name,), (name, key)
+        assert kept_attacks(run, load_evidence(run.evidence)).broken == (name,), (name, key)
         paths[name].write_text(json.dumps(whole[name]))
     rows = whole["ace"]["rows"]
     paths["ace"].write_text(json.dumps(whole["ace"] | {"rows": [*rows[:-1], rows[1]]}))  # one attack twice
@@ -310,7 +311,7 @@ def test_damaged_rows_are_left_out_with_a_line_and_verdicts_are_worked_out_again
     assert kept["holds"] is False
     assert [row["holds"] for row in kept["rows"]] == [False, False]
     _, error = typed("attack", "mine", "--family", "ace", *QUICK, "--no-figures", cwd=desk)
-    assert not kept_attacks(run).broken
+    assert not kept_attacks(run, load_evidence(run.evidence)).broken
 
 
 @pytest.mark.slow

@@ -16,7 +16,7 @@ from certcal.settings import (
     RunSettings,
     change_evaluation,
     load_settings,
-    save_settings,
+    settings_text,
 )
 
 SETTINGS = RunSettings(
@@ -43,13 +43,13 @@ def test_settings_survive_a_file(tmp_path_factory, name, weights, options, mean,
         certify=CertifySettings(sigma=sigma, stages=(10, 20)),
         evaluate=EvaluateSettings(radii=radii, split_alpha=split_alpha, approximations=("admm",)),
     )
-    save_settings(settings, path)
+    path.write_text(settings_text(settings), encoding="utf-8")
     assert load_settings(path, {}) == settings
 
 
 def test_options_win_over_the_file(tmp_path):
     path = tmp_path / "config.toml"
-    save_settings(SETTINGS, path)
+    path.write_text(settings_text(SETTINGS), encoding="utf-8")
     changed = load_settings(path, {"certify": {"n": 500}, "evaluate": {"radii": (0, 1)}})
     assert changed.certify == replace(SETTINGS.certify, n=500)
     assert changed.evaluate.radii == (0.0, 1.0)

@@ -23,7 +23,7 @@ def start_run(folder, seconds=0.15):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
 def test_killed_runs_resume_to_the_same_evidence(tmp_path, how):
     """Killed in the middle of sampling, by Ctrl-C or by kill -9; then run to the end."""
     run = start_run(tmp_path)

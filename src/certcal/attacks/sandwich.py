@@ -23,13 +23,14 @@ from certcal.metrics import (
     top_label_brier_score,
 )
 from certcal.models import model_fingerprint
-from certcal.scalars import check_choice, check_level, one_or_more
+from certcal.scalars import check_choice, check_level, guarded, one_or_more
 from certcal.settings import Adversary, each_once
 from certcal.smoothing import Evidence, Source
 from certcal.types import ArrayLike, FloatArray, IntArray
 from certcal.worstcase import allowed_failures
 
 
+@guarded
 def attack_certificates(
     model: nn.Module,
     data: Any,

@@ -14,12 +14,14 @@ import numpy as np
 
 from certcal.certificates.radius import NO_CLASS, Radii
 from certcal.errors import InputError
+from certcal.scalars import guarded
 
 COLUMNS = ("idx", "label", "predict", "radius", "correct", "time")
 _ABSTAINED = "-1"
 _LAST_DIGIT = Decimal("0.000001")
 
 
+@guarded
 def write_certification_log(path: str | Path, radii: Radii, *, seconds: Sequence[float] | None = None) -> None:
     """Nothing; writes one line per input, each radius rounded down to six decimals.
 
@@ -57,6 +59,7 @@ def format_radius(radius: float) -> str:
     return str(Decimal(radius).quantize(_LAST_DIGIT, rounding=ROUND_FLOOR))
 
 
+@guarded
 def read_certification_log(path: str | Path) -> Radii:
     """The radii that a certification log holds, NaN and `NO_CLASS` where it abstained.
 

@@ -1,7 +1,10 @@
 """The `certcal` command: its verbs, and how errors leave it."""
 
 import os
+import signal
 import sys
+import threading
+from types import FrameType
 from typing import Annotated
 
 import typer
@@ -21,7 +24,7 @@ from certcal.cli.screen import complain
 from certcal.cli.train import sweep, train
 from certcal.errors import CertcalError, InputError
 
-STOPPED = 130  # the exit code of Ctrl-C
+STOPPED, TERMINATED = 130, 143  # the exit codes of Ctrl-C and SIGTERM
 _DRAWN, _LEARNED = (f"What was {done} is kept; the same command goes on from there." for done in ("drawn", "learned"))
 _KEPT = {
     "certify": _DRAWN,
@@ -95,14 +98,23 @@ def main(arguments: list[str] | None = None) -> None:
         code = _explain(error)
     except KeyboardInterrupt:
         code = STOPPED
-    if code == STOPPED:
+    except SystemExit as error:
+        code = error.code
+    if code in (STOPPED, TERMINATED):
         verb = next((word for word in given if not word.startswith("-")), "")
         complain(f"Stopped. {_KEPT.get(verb, '')}".strip())
     sys.exit(code or 0)
 
 
+def _terminated(number: int, frame: FrameType | None) -> None:
+    """What SIGTERM does; it is no Ctrl-C, which Typer would take for one with its exit code."""
+    sys.exit(TERMINATED)
+
+
 def _prepare() -> None:
-    """What every verb relies on: somewhere to write, in whatever encoding."""
+    """What every verb relies on: somewhere to write, in whatever encoding, and an end that saves what was done."""
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, _terminated)
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None:  # closed by whoever called

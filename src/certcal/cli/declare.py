@@ -2,6 +2,7 @@
 
 import functools
 import inspect
+import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -117,6 +118,8 @@ def _text(name: str, value: Any) -> Any:
 def _number(name: str, text: str, kind: type) -> Any:
     """A number as people write it: 100000, 100_000, 1e5, 3/255."""
     try:
+        if not math.isfinite(float(text.partition("/")[0])):  # 1e999999999 would be a billion digits
+            raise ValueError(text)
         value = Fraction(text.strip())
         if kind is float:
             return float(value)

@@ -37,7 +37,9 @@ def tell(text: str) -> None:
 
 
 def tell_stale(results: "Results") -> None:
-    """Say so where attacks were left out, because they are about other evidence or cannot be read."""
+    """Say so where files had been changed, or attacks are about other evidence or cannot be read."""
+    if results.altered:
+        tell(f"not as certcal wrote them, now written again: {', '.join(results.altered)}")
     if left_out := results.attacks.left_out:
         tell(f"attack: {left_out}; again with: certcal attack {results.run.path}")
 

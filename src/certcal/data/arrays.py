@@ -11,6 +11,7 @@ from torch import Tensor
 from certcal.data.images import ImageData
 from certcal.errors import InputError, one_line
 from certcal.inputs import as_vector, check_same_length, to_numpy
+from certcal.settings import MAX_CLASSES
 from certcal.types import ArrayLike
 
 
@@ -36,6 +37,8 @@ def from_arrays(
     """
     pixels = _as_pixels(inputs)
     targets = _as_labels(labels, len(pixels), None if classes is None else len(classes))
+    if classes is not None and len(classes) > MAX_CLASSES:
+        raise InputError.expected("classes", f"be at most {MAX_CLASSES:,}", len(classes))
     names = map(str, range(int(targets.max()) + 1) if classes is None else classes)
     return ImageData(pixels, targets, tuple(names), torch.arange(len(pixels)), name, source)
 
@@ -97,9 +100,10 @@ def _as_labels(labels: ArrayLike, n: int, k: int | None) -> Tensor:
     check_same_length("labels", vector, "inputs", np.empty(n, dtype=np.bool_))
     if vector.dtype.kind == "b":
         raise InputError.expected("labels", "be whole numbers", "booleans")
-    valid = (vector >= 0) & (vector == np.floor(vector)) & (vector < (np.inf if k is None else k))
+    most = MAX_CLASSES if k is None else k
+    valid = (vector >= 0) & (vector == np.floor(vector)) & (vector < most)
     if not valid.all():
         position = int(np.argmin(valid))
-        wanted = "be whole numbers ≥ 0" if k is None else f"be whole numbers from 0 to {k - 1}"
+        wanted = f"be whole numbers from 0 to {most - 1:,}"
         raise InputError.expected("labels", wanted, f"{vector[position]} at index {position}")
     return torch.from_numpy(vector.astype(np.int64))

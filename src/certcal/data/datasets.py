@@ -14,7 +14,7 @@ from certcal.data.folder import read_folder
 from certcal.data.images import ImageData
 from certcal.data.locate import PathLike, download_folder, fetch_files, find_files, missing_files
 from certcal.errors import InputError
-from certcal.files import expanded
+from certcal.files import expanded, printable
 from certcal.scalars import check_choice, check_integer
 
 
@@ -112,7 +112,7 @@ def _from_files(dataset: NamedDataset, split: str, root: PathLike | None, downlo
 
 def _from_folder(path: Path, split: str | None, *, resize: int | None, crop: int | None, channels: int) -> ImageData:
     files, labels, classes = read_folder(path, split=split, resize=resize, crop=crop, channels=channels)
-    name = path.name if split is None else f"{path.name} {split}"
+    name = printable(path.name if split is None else f"{path.name} {split}")
     return ImageData(files, torch.tensor(labels), classes, torch.arange(len(files)), name, str(path))
 
 

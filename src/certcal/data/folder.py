@@ -10,7 +10,9 @@ import torch
 from torch import Tensor
 
 from certcal.errors import InputError, one_line
+from certcal.files import printable
 from certcal.scalars import check_integer
+from certcal.settings import MAX_SIDE
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -65,7 +67,7 @@ def read_folder(
     """
     for name, value in (("resize", resize), ("crop", crop)):
         if value is not None:
-            check_integer(name, value, minimum=1)
+            check_integer(name, value, minimum=1, maximum=MAX_SIDE)
     if channels not in MODES:
         raise InputError.expected("channels", "be 1 (grey) or 3 (RGB)", repr(channels))
     folder = _split_folder(root, split)
@@ -80,7 +82,7 @@ def read_folder(
         labels += [label] * len(files)
     first = decode(paths[0], channels=channels, resize=resize, crop=crop)
     channels, height, width = first.shape
-    return ImageFiles(tuple(paths), (channels, height, width), resize, crop), labels, classes
+    return ImageFiles(tuple(paths), (channels, height, width), resize, crop), labels, tuple(map(printable, classes))
 
 
 def decode(path: str, *, channels: int, resize: int | None, crop: int | None) -> Tensor:
@@ -112,6 +114,9 @@ def _resized(image: "Image", resize: int | None) -> "Image":
     width, height = image.size
     short, long = min(width, height), max(width, height)
     other = max(resize * long // short, 1)
+    if other > MAX_SIDE:
+        wanted = f"leave images of at most {MAX_SIDE:,} pixels a side"
+        raise InputError.expected("resize", wanted, f"{other:,} from {width}×{height}")
     return image.resize((resize, other) if width <= height else (other, resize), Resampling.BILINEAR)
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from certcal.errors import InputError
 from certcal.evaluation.report import Report
 from certcal.metrics import ReliabilityCurve, reliability_curve
-from certcal.scalars import check_integer
+from certcal.scalars import check_integer, guarded
 from certcal.settings import Population
 
 
@@ -34,6 +34,7 @@ def check_position(report: Report, position: int) -> int:
     return position
 
 
+@guarded
 def reliability_at(report: Report, position: int) -> tuple[ReliabilityCurve, ReliabilityCurve] | None:
     """The reliability curves of one row: clean, and at its worst case, free inputs included; None if it is empty.
 
@@ -55,6 +56,7 @@ def reliability_at(report: Report, position: int) -> tuple[ReliabilityCurve, Rel
     )
 
 
+@guarded
 def contributions_at(report: Report, position: int, *, limit: int = 20) -> list[Contribution]:
     """The certified inputs whose shares s_m (c − z) / N of the certified ECE are largest, the largest first.
 

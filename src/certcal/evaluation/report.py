@@ -216,7 +216,9 @@ def evaluate(
         runner_up=runner_up,
         population=population,
         n_bins=n_bins,
-        approximations=(approximations,) if isinstance(approximations, str) else tuple(approximations),
+        approximations=()
+        if isinstance(approximations, tuple | list) and not approximations
+        else one_or_more("approximations", approximations),
         open_at=open_at,
     )
     bins, chosen = choose_few_bins(n_bins, edges), Population(asked.population)

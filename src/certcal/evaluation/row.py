@@ -9,7 +9,7 @@ import numpy as np
 from certcal.certificates import ConfidenceIntervals, certified_accuracy
 from certcal.evaluation.metric import Before, Given, Measured, Metric, Rounding, metric
 from certcal.metrics import adaptive_calibration_error, expected_calibration_error, top_label_brier_score
-from certcal.scalars import check_choice, check_level
+from certcal.scalars import check_choice, check_level, guarded
 from certcal.types import ArrayLike
 from certcal.worstcase import (
     Population,
@@ -196,6 +196,7 @@ WITH_MAP = tuple(name for name, one in METRICS.items() if one.given is not Given
 WITHOUT_MAP = tuple(name for name, one in METRICS.items() if one.before is not Before.NO)
 
 
+@guarded
 def row_at(
     bounds: ConfidenceIntervals,
     *,

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from certcal.errors import InputError
-from certcal.inputs import as_numbers, check_same_length
-from certcal.scalars import check_number
+from certcal.inputs import as_vector, check_same_length
+from certcal.scalars import check_number, guarded
 from certcal.types import ArrayLike, BoolArray
 
 MARGIN = 0.03
@@ -38,6 +38,7 @@ class Selection:
     brier: dict[str, Outcome]  # per method, the least certified Brier score of these
 
 
+@guarded
 def select(outcomes: Sequence[Outcome], *, radius: float, margin: float = MARGIN) -> Selection:
     """Per method the best certified calibration among all models within a margin of the best certified accuracy.
 
@@ -52,6 +53,7 @@ def select(outcomes: Sequence[Outcome], *, radius: float, margin: float = MARGIN
     'b'
     """
     check_number("margin", margin, "be a number ≥ 0", lambda value: value >= 0)
+    check_number("radius", radius, "be a number ≥ 0", lambda value: value >= 0)
     here = [one for one in outcomes if one.radius == radius]
     if not here:
         raise InputError.expected("outcomes", f"hold models evaluated at R = {radius:g}", f"{len(outcomes)} others")
@@ -78,7 +80,7 @@ def pareto_front(accuracy: ArrayLike, error: ArrayLike) -> BoolArray:
     >>> pareto_front([0.6, 0.5, 0.5], [0.4, 0.3, 0.35]).tolist()
     [True, True, False]
     """
-    high, low = as_numbers("accuracy", accuracy), as_numbers("error", error)
+    high, low = (as_vector(name, own, allow_empty=True) for name, own in (("accuracy", accuracy), ("error", error)))
     check_same_length("error", low, "accuracy", high)
     order = np.lexsort((low, -high))  # falling accuracy, then rising error
     front = np.zeros(len(high), dtype=np.bool_)

@@ -1,7 +1,7 @@
 """Models, and how one is run under noise: device, precision, outputs, noise and seeds."""
 
 from certcal.models.catalog import build_model, model_names
-from certcal.models.checkpoints import load_checkpoint, save_checkpoint
+from certcal.models.checkpoints import checkpoint_digest, load_checkpoint, save_checkpoint, state_digest
 from certcal.models.devices import (
     PRECISIONS,
     autocast,
@@ -48,6 +48,7 @@ __all__ = [
     "autocast",
     "best_device",
     "build_model",
+    "checkpoint_digest",
     "classify",
     "count_classes",
     "device_of",
@@ -68,6 +69,7 @@ __all__ = [
     "rounded_normals",
     "same_probe",
     "save_checkpoint",
+    "state_digest",
     "through_grid",
     "to_grid",
     "wait_for",

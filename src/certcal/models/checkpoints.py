@@ -1,7 +1,10 @@
 """Weights in files, read without running code and written whole or not at all."""
 
+import hashlib
 import pickle
 import re
+import sys
+import zipfile
 from collections.abc import Iterator, Mapping
 from os import PathLike
 from pathlib import Path
@@ -10,6 +13,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor, nn
 
+from certcal.data import tensor_bytes
 from certcal.errors import InputError, one_line
 from certcal.files import expanded, replacing
 from certcal.models.fingerprint import unwrapped
@@ -17,6 +21,7 @@ from certcal.models.normalization import Normalize
 
 Model = TypeVar("Model", bound=nn.Module)
 State = Mapping[str, Tensor]
+_DIGEST = "certcal.sha256"  # in the metadata of a safetensors file
 WRAPPERS = ("state_dict", "model_state_dict", "model_state", "model", "net", "network", "module", "weights", "params")
 HEADS = ("fc", "linear", "classifier", "head")  # what people call the last layer
 
@@ -49,19 +54,54 @@ def save_checkpoint(model: nn.Module, path: str | PathLike[str]) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
     with replacing(file) as part:
         if file.suffix == ".safetensors":
-            _safetensors().save_file(state, part)
+            _safetensors().save_file(state, part, metadata={_DIGEST: _digest(state)})
         else:
-            torch.save({"state_dict": state}, part)
+            with part.open("wb") as written:  # given a path, torch would write its name into the file
+                torch.save({"state_dict": state}, written)
+
+
+def checkpoint_digest(path: str | PathLike[str]) -> str:
+    """SHA-256 of the names and tensors in a checkpoint, whatever else is in the file."""
+    file = expanded("path", path)
+    if not file.is_file():
+        raise InputError.expected("path", "be a checkpoint file", f"{str(file)!r}, which does not exist")
+    content = _read_safetensors(file) if file.suffix == ".safetensors" else _read_torch(file)
+    return _digest(_state(file, content))
+
+
+def state_digest(model: nn.Module) -> str:
+    """SHA-256 of a model's names and tensors, that of a checkpoint which `save_checkpoint` writes of it."""
+    return _digest(unwrapped(model).state_dict())
+
+
+def _digest(state: State) -> str:
+    digest = hashlib.sha256()
+    for name in sorted(state):
+        digest.update(f"{name}:{state[name].dtype}:{tuple(state[name].shape)}\n".encode())
+        digest.update(tensor_bytes(state[name]))
+    return digest.hexdigest()
+
+
+def _check_whole(file: Path) -> None:
+    """Refuse an archive whose checksums do not fit: torch writes them, but reads on over damaged bytes."""
+    if zipfile.is_zipfile(file):
+        with zipfile.ZipFile(file) as archive:
+            damaged = archive.testzip()
+        if damaged is not None:
+            raise InputError.expected(str(file), "be as it was written", f"a damaged file (in {damaged})")
 
 
 def _read_torch(file: Path) -> Any:
     try:
+        _check_whole(file)
         return torch.load(file, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
         named = re.search(r"GLOBAL ([\w.]+\.\w+)", str(error))
         got = f"a pickle that needs {named[1]}" if named else "a pickle that needs more, or a damaged file"
         wanted = "hold plain tensors only, as torch.save(model.state_dict(), …) writes; other pickles can run code"
         raise InputError.expected(str(file), wanted, got) from error
+    except InputError:
+        raise
     except Exception as error:  # a damaged archive fails in torch's C++ reader with anything
         raise InputError.expected(str(file), "be a checkpoint written by torch.save", one_line(error)) from error
 
@@ -69,9 +109,14 @@ def _read_torch(file: Path) -> Any:
 def _read_safetensors(file: Path) -> Any:
     package = _safetensors()
     try:
-        return package.load_file(file, device="cpu")
+        state = package.load_file(file, device="cpu")
+        with sys.modules["safetensors"].safe_open(file, framework="pt") as opened:
+            recorded = (opened.metadata() or {}).get(_DIGEST)
     except Exception as error:  # its errors have no common base
         raise InputError.expected(str(file), "be a safetensors file", one_line(error)) from error
+    if recorded not in (None, _digest(state)):
+        raise InputError.expected(str(file), "be as it was written", "a damaged file")
+    return state
 
 
 def _safetensors() -> Any:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from certcal.errors import InputError
-from certcal.files import replacing
+from certcal.files import plain, replacing, sealed, unsealed
 from certcal.recalibration.maps import AnyMap, BetaMap, IdentityMap, IsotonicMap, TemperatureMap
 from certcal.recalibration.score_maps import FullMap, ScoreMap
 
@@ -27,7 +27,8 @@ def save_map(recalibration: AnyMap, path: str | PathLike[str]) -> None:
     body = {"format": FORMAT, "version": 1, **recalibration.as_dict()}
     # Python writes the shortest decimals that read back as the same float64.
     try:
-        text = json.dumps(body, indent=1, ensure_ascii=False, allow_nan=False)
+        json.dumps(body, allow_nan=False)
+        text = json.dumps(sealed(plain(body)), indent=1, ensure_ascii=False)
     except (TypeError, ValueError) as error:
         raise InputError.expected("recalibration", "have an `about` of plain, finite data", str(error)) from error
     try:
@@ -44,7 +45,8 @@ def load_map(path: str | PathLike[str]) -> AnyMap:
     Raises: InputError if the file is not such a map.
     """
     try:
-        body = json.loads(Path(path).read_text(encoding="utf-8"))
+        read = json.loads(Path(path).read_text(encoding="utf-8"))
+        body = unsealed(read) if isinstance(read, dict) else None
     except (OSError, ValueError, TypeError, RecursionError) as error:
         raise InputError.expected("path", "be a readable JSON file", f"{path}: {error}") from error
     if not isinstance(body, dict) or body.pop("format", None) != FORMAT:

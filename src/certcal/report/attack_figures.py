@@ -9,7 +9,7 @@ from certcal.metrics import ReliabilityCurve
 from certcal.report.attacks import ace_title
 from certcal.report.figures import CORRECT, INCORRECT, NEUTRAL, legend_below, new_axes, plot_reliability
 from certcal.report.tables import exactly
-from certcal.scalars import check_choice
+from certcal.scalars import check_choice, guarded
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -18,6 +18,7 @@ Panel = Callable[["Axes"], "Axes"]
 ATTACKED = "#b8761f"  # between the two, and as dark as they are in grey
 
 
+@guarded
 def plot_sandwich(record: Sandwich, *, score: str = "ece", ax: "Axes | None" = None) -> "Axes":
     """Clean, attacked and certified ECE, or with `score="brier"` Brier score, against the radius.
 

@@ -10,7 +10,7 @@ import numpy as np
 from certcal.errors import InputError
 from certcal.evaluation import Outcome, pareto_front
 from certcal.report.figures import CORRECT, INCORRECT, NEUTRAL, legend_below, new_axes
-from certcal.scalars import check_choice
+from certcal.scalars import check_choice, check_number, guarded
 from certcal.types import BoolArray, FloatArray
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ class Changes:
     front: BoolArray  # models that neither another one nor the baseline beats
 
 
+@guarded
 def prepare_changes(
     outcomes: Sequence[Outcome], *, baseline: str, radius: float, score: str = "certified_ece"
 ) -> Changes:
@@ -44,6 +45,7 @@ def prepare_changes(
     Raises: InputError if the baseline has no outcome at the radius.
     """
     check_choice("score", score, tuple(LABELS))
+    check_number("radius", radius, "be a number ≥ 0", lambda value: value >= 0)
     here = [one for one in outcomes if one.radius == radius and one.baseline == baseline]
     start = next((one for one in here if one.model == baseline), None)
     if start is None:

@@ -6,6 +6,7 @@ from typing import Any
 
 from certcal.evaluation import Rounding, Selection
 from certcal.report.tables import markdown_text, percent
+from certcal.scalars import guarded
 
 # Certified errors that models are selected by: our name, the paper's, the field of `Selection` and that of `Outcome`.
 SCORES = (("CCE", "ACCE", "ece", "certified_ece"), ("CBS", "CBS", "brier", "certified_brier"))
@@ -33,6 +34,7 @@ class Comparison:
     has_paper: bool
 
 
+@guarded
 def comparison_table(
     selections: Sequence[Selection],
     paper: Mapping[str, Any] | None,

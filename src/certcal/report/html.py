@@ -9,6 +9,7 @@ from importlib import resources
 from typing import Any
 
 from certcal.errors import InputError
+from certcal.scalars import guarded
 
 # Parts that a page has if its data has them. Each has data under its name, a template page/NAME.html.j2 and, where it
 # needs them, page/NAME.js and page/NAME.css. The first come before the table over radii, the later ones at the end.
@@ -26,6 +27,7 @@ _TILES = (
 )
 
 
+@guarded
 def render_page(data: Mapping[str, Any]) -> str:
     """The HTML page of an evaluation, from what `page_data` gives.
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from certcal.certificates import ConfidenceIntervals
 from certcal.evaluation import Report, check_position
-from certcal.scalars import check_integer
+from certcal.scalars import check_integer, guarded
 from certcal.types import BoolArray, FloatArray, IntArray
 from certcal.worstcase import WorstCaseProblem
 
@@ -33,6 +33,7 @@ class Widths:
     incorrect: IntArray
 
 
+@guarded
 def prepare_certified_boxes(
     bounds: WorstCaseProblem | ConfidenceIntervals, *, worst: FloatArray | None = None, limit: int = 120
 ) -> CertifiedInputs:
@@ -43,6 +44,7 @@ def prepare_certified_boxes(
     return _spread(bounds, worst, bounds.lower + bounds.upper, limit)
 
 
+@guarded
 def prepare_boxes(report: Report, position: int, *, limit: int = 120) -> CertifiedInputs:
     """The certified inputs of one row with their worst case, by the middle of their bounds.
 
@@ -52,6 +54,7 @@ def prepare_boxes(report: Report, position: int, *, limit: int = 120) -> Certifi
     return prepare_certified_boxes(own, worst=worst, limit=limit)
 
 
+@guarded
 def prepare_moves(report: Report, position: int, *, limit: int = 300) -> CertifiedInputs:
     """The certified inputs of one row with their worst case, by their estimated confidence.
 
@@ -61,6 +64,7 @@ def prepare_moves(report: Report, position: int, *, limit: int = 300) -> Certifi
     return _spread(own, worst, own.confidence, limit)
 
 
+@guarded
 def prepare_widths(report: Report, position: int, *, cells: int = 25) -> Widths:
     """The widths of the confidence intervals of the certified inputs, counted in cells of equal width on [0, 1].
 

@@ -5,6 +5,7 @@ from decimal import Decimal
 
 from certcal.evaluation import Population, Report, Rounding
 from certcal.report.tables import exactly, number, percent
+from certcal.scalars import guarded
 from certcal.settings import Domain, Norm
 from certcal.smoothing import EvidenceHeader
 
@@ -47,6 +48,7 @@ def answer_about(report: Report, position: int) -> str:
     )
 
 
+@guarded
 def guarantee(report: Report, position: int) -> str:
     """One sentence that says what holds at a row's radius, for all inputs of the evidence together.
 
@@ -125,6 +127,7 @@ def _of_the_claim(report: Report) -> list[str]:
     ]
 
 
+@guarded
 def explanation(report: Report, position: int) -> str:
     """How the sentence comes about: failures allowed for, and the value without any."""
     row, count = report[position], report.failures
@@ -146,6 +149,7 @@ def explanation(report: Report, position: int) -> str:
     )
 
 
+@guarded
 def caveats(report: Report) -> list[str]:
     """What the guarantee does not mean, in short sentences."""
     about = [

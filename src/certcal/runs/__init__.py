@@ -11,7 +11,7 @@ from certcal.runs.folder import RunFolder
 from certcal.runs.load import load_data, load_model, training_part, weights_digest
 from certcal.runs.plain import import_bounds
 from certcal.runs.recalibrate import Recalibration, recalibrate_run
-from certcal.runs.recipes import TrainRecipe, load_recipe, parse_changes, save_recipe
+from certcal.runs.recipes import TrainRecipe, load_recipe, parse_changes, recipe_text
 from certcal.runs.results import Results
 from certcal.runs.train import TRAIN, estimate_training, next_command, train_run
 from certcal.runs.trust import check_factories
@@ -40,9 +40,9 @@ __all__ = [
     "next_command",
     "parse_changes",
     "recalibrate_run",
+    "recipe_text",
     "rewrite_report",
     "save_figure",
-    "save_recipe",
     "train_run",
     "training_part",
     "weights_digest",

@@ -11,10 +11,11 @@ from certcal.errors import InputError
 from certcal.runs.attack_cost import ace_passes, counted, in_words, sandwich_passes, seconds_per_pass
 from certcal.runs.attack_files import FOLDER, Family, read_family, write_family
 from certcal.runs.attack_target import Target, Tell, certified_at, load_target
-from certcal.runs.evaluate import refresh_results
+from certcal.runs.evaluate import rewrite_report
 from certcal.runs.folder import RunFolder
 from certcal.runs.provenance import provenance
 from certcal.runs.results import Results
+from certcal.scalars import guarded
 from certcal.settings import AttackSettings, EvaluateSettings
 
 # The settings that a family's results depend on.
@@ -34,6 +35,7 @@ class Plan:
     attack: Callable[[], Sandwich | AceTable]
 
 
+@guarded
 def attack_run(
     run: RunFolder,
     asked: AttackSettings,
@@ -52,6 +54,7 @@ def attack_run(
     Paper: Table 1, App. B.2; Sec. 4 for the adversaries of the smoothed model.
     Raises: InputError if the model or the data are not those that the evidence was drawn from.
     """
+    run.create()  # an hour of attacks is for nothing if the folder cannot be written
     evaluation = run.settings().evaluate
     target = load_target(run, device=asked.device, limit=asked.limit, trust=trust)
     if asked.family != "ace":
@@ -59,7 +62,7 @@ def attack_run(
     if asked.family != "smoothed":
         _carry_out(run, target, plan_ace(target, asked, evaluation), progress, tell)
     run.log(f"attack: {asked.family}, {len(target.evidence)} inputs on {target.device}")
-    return refresh_results(run, figures=figures)
+    return rewrite_report(run, figures=figures)
 
 
 def plan_sandwich(target: Target, asked: AttackSettings, evaluation: EvaluateSettings, tell: Tell) -> Plan:

@@ -7,11 +7,15 @@ from typing import Any
 
 from certcal.attacks import ACE, CURVES, SANDWICH, AceTable, Sandwich, from_plain, to_plain
 from certcal.errors import InputError
+from certcal.files import plain, sealed, unsealed
 from certcal.report import ace_tables, attack_data, attack_diagrams, sandwich_tables
 from certcal.runs.drawing import save_figure
 from certcal.runs.folder import RunFolder
+from certcal.runs.switch import Change
+from certcal.smoothing import Evidence, evidence_digest
 
 FOLDER = "attack"
+_KEYS = {"inputs", "of", "holds", "rows", *CURVES, "made_with", "provenance"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,13 +72,13 @@ class Kept:
             return None
         return attack_data(self.sandwich, self.ace, radius=radius, certificates=certificates, left_out=self.left_out)
 
-    def write_figures(self, run: RunFolder, radius: float) -> None:
+    def write_figures(self, into: Change, radius: float) -> None:
         """The figures of attacks, that of one radius at the radius closest to that given."""
         for name, panels in attack_diagrams(self.sandwich, self.ace, radius=radius).items():
-            save_figure(run, name, *panels)
+            save_figure(into, name, *panels)
 
 
-def kept_attacks(run: RunFolder) -> Kept:
+def kept_attacks(run: RunFolder, evidence: Evidence | None) -> Kept:
     """What the attack folder holds that fits the evidence."""
     found: dict[str, Family] = {}
     broken = []
@@ -85,8 +89,9 @@ def kept_attacks(run: RunFolder) -> Kept:
             broken.append(name)
         else:
             found |= {} if family is None else {name: family}
-    digest = run.evidence_digest() if found else ""
-    fitting = {name: own for name, own in found.items() if own.made_with.get("evidence") == digest}
+    # Earlier versions compared files, which also say when they were written.
+    known = (evidence_digest(evidence), run.evidence_digest()) if found and evidence is not None else ()
+    fitting = {name: own for name, own in found.items() if own.made_with.get("evidence") in known}
     return Kept(fitting, tuple(name for name in found if name not in fitting), tuple(broken))
 
 
@@ -96,19 +101,21 @@ def read_family(run: RunFolder, name: str) -> Family | None:
     if not path.exists():
         return None
     try:
-        read = json.loads(path.read_text(encoding="utf-8"))
+        read = unsealed(json.loads(path.read_text(encoding="utf-8")))
+        if extra := read.keys() - _KEYS:
+            raise ValueError(f"it has {', '.join(extra)}")
         return Family(from_plain(name, read), dict(read["made_with"]), read.get("provenance"))
-    except (OSError, ValueError, LookupError, TypeError, AttributeError, OverflowError) as error:
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise InputError.expected(
             "run", f"hold a {FOLDER}/{name}.json as certcal writes it (or none)", str(path)
         ) from error
 
 
 def write_family(run: RunFolder, name: str, family: Family) -> None:
-    """The tables of one family and then its JSON file: where that is, the others are of the same attack."""
+    """The tables of one family and its JSON file."""
     record = family.record
     tables = sandwich_tables(record) if isinstance(record, Sandwich) else ace_tables(record)
-    with run.writing():
+    with run.writing(), run.change() as change:
         for ending, text in tables.items():
-            run.write(f"{FOLDER}/{name}.{ending}", text)
-        run.write_json(f"{FOLDER}/{name}.json", family.as_dict())
+            change.write(f"{FOLDER}/{name}.{ending}", text)
+        change.write_json(f"{FOLDER}/{name}.json", sealed(plain(family.as_dict())))

@@ -12,7 +12,7 @@ from certcal.runs.folder import RunFolder
 from certcal.runs.load import load_data, load_model
 from certcal.runs.trust import check_factories
 from certcal.settings import RunSettings
-from certcal.smoothing import Evidence
+from certcal.smoothing import Evidence, evidence_digest
 
 if TYPE_CHECKING:
     import torch
@@ -42,12 +42,12 @@ def load_target(run: RunFolder, *, device: str | None, limit: int | None, trust:
     from certcal.inputs import check_device
     from certcal.models import best_device, model_fingerprint
 
-    settings = run.settings()
-    if not isinstance(settings, RunSettings):
-        raise InputError.expected(
-            "run", "hold the evidence of a smoothed model", f"bounds from elsewhere in {run.path}"
-        )
-    evidence = load_run_evidence(run)
+    with run.steady():
+        settings = run.settings()
+        if not isinstance(settings, RunSettings):
+            got = f"bounds from elsewhere in {run.path}"
+            raise InputError.expected("run", "hold the evidence of a smoothed model", got)
+        evidence = load_run_evidence(run)
     if settings.model.name == IN_PYTHON:
         wanted = "name its model and data, as runs of `certcal certify` do (in Python, use `certcal.attacks`)"
         raise InputError.expected("run", wanted, f"{run.path}, which was written from Python")
@@ -62,11 +62,11 @@ def load_target(run: RunFolder, *, device: str | None, limit: int | None, trust:
         of = settings.model.weights or settings.model.name
         got = f"others in {of} (fingerprint {found[:12]}, not {evidence.header.model[:12]})"
         raise InputError.expected("weights", "be those that the evidence was drawn from", got)
-    every = len(evidence)
+    every, whole = len(evidence), evidence
     if limit is not None and limit < every:
         evidence = evidence.select(np.linspace(0, every - 1, limit).round().astype(np.intp))
     inputs = inputs_of(model, data, evidence)
-    made_with = {"evidence": run.evidence_digest(), "model": found}
+    made_with = {"evidence": evidence_digest(whole), "model": found}
     return Target(model.to(place).eval(), data, inputs, evidence, every, place, made_with)
 
 

@@ -1,5 +1,6 @@
 """From settings to evidence in a run folder: load the data, build the model, draw. Running it again goes on."""
 
+import os
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -8,12 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 from certcal.cluster import Cluster, as_cluster
 from certcal.errors import InputError
+from certcal.files import plain, sealed
 from certcal.inputs import check_device
 from certcal.runs.checkup import Checkup, check_up
-from certcal.runs.folder import CONFIG, SHARDS, SOURCES, RunFolder
+from certcal.runs.folder import CONFIG, EVIDENCE, SHARDS, SOURCES, WEIGHTS, RunFolder
 from certcal.runs.load import load_data, load_model
 from certcal.runs.provenance import provenance
-from certcal.settings import CertifySettings, RunSettings
+from certcal.runs.switch import digest_of
+from certcal.scalars import guarded
+from certcal.settings import CertifySettings, RunSettings, settings_text
 from certcal.smoothing import Evidence
 
 if TYPE_CHECKING:
@@ -27,6 +31,7 @@ FIRST_SECONDS, FIRST_DRAWS = 15.0, 1000  # of the first look: about how long, an
 FEWEST, MOST = 24, 128  # inputs of the first look
 
 
+@guarded
 def certify_run(
     run: RunFolder,
     settings: RunSettings,
@@ -72,13 +77,12 @@ def certify_run(
         tell(f"warning: {warning}")
     run.create()
     with run.writing(), run.kept_if_refused(CONFIG, unless=f"{SHARDS}/shard-*"):
-        added = _added(run)
-        run.save_settings(settings)  # before sampling, so that an interrupted run knows what it was
-        run.log(f"certify: {len(data)} inputs of {data.name}, {settings.certify.n} draws each on {device}")
+        added, trained = _added(run), run.sources().get("train")
+        _check_trained(run, settings, model, trained)
         options = _sampling(settings) | {"device": device, "store": run.shards, "engine": engine, "progress": progress}
+        options["begin"] = _once(run, settings, f"{len(data)} inputs of {data.name}", device)
 
-        def keep(evidence: Evidence) -> None:
-            save_evidence(evidence, run.evidence)
+        def keep(evidence: Evidence, settings: RunSettings) -> None:
             sources = _sources(settings, data, model, evidence, time.perf_counter() - start, device)
             if cluster is not None:
                 sources["certify"] |= {"engine": "ray", "workers": cluster.workers, "threads": 1}
@@ -86,25 +90,41 @@ def certify_run(
             kept = {key: value for key, value in run.sources().items() if key in ("train", "checks")}
             if checkup is not None:
                 kept["checks"] = checkup.as_dict() | {"warnings": [*checkup.warnings, *warned]}
-            run.write_json(SOURCES, kept | sources | _evidence_facts(run, evidence, added))
+            with run.change() as change:
+                change.write(CONFIG, settings_text(settings))
+                save_evidence(evidence, place := change.place(EVIDENCE))
+                facts = _evidence_facts(digest_of(place), evidence, added)
+                change.write_json(SOURCES, sealed(plain(kept | sources | facts)))
 
         try:
             early = () if first is None or begun else _first_looks(data, settings, checkup)
             for some, draws in early:
-                keep(collect_evidence(model, some, **options | {"n": draws, "plan": (settings.certify.n,)}))
+                keep(collect_evidence(model, some, **options | {"n": draws, "plan": (settings.certify.n,)}), settings)
                 if first is not None:
                     first()
             evidence = collect_evidence(model, data, **options)
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, SystemExit):  # Ctrl-C, or what a scheduler sends
             if any(run.shards.glob("shard-*")):
-                keep(load_so_far(run.shards))
+                keep(load_so_far(run.shards), settings)
             raise
         if settings.certify.stages is None:  # there may have been more draws than were asked for
             settings = replace(settings, certify=replace(settings.certify, n=int(evidence.draws.max())))
-        run.save_settings(settings)
-        keep(evidence)
+        keep(evidence, settings)
         run.log(f"certify: {evidence.draws.sum()} draws kept in {run.evidence.name}")
     return evidence
+
+
+def _once(run: RunFolder, settings: RunSettings, what: str, device: str) -> Callable[[], None]:
+    """Keep the settings when sampling begins, so that an interrupted run knows what it was; not if it is refused."""
+    begun: list[bool] = []
+
+    def begin() -> None:
+        if not begun:
+            begun.append(True)
+            run.save_settings(settings)
+            run.log(f"certify: {what}, {settings.certify.n} draws each on {device}")
+
+    return begin
 
 
 def check_run(settings: RunSettings, *, tell: Callable[[str], None]) -> tuple[Checkup, int]:
@@ -190,10 +210,23 @@ def _added(run: RunFolder) -> list[int]:
     return [*added.get("draws", []), *([evidence["draws"]] if reported else [])]
 
 
-def _evidence_facts(run: RunFolder, evidence: Evidence, added: list[int]) -> dict[str, Any]:
+def _check_trained(run: RunFolder, settings: RunSettings, model: "nn.Module", trained: dict[str, Any] | None) -> None:
+    """Refuse weights in the run folder that are not those that training left there."""
+    from certcal.models import model_fingerprint
+
+    weights = settings.model.weights
+    own = weights is not None and os.path.realpath(os.path.expanduser(weights)) == os.path.realpath(run.path / WEIGHTS)
+    if own and trained is not None and settings.model.temperature is None:
+        found, wanted = model_fingerprint(model), trained.get("fingerprint")
+        if wanted is not None and found != wanted:
+            got = f"others (fingerprint {found[:12]}, not {str(wanted)[:12]})"
+            raise InputError.expected("weights", f"be those that training left in {run.path / WEIGHTS}", got)
+
+
+def _evidence_facts(digest: str, evidence: Evidence, added: list[int]) -> dict[str, Any]:
     draws = int(evidence.draws.sum())
     earlier = sorted({count for count in added if count != draws})
-    facts: dict[str, Any] = {"evidence": {"sha256": run.evidence_digest(), "draws": draws}}
+    facts: dict[str, Any] = {"evidence": {"sha256": digest, "draws": draws}}
     return facts | ({"added": {"draws": earlier}} if earlier else {})
 
 

@@ -21,18 +21,19 @@ from certcal.report import (
     prepare_widths,
 )
 from certcal.runs.folder import RunFolder
+from certcal.runs.switch import Change
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-def write_figures(run: RunFolder, report: Report) -> None:
+def write_figures(into: Change, report: Report) -> None:
     """The figures of an evaluation."""
     for name, draw in _drawings(report):
-        save_figure(run, name, draw)
+        save_figure(into, name, draw)
 
 
-def save_figure(run: RunFolder, name: str, *draws: Callable[["Axes"], "Axes"]) -> None:
+def save_figure(into: Change | RunFolder, name: str, *draws: Callable[["Axes"], "Axes"]) -> None:
     """One figure as PNG and SVG, the same bytes for the same data; several drawings stand in lines of three."""
     import matplotlib
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -48,7 +49,7 @@ def save_figure(run: RunFolder, name: str, *draws: Callable[["Axes"], "Axes"]) -
         for kind, metadata in (("png", {}), ("svg", {"Date": None})):
             buffer = io.BytesIO()
             figure.savefig(buffer, format=kind, dpi=150, metadata=metadata)
-            run.write(f"figures/{name}.{kind}", buffer.getvalue())
+            into.write(f"figures/{name}.{kind}", buffer.getvalue())
 
 
 def _drawings(report: Report) -> Iterator[tuple[str, Callable[["Axes"], "Axes"]]]:

@@ -12,15 +12,26 @@ import numpy as np
 from certcal.certificates import ConfidenceIntervals, intervals_by_radius
 from certcal.errors import InputError
 from certcal.evaluation import Judgement, Report, Requirement, evaluate, judge
+from certcal.files import expanded
 from certcal.metrics import choose_bins
-from certcal.runs.folder import SOURCES, RunFolder
+from certcal.runs.folder import CONFIG, EVIDENCE, SOURCES, RunFolder
 from certcal.runs.results import Results
-from certcal.settings import CertifySettings, DataSettings, EvaluateSettings, ModelSettings, RunSettings
+from certcal.runs.switch import Change
+from certcal.scalars import guarded
+from certcal.settings import (
+    CertifySettings,
+    DataSettings,
+    EvaluateSettings,
+    ModelSettings,
+    RunSettings,
+    settings_text,
+)
 from certcal.smoothing import Evidence
 
 IN_PYTHON = "given in Python"  # the model and data of a run that was not made by the command line
 
 
+@guarded
 def evaluate_run(
     run: RunFolder,
     asked: EvaluateSettings,
@@ -35,14 +46,15 @@ def evaluate_run(
     Paper: Sec. 5.   Errs: as `certcal.evaluate` does.
     """
     settings = replace(run.settings(), evaluate=asked)
-    results = _evaluated(run, asked, bounds)
-    run.create()
-    with run.writing():
-        run.save_settings(settings)
-        results.write(figures=figures)
+    with run.writing(), run.change() as change:  # from reading on: all that is written is of one evidence
+        results = _evaluated(run, asked, bounds)
+        change.write(CONFIG, settings_text(settings))
+        results.write(change, figures=figures)
+    run.log(f"evaluate: {len(results.report)} radii, {results.report.inputs} inputs, method {results.report.method}")
     return results
 
 
+@guarded
 def write_results(
     report: Report,
     folder: str | PathLike[str],
@@ -57,19 +69,23 @@ def write_results(
 
     Paper: —; run folders are ours.
     """
+    results = Results(RunFolder(expanded("folder", folder)), report, time.perf_counter())
+    results.run.create()
+    with results.run.writing(), results.run.change() as change:
+        write_into(change, results, figures=figures, recalibration=recalibration)
+    return results.page
+
+
+def write_into(change: Change, results: Results, *, figures: bool, recalibration: Mapping[str, Any] | None) -> None:
+    """Write the evidence of an evaluation, its settings where they have words, and everything that follows from it."""
     from certcal.smoothing import save_evidence
 
-    start, run = time.perf_counter(), RunFolder(Path(folder))
-    run.create()
-    with run.writing():
-        if report.evidence is not None:
-            save_evidence(report.evidence, run.evidence)
-        settings = settings_of(report)
-        if settings is not None:
-            run.save_settings(settings)
-        results = Results(run, report, start)
-        results.write(figures=figures, recalibration=recalibration)
-    return results.page
+    if results.report.evidence is not None:
+        save_evidence(results.report.evidence, change.place(EVIDENCE))
+    settings = settings_of(results.report)
+    if settings is not None:
+        change.write(CONFIG, settings_text(settings))
+    results.write(change, figures=figures, recalibration=recalibration)
 
 
 def settings_of(report: Report) -> RunSettings | None:
@@ -99,29 +115,13 @@ def settings_of(report: Report) -> RunSettings | None:
     return RunSettings(model=model, data=data, certify=drawn, evaluate=asked)
 
 
+@guarded
 def rewrite_report(run: RunFolder, *, figures: bool = True) -> Results:
-    """The evaluation of a run as it was last asked for, after its page and figures were written again.
+    """The evaluation of a run as it was last asked for, after everything that follows from it was written again.
 
     Paper: —; run folders are ours.
     """
-    results = _evaluated(run, run.settings().evaluate)
-    with run.writing():
-        if figures:
-            results.write_figures()
-        results.write_page()
-        run.log(f"report: {results.page.name} written again")
-    return results
-
-
-def refresh_results(run: RunFolder, *, figures: bool = True) -> Results:
-    """The same, after metrics.json, the page and the attacks' figures were written again."""
-    results = _evaluated(run, run.settings().evaluate)
-    with run.writing():
-        if figures:
-            results.write_attack_figures()
-        results.write_metrics()
-        results.write_page()
-    return results
+    return evaluate_run(run, run.settings().evaluate, figures=figures)
 
 
 def judge_run(run: RunFolder, requirements: Iterable[str]) -> list[Judgement]:
@@ -172,7 +172,7 @@ def load_run_evidence(run: RunFolder) -> Evidence:
 def _evaluated(run: RunFolder, asked: EvaluateSettings, bounds: Sequence[ConfidenceIntervals] | None = None) -> Results:
     """The evaluation and what else the folder holds; writes nothing."""
     start = time.perf_counter()
-    return Results(run, _report(run, asked, bounds), start)
+    return Results(run, _report(run, asked, bounds), start, altered=tuple(run.changed()))
 
 
 def _report(run: RunFolder, asked: EvaluateSettings, bounds: Sequence[ConfidenceIntervals] | None = None) -> Report:

@@ -1,6 +1,5 @@
 """A run folder: one place for what a run was made with, its evidence, and everything that follows from it."""
 
-import hashlib
 import json
 import os
 from collections.abc import Iterator, Sequence
@@ -11,11 +10,18 @@ from typing import Any
 
 from certcal.certificates import ConfidenceIntervals, table_of
 from certcal.errors import CertcalError, InputError
-from certcal.files import expanded, open_own, replacing
-from certcal.settings import BoundsRunSettings, RunSettings, load_run, save_settings
+from certcal.files import expanded, open_own, unsealed
+from certcal.runs.switch import MANIFEST, SWITCH, Change, changed_files, digest_of, steady, switching
+from certcal.settings import BoundsRunSettings, RunSettings, load_run, settings_text
 
 BOUNDS = "bounds.parquet"  # of a run without noise, in place of evidence
-CONFIG, EVIDENCE, SHARDS, SOURCES, LOG = "config.toml", "evidence.parquet", "shards", "provenance.json", "log.txt"
+CONFIG, EVIDENCE, SHARDS, SOURCES = "config.toml", "evidence.parquet", "shards", "provenance.json"
+LOG, WEIGHTS = "log.txt", "model.pt"
+# Files that say that a folder which is not certcal's is somebody's.
+RESERVED = (
+    CONFIG, EVIDENCE, BOUNDS, SHARDS, SOURCES, LOG, MANIFEST, "certificates.parquet", "certificates.tsv",
+    "metrics.json", "report.html", "results.csv", "results.json", "table.md", "train.toml", "sweep.toml",
+)  # fmt: skip
 
 
 class RunFolder:
@@ -28,8 +34,14 @@ class RunFolder:
     def named(cls, name: str | os.PathLike[str]) -> "RunFolder":
         """The folder of a path, or of a bare name below runs/."""
         path = expanded("run", name)
+        if not str(name):
+            raise InputError.expected("run", "be a folder, or a name below runs/", "an empty name")
         bare = isinstance(name, str) and path.name == name and not (path / CONFIG).is_file()
-        return cls(Path("runs") / path if bare else path)
+        run = cls(Path("runs") / path if bare else path)
+        if (run.path / SWITCH).is_dir():  # a process was killed on the way: finish what it began
+            with run.steady():
+                pass
+        return run
 
     @classmethod
     def existing(cls, name: str | os.PathLike[str]) -> "RunFolder":
@@ -42,6 +54,10 @@ class RunFolder:
         if not run.source.is_file() and not any(run.shards.glob("shard-*")):
             raise InputError.expected("run", f"hold {EVIDENCE} (make it with `certcal certify`)", str(run.path))
         return run
+
+    def has_draws(self) -> bool:
+        """Whether any evidence was drawn here."""
+        return self.evidence.is_file() or any(self.shards.glob("shard-*.parquet"))
 
     @property
     def config(self) -> Path:
@@ -69,12 +85,34 @@ class RunFolder:
         return self.path / SHARDS
 
     def create(self) -> None:
-        """Make the folder, or say why it cannot be written."""
+        """Make the folder, or say why it cannot be written; files of others that a run would replace are refused."""
         with self.writing():
             self.path.mkdir(parents=True, exist_ok=True)
-            probe = self.path / ".writable"
-            probe.touch()
-            probe.unlink()
+            if not self._is_ours():
+                taken = next((name for name in RESERVED if (self.path / name).exists()), None)
+                if taken is not None:
+                    wanted = "be a run folder, or one without files where a run's own go"
+                    raise InputError.expected("run", wanted, f"{self.path}, which holds {taken}")
+            with self.change():
+                pass
+
+    def _is_ours(self) -> bool:
+        """Whether certcal made the folder; earlier versions kept no manifest."""
+        made = self.config.is_file() and (self.bounds.is_file() or self.has_draws())
+        trained = any((self.path / name).is_file() for name in ("train.toml", "sweep.toml"))
+        return (self.path / MANIFEST).exists() or made or trained
+
+    @contextmanager
+    def change(self) -> Iterator[Change]:
+        """Files to be written, which take their places together when the block has succeeded."""
+        with switching(self.path, adopt=self._is_ours()) as change:
+            yield change
+
+    @contextmanager
+    def steady(self) -> Iterator[None]:
+        """Within this context no other process changes the folder."""
+        with self.writing(), steady(self.path):
+            yield
 
     @contextmanager
     def writing(self) -> Iterator[None]:
@@ -95,10 +133,11 @@ class RunFolder:
         try:
             yield
         except InputError:
-            if before is not None:
-                path.write_bytes(before)
-            elif not (unless and any(self.path.glob(unless))):
-                path.unlink(missing_ok=True)
+            with self.change() as change:
+                if before is not None:
+                    change.write(name, before)
+                elif not (unless and any(self.path.glob(unless))):
+                    change.drop(name)
             raise
 
     def settings(self) -> RunSettings | BoundsRunSettings:
@@ -107,7 +146,7 @@ class RunFolder:
 
     def save_settings(self, settings: RunSettings | BoundsRunSettings) -> None:
         """Keep the settings in config.toml."""
-        save_settings(settings, self.config)
+        self.write(CONFIG, settings_text(settings))
 
     def sources(self) -> dict[str, dict[str, Any]]:
         """What is recorded of the sampling: data, classes, evidence, versions, device, wall time; empty if nothing."""
@@ -115,39 +154,42 @@ class RunFolder:
         if not path.exists():
             return {}
         try:
-            read = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
+            read = unsealed(json.loads(path.read_text(encoding="utf-8")))
+        except (OSError, ValueError, RecursionError) as error:
             raise InputError.expected("run", f"hold a readable {SOURCES}", f"{path}: {error}") from error
-        if not isinstance(read, dict) or not all(isinstance(part, dict) for part in read.values()):
+        if not all(isinstance(part, dict) for part in read.values()):
             raise InputError.expected("run", f"hold a {SOURCES} as certcal writes it", str(path))
         return read
 
+    def changed(self) -> list[str]:
+        """Files that are not as certcal wrote them."""
+        return changed_files(self.path)
+
     def evidence_digest(self) -> str:
         """SHA-256 of the evidence, or of the bounds in its place."""
-        return hashlib.sha256(self.source.read_bytes()).hexdigest()
+        return digest_of(self.source)
 
     def write(self, name: str, content: str | bytes) -> Path:
         """Write a file of the run, whole or not at all; folders on the way are made."""
-        path = self.path / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(path) as part:
-            part.write_bytes(content.encode() if isinstance(content, str) else content)
-        return path
-
-    def write_bounds(self, name: str, bounds: Sequence[ConfidenceIntervals]) -> Path:
-        """Write certificates as Parquet, one row per input and radius."""
-        import pyarrow.parquet as pq
-
-        path = self.path / name
-        with replacing(path) as part:
-            pq.write_table(table_of(bounds), part, compression="zstd", use_dictionary=False)  # bounds hardly repeat
-        return path
+        with self.change() as change:
+            change.write(name, content)
+        return self.path / name
 
     def write_json(self, name: str, content: Any) -> Path:
         """Write a JSON file of the run; numbers keep every digit."""
-        return self.write(name, json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+        with self.change() as change:
+            change.write_json(name, content)
+        return self.path / name
 
     def log(self, line: str) -> None:
         """Add a line with the time to the log."""
         with open(open_own(self.path / LOG, os.O_WRONLY | os.O_APPEND), "a", encoding="utf-8") as file:
             file.write(f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC  {line}\n")
+
+
+def save_bounds(bounds: Sequence[ConfidenceIntervals], path: Path) -> None:
+    """Write certificates as Parquet, one row per input and radius."""
+    import pyarrow.parquet as pq
+
+    # Bounds hardly repeat.
+    pq.write_table(table_of(bounds), path, compression="zstd", use_dictionary=False, write_page_checksum=True)

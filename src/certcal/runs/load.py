@@ -1,12 +1,10 @@
 """What a run is made of: the data and the model that settings name, and the device it runs on."""
 
-import hashlib
 import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from certcal.errors import InputError
@@ -91,6 +89,10 @@ def training_part(data: DataSettings) -> DataSettings:
 
 
 def weights_digest(model: ModelSettings) -> str | None:
-    """SHA-256 of the weights that training starts from, as far as a file can be read."""
-    path = None if model.weights is None else Path(model.weights).expanduser()
-    return None if path is None or not path.is_file() else hashlib.sha256(path.read_bytes()).hexdigest()
+    """A digest of the weights that training starts from, whatever file they are in, as far as it can be read."""
+    from certcal.models import checkpoint_digest
+
+    try:
+        return None if model.weights is None else f"tensors:{checkpoint_digest(model.weights)}"
+    except (InputError, OSError):
+        return None

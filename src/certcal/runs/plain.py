@@ -10,9 +10,11 @@ from typing import Any
 from certcal.certificates import ConfidenceIntervals, intervals_by_radius
 from certcal.errors import InputError
 from certcal.evaluation import as_given
-from certcal.runs.folder import BOUNDS, EVIDENCE, SOURCES, RunFolder
+from certcal.files import plain, sealed
+from certcal.runs.folder import BOUNDS, CONFIG, EVIDENCE, SOURCES, RunFolder, save_bounds
 from certcal.runs.provenance import provenance
-from certcal.settings import BoundsRunSettings, BoundsSettings, build_sections, merged, read_toml
+from certcal.runs.switch import digest_of
+from certcal.settings import BoundsRunSettings, BoundsSettings, build_sections, merged, read_toml, settings_text
 
 NOT_NAMED = "not named"  # the model or data of bounds that nobody named any for
 
@@ -65,15 +67,15 @@ def keep_bounds(
 ) -> None:
     """Write certificates into a run folder, with settings and provenance."""
     run.create()
-    with run.writing():
-        run.write_bounds(BOUNDS, bounds)
-        run.save_settings(settings)
+    with run.writing(), run.change() as change:
+        save_bounds(bounds, place := change.place(BOUNDS))
+        change.write(CONFIG, settings_text(settings))
         named = {
             key: {"name": part.name}
             for key, part in (("model", settings.model), ("data", settings.data))
             if part.name != NOT_NAMED
         }
-        facts = {"evidence": {"sha256": run.evidence_digest()}, "certify": provenance(seconds=seconds, device=device)}
+        facts = {"evidence": {"sha256": digest_of(place)}, "certify": provenance(seconds=seconds, device=device)}
         trained = {key: value for key, value in run.sources().items() if key == "train"}
-        run.write_json(SOURCES, trained | merged(named, about) | facts)
-        run.log(f"bounds: {len(bounds)} radii, {len(bounds[0])} inputs, {bounds[0].method}")
+        change.write_json(SOURCES, sealed(plain(trained | merged(named, about) | facts)))
+    run.log(f"bounds: {len(bounds)} radii, {len(bounds[0])} inputs, {bounds[0].method}")

@@ -1,5 +1,6 @@
 """Recalibrate a run: fit a map on one part of its inputs, report before and after on the rest."""
 
+import time
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
@@ -8,7 +9,7 @@ from typing import Any
 from certcal.certificates import ConfidenceIntervals, confidence_bounds_at
 from certcal.errors import InputError
 from certcal.evaluation import Report, evaluate
-from certcal.files import plain
+from certcal.files import plain, sealed
 from certcal.recalibration import (
     MIN_INPUTS,
     HeldOut,
@@ -24,8 +25,10 @@ from certcal.recalibration import (
 )
 from certcal.report import plot_trade_off, recalibration_section
 from certcal.runs.drawing import save_figure
-from certcal.runs.evaluate import load_run_bounds, load_run_evidence, write_results
+from certcal.runs.evaluate import load_run_bounds, load_run_evidence, write_into
 from certcal.runs.folder import SOURCES, RunFolder
+from certcal.runs.results import Results
+from certcal.scalars import guarded
 from certcal.settings import CLEAN_WEIGHTS, RecalibrateSettings
 from certcal.smoothing import Evidence
 
@@ -72,6 +75,7 @@ class Recalibration:
         }
 
 
+@guarded
 def recalibrate_run(run: RunFolder, asked: RecalibrateSettings, *, figures: bool = True) -> Recalibration:
     """A map fitted on part of a run's inputs, and what it does to the rest, written to the run's folder.
 
@@ -80,7 +84,8 @@ def recalibrate_run(run: RunFolder, asked: RecalibrateSettings, *, figures: bool
 
     Paper: —; docs/recalibration.md.
     """
-    evaluation, made = run.settings().evaluate, _certificates(run)
+    with run.steady():
+        evaluation, made = run.settings().evaluate, _certificates(run)
     wanted = made.radii if asked.radii is None else asked.radii
     bounds = made.at(wanted)
     names = ("method", "objective", "holdout", "folds", "repeats", "seed")
@@ -183,20 +188,21 @@ def _first_that_teaches(
 
 
 def _write(run: RunFolder, result: Recalibration, *, figures: bool) -> None:
-    inner = RunFolder(result.folder)
+    inner, sources = RunFolder(result.folder), run.sources()
     inner.create()
     section = recalibration_section(
         result.held_out, result.trade_off, result.radii, population=result.report.population
     )
-    with run.writing():
-        inner.write_json(SOURCES, run.sources())  # whence title, facts and class names of the page
-        write_results(result.report, inner.path, figures=figures, recalibration=section)
-        save_map(_with_origin(result), inner.path / "map.json")
-        inner.write_json("held_out.json", result.as_dict())
+    results = Results(inner, result.report, time.perf_counter(), recorded=sources)
+    with run.writing(), inner.change() as change:
+        write_into(change, results, figures=figures, recalibration=section)
+        change.write_json(SOURCES, sealed(sources))  # whence title, facts and class names of the page
+        save_map(_with_origin(result), change.place("map.json"))
+        change.write_json("held_out.json", result.as_dict())
         if figures:
-            save_figure(inner, "trade_off", lambda ax: plot_trade_off(result.trade_off, ax=ax))
-        at = ", ".join(f"{radius:g}" for radius in result.radii)
-        run.log(f"recalibrate: {result.map.kind} map for R = {at}, {len(result.held_out.fit)} splits")
+            save_figure(change, "trade_off", lambda ax: plot_trade_off(result.trade_off, ax=ax))
+    at = ", ".join(f"{radius:g}" for radius in result.radii)
+    run.log(f"recalibrate: {result.map.kind} map for R = {at}, {len(result.held_out.fit)} splits")
 
 
 def _with_origin(result: Recalibration) -> RecalibrationMap:

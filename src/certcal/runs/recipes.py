@@ -17,7 +17,7 @@ from certcal.settings import (
     build_sections,
     merged,
     read_toml,
-    write_toml,
+    toml_text,
 )
 
 
@@ -60,10 +60,10 @@ def parse_changes(assignments: list[str]) -> Sections:
 def _parsed(text: str) -> Any:
     try:
         return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):
         return text
 
 
-def save_recipe(recipe: TrainRecipe, path: Path) -> None:
-    """Write a recipe as TOML."""
-    write_toml(recipe, path, head="What this was trained with; `certcal train --recipe` takes it back.")
+def recipe_text(recipe: TrainRecipe) -> str:
+    """A recipe as TOML."""
+    return toml_text(recipe, head="What this was trained with; `certcal train --recipe` takes it back.")

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from certcal.evaluation import Report, reliability_at
-from certcal.files import plain, replacing
+from certcal.files import plain
 from certcal.report import (
     answer,
     caveats,
@@ -28,8 +28,9 @@ from certcal.runs.advice import advise
 from certcal.runs.attack_files import Kept, kept_attacks
 from certcal.runs.drawing import write_figures
 from certcal.runs.facts import Sources, facts, title
-from certcal.runs.folder import RunFolder
+from certcal.runs.folder import RunFolder, save_bounds
 from certcal.runs.provenance import provenance
+from certcal.runs.switch import Change
 from certcal.smoothing import Evidence
 
 
@@ -40,16 +41,18 @@ class Results:
     run: RunFolder
     report: Report
     start: float  # of the command, in seconds
+    recorded: Sources | None = None  # of the sampling, where it is not in the folder yet
+    altered: tuple[str, ...] = ()  # files of the folder that were not as certcal wrote them
 
     @cached_property
     def sources(self) -> Sources:
         """What is recorded of the sampling."""
-        return self.run.sources()
+        return self.run.sources() if self.recorded is None else self.recorded
 
     @cached_property
     def attacks(self) -> Kept:
         """What attacks found."""
-        return kept_attacks(self.run)
+        return kept_attacks(self.run, self.report.evidence)
 
     @cached_property
     def title(self) -> str:
@@ -66,35 +69,22 @@ class Results:
         """Where the page is."""
         return self.run.path / "report.html"
 
-    def write(self, *, figures: bool, recalibration: Mapping[str, Any] | None = None) -> None:
-        """Everything."""
-        report, run = self.report, self.run
-        self.write_certificates()
-        run.write("tables/radii.csv", to_csv(report))
-        run.write("tables/radii.md", to_markdown(report))
-        run.write("tables/radii.tex", to_latex(report))
-        shutil.rmtree(run.path / "figures", ignore_errors=True)  # those of an earlier evaluation
+    def write(self, change: Change, *, figures: bool, recalibration: Mapping[str, Any] | None = None) -> None:
+        """Everything. Figures of another evaluation do not stay; nor do any, without `figures`."""
+        report = self.report
+        self._write_certificates(change)
+        change.write("tables/radii.csv", to_csv(report))
+        change.write("tables/radii.md", to_markdown(report))
+        change.write("tables/radii.tex", to_latex(report))
+        change.drop("figures/")
         if figures:
-            self.write_figures()
-        self.write_metrics()
-        self.write_page(recalibration)
-        run.log(f"evaluate: {len(report)} radii, {report.inputs} inputs, method {report.method}")
+            write_figures(change, report)
+            self.attacks.write_figures(change, self._shown_radius)
+        change.write_json("metrics.json", self.metrics)
+        change.write(self.page.name, self._page(recalibration))
 
-    def write_figures(self) -> None:
-        """The figures of the evaluation and those of attacks on its evidence."""
-        write_figures(self.run, self.report)
-        self.write_attack_figures()
-
-    def write_attack_figures(self) -> None:
-        """The figures of attacks alone."""
-        self.attacks.write_figures(self.run, self._shown_radius)
-
-    def write_metrics(self) -> None:
-        """metrics.json."""
-        self.run.write_json("metrics.json", self.metrics)
-
-    def write_page(self, recalibration: Mapping[str, Any] | None = None) -> None:
-        """The page that people read, report.html."""
+    def _page(self, recalibration: Mapping[str, Any] | None) -> str:
+        """The page that people read."""
         report = self.report
         page = page_data(
             report,
@@ -110,24 +100,22 @@ class Results:
                 "attack": self.attacks.page(self._shown_radius, {**report.terms, "n_bins": len(report.bins)}),
             },
         )
-        self.run.write(self.page.name, render_page(page))
+        return render_page(page)
 
-    def write_certificates(self) -> None:
+    def _write_certificates(self, change: Change) -> None:
         """One row per input and radius as Parquet, and of a smoothed model the radii as a log in the field's format."""
         from certcal.certificates import Radii, write_certification_log
 
         first = self.report.bounds[0]
-        name = "certificates.parquet"
+        file = change.place("certificates.parquet")
         if self.run.bounds.is_file() and self.run.settings().evaluate.radii is None:  # all that there are
-            with replacing(self.run.path / name) as part:
-                shutil.copyfile(self.run.bounds, part)
+            shutil.copyfile(self.run.bounds, file)
         else:
-            self.run.write_bounds(name, self.report.bounds)
+            save_bounds(self.report.bounds, file)
         if self.report.evidence is None:  # the field's logs are of smoothed models
             return
         radii = Radii(first.index, first.label, first.predicted, first.certified_radius, alpha=None)
-        with replacing(self.run.path / "certificates.tsv") as part:
-            write_certification_log(part, radii)
+        write_certification_log(change.place("certificates.tsv"), radii)
 
     @property
     def _checks(self) -> dict[str, Any] | None:

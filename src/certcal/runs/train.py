@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from certcal.errors import InputError
-from certcal.runs.folder import SOURCES, RunFolder
+from certcal.files import sealed
+from certcal.runs.folder import SOURCES, WEIGHTS, RunFolder
 from certcal.runs.load import load_data, load_model, training_part, weights_digest
 from certcal.runs.provenance import provenance
-from certcal.runs.recipes import TrainRecipe, save_recipe
+from certcal.runs.recipes import TrainRecipe, recipe_text
+from certcal.scalars import guarded
 from certcal.settings import DataSettings
 
 if TYPE_CHECKING:
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 TRAIN = "train.toml"
 
 
+@guarded
 def train_run(
     run: RunFolder, recipe: TrainRecipe, *, progress: bool = True, tell: Callable[[str], None] = print
 ) -> "TrainResult":
@@ -37,9 +40,9 @@ def train_run(
     data, model = _load(recipe)
     run.create()
     with run.writing(), run.kept_if_refused(TRAIN):
-        # Before training, so that an interrupted run knows what it was; of a trial, what training is made of.
+        _check_free(run)
+        # Of a trial, what training is made of.
         own = TrainRecipe(**{one.name: getattr(recipe, one.name) for one in fields(TrainRecipe)})
-        save_recipe(own, run.path / TRAIN)
         result = train(
             model,
             data,
@@ -49,13 +52,24 @@ def train_run(
             validation=recipe.validation,
             machine=recipe.machine,
             about=_identity(recipe, data),
+            begin=lambda: run.write(TRAIN, recipe_text(own)),  # so that an interrupted run knows what it was
+            frozen="evidence was drawn from its weights" if run.has_draws() else "",
             progress=progress,
             tell=tell,
         )
-        if result.first:
-            run.write_json(SOURCES, run.sources() | {"train": _sources(recipe, data, model, result, start)})
+        if result.first and (result.trained or "train" not in run.sources()):
+            train_facts = {"train": _sources(recipe, data, model, result, start)}
+            run.write_json(SOURCES, sealed(run.sources() | train_facts))
             run.log(f"train: {len(result.history)} epochs of {recipe.objective.name} on {data.name}")
     return result
+
+
+def _check_free(run: RunFolder) -> None:
+    """Refuse to train over weights that were not trained here."""
+    taken = [name for name in (WEIGHTS, "best.pt", "checkpoint.pt", "log.csv") if (run.path / name).exists()]
+    if taken and not (run.path / TRAIN).is_file():
+        wanted = "be a new folder, or one that training began in"
+        raise InputError.expected("run", wanted, f"{run.path}, which holds {', '.join(taken)} from elsewhere")
 
 
 def _load(recipe: TrainRecipe) -> tuple["ImageData", "nn.Module"]:
@@ -76,7 +90,7 @@ def estimate_training(recipe: TrainRecipe) -> "TrainCost":
     from certcal.training import Trainer, estimate_cost
 
     data, model = _load(recipe)
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(prefix="certcal-") as folder:
         return estimate_cost(
             Trainer(model, data, Path(folder), recipe.objective, recipe.train, recipe.validation, recipe.machine)
         )

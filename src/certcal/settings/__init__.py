@@ -1,7 +1,7 @@
 """Settings: each declared once, for Python, TOML files, the command line and its documentation."""
 
 from certcal.settings import checks
-from certcal.settings.checks import MAX_BINS, each_once
+from certcal.settings.checks import MAX_BINS, MAX_CHUNK, MAX_CLASSES, MAX_DRAWS, MAX_SIDE, each_once
 from certcal.settings.choices import (
     LIBRARIES,
     Adversary,
@@ -53,9 +53,9 @@ from certcal.settings.runs import (
     load_run,
     load_settings,
     merged,
-    save_settings,
+    settings_text,
 )
-from certcal.settings.toml import build, check, read_toml, write_toml
+from certcal.settings.toml import build, check, read_toml, toml_text
 from certcal.settings.training import MachineSettings, TrainSettings, ValidationSettings
 from certcal.settings.verbs import (
     CLEAN_WEIGHT,
@@ -72,6 +72,10 @@ __all__ = [
     "CLEAN_WEIGHTS",
     "LIBRARIES",
     "MAX_BINS",
+    "MAX_CHUNK",
+    "MAX_CLASSES",
+    "MAX_DRAWS",
+    "MAX_SIDE",
     "AcceActSettings",
     "AcceActStarSettings",
     "Adversary",
@@ -136,7 +140,7 @@ __all__ = [
     "merged",
     "options_of",
     "read_toml",
-    "save_settings",
     "setting",
-    "write_toml",
+    "settings_text",
+    "toml_text",
 ]

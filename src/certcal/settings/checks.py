@@ -10,6 +10,11 @@ Check = Callable[[str, Any], Any]
 # The exact solution counts inputs by pairs of bins; beyond this its tables would outgrow the inputs.
 MAX_BINS = 1024
 MAX_SEED = 2**63 - 1
+# 64-bit integers hold the sums of scores of 2^23 draws; docs/evidence.md.
+MAX_DRAWS, MAX_CHUNK = 8_000_000, 8_000
+MAX_CLASSES = 100_000
+MAX_SIDE = 16_384  # pixels
+MOST = 10**9  # of anything else that is counted
 
 
 def whole(minimum: int | None = None, maximum: int | None = None) -> Check:
@@ -33,6 +38,10 @@ def text(name: str, value: Any) -> str:
     """Any text."""
     if not isinstance(value, str):
         raise InputError.expected(name, "be a text", repr(value))
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        raise InputError.expected(name, "be a text that UTF-8 can hold", ascii(value)) from error
     return value
 
 
@@ -61,8 +70,12 @@ not_negative = number("be a finite number ≥ 0", lambda value: value >= 0)
 share = number("lie in [0, 1]", lambda value: 0 <= value <= 1)
 inner_share = number("lie in the open interval (0, 1)", lambda value: 0 < value < 1)
 factor = number("lie in (0, 1e4]", lambda value: 0 < value <= 1e4)
-at_least_1 = whole(1)
-at_least_0 = whole(0)
+at_least_1 = whole(1, MOST)
+at_least_0 = whole(0, MOST)
+up_to_a_million = whole(1, 10**6)
+draws = whole(1, MAX_DRAWS)
+classes = whole(1, MAX_CLASSES)
+side = whole(1, MAX_SIDE)
 seed = whole(0, MAX_SEED)
 bins = whole(1, MAX_BINS)
 

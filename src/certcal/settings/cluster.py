@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 
 from certcal.errors import InputError
-from certcal.settings.checks import at_least_0, at_least_1, number
+from certcal.settings.checks import at_least_0, number, whole
 from certcal.settings.choices import Engine
 from certcal.settings.declare import Record, setting
 
@@ -29,7 +29,7 @@ class PlaceSettings(Record, panel="Where to run"):
 class Beside(Record, panel="Where to run"):
     """How many trials run at once on this machine. It changes no result."""
 
-    per_device: int = setting(1, "Trials at once on this machine, each in its own process", check=at_least_1)
+    per_device: int = setting(1, "Trials at once on this machine, each in its own process", check=whole(1, 1024))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +49,7 @@ class Cluster(Record, panel="Where to run"):
     Cluster(workers=4, address=None, gpus=None, retries=3, patience=60.0)
     """
 
-    workers: int | None = setting(None, "Ray: worker processes", check=at_least_1, shown="all that fit")
+    workers: int | None = setting(None, "Ray: worker processes", check=whole(1, 65536), shown="all that fit")
     address: str | None = setting(
         None, "Ray: host:port of the cluster's head", check=check_address, option="--ray-address", metavar="ADDRESS",
         shown="RAY_ADDRESS, or a cluster of this machine",

@@ -5,7 +5,21 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from certcal.errors import InputError
-from certcal.settings.checks import at_least_0, at_least_1, bins, level, level_or_0, positive, radius, whole
+from certcal.settings.checks import (
+    MAX_CHUNK,
+    at_least_0,
+    at_least_1,
+    bins,
+    classes,
+    draws,
+    level,
+    level_or_0,
+    positive,
+    radius,
+    seed,
+    side,
+    whole,
+)
 from certcal.settings.choices import (
     Approximation,
     Certifier,
@@ -20,7 +34,7 @@ from certcal.settings.choices import (
     RunnerUp,
 )
 from certcal.settings.declare import Record, setting
-from certcal.settings.toml import build, check, is_needed, read_toml, write_toml
+from certcal.settings.toml import build, check, is_needed, read_toml, toml_text
 
 Sections = dict[str, dict[str, Any]]  # {section: {key: value}}
 NUMBERS = "A,B,…"
@@ -41,7 +55,7 @@ class ModelSettings(Record, panel="What to certify"):
     weights: str | None = setting(None, "Checkpoint (.pt, .pth, .safetensors).", metavar="FILE")
     mean: tuple[float, ...] | None = setting(None, "Channel means that the model normalises with.", metavar=NUMBERS)
     std: tuple[float, ...] | None = setting(None, "Channel standard deviations, likewise.", metavar=NUMBERS)
-    classes: int | None = setting(None, "Classes of the model", check=at_least_1, shown="those of the data")
+    classes: int | None = setting(None, "Classes of the model", check=classes, shown="those of the data")
     temperature: float | None = setting(None, "Divide the logits by this before smoothing.")
     options: dict[str, Any] = setting({}, "What else the network takes.", option=None)  # noqa: RUF009
 
@@ -55,9 +69,9 @@ class DataSettings(Record, panel="What to certify"):
     root: str | None = setting(None, "Folder to look for data in.", metavar="FOLDER")
     download: bool = setting(False, "Fetch the data if it is missing.")
     limit: int | None = setting(None, "Use at most this many inputs, evenly spread", check=at_least_0, shown="all")
-    every: int = setting(1, "Use only every k-th input")
-    resize: int | None = setting(None, "Image folders: scale the shorter side to this.")
-    crop: int | None = setting(None, "Image folders: keep the central square of this side.")
+    every: int = setting(1, "Use only every k-th input", check=at_least_1)
+    resize: int | None = setting(None, "Image folders: scale the shorter side to this.", check=side)
+    crop: int | None = setting(None, "Image folders: keep the central square of this side.", check=side)
     channels: int = setting(3, "Image folders: 3 for RGB, 1 for grey")
 
 
@@ -66,10 +80,10 @@ class CertifySettings(Record, panel="How to draw"):
     """How evidence is drawn, as for `certcal.collect_evidence`."""
 
     sigma: float = setting(..., "Standard deviation of the noise, for inputs in [0, 1].", check=positive)
-    n: int = setting(100_000, "Draws per input", check=at_least_1)
-    n0: int = setting(100, "Draws that select the class", check=at_least_1)
-    seed: int = setting(0, "Seed of the noise", check=whole(0))
-    chunk: int = setting(250, "Draws that are generated and stored together", check=at_least_1, option=None)
+    n: int = setting(100_000, "Draws per input", check=draws)
+    n0: int = setting(100, "Draws that select the class", check=whole(1, MAX_CHUNK))
+    seed: int = setting(0, "Seed of the noise", check=seed)
+    chunk: int = setting(250, "Draws that are generated and stored together", check=whole(1, MAX_CHUNK), option=None)
     stages: tuple[int, ...] | None = setting(
         None, "Draws after which decided inputs stop, as 1000,10000,100000.", check=at_least_1, metavar=NUMBERS
     )
@@ -201,9 +215,9 @@ def change_evaluation(
     return build(EvaluateSettings, vars(settings.evaluate) | asked | changes, str(path or "options"), where="evaluate")
 
 
-def save_settings(settings: RunSettings | BoundsRunSettings, path: Path) -> None:
-    """Write the settings as TOML."""
-    write_toml(settings, path, head="What this run was made with; `certcal certify --config` takes it back.")
+def settings_text(settings: RunSettings | BoundsRunSettings) -> str:
+    """The settings as TOML."""
+    return toml_text(settings, head="What this run was made with; `certcal certify --config` takes it back.")
 
 
 def merged(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:

@@ -11,19 +11,23 @@ from types import NoneType, UnionType
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from certcal.errors import InputError
-from certcal.files import replacing
 
 T = TypeVar("T")
+MAX_BYTES = 2**20  # of a file of settings
 _NAMES = {str: "a text", int: "a whole number", float: "a number", bool: "true or false", dict: "a table"}
 
 
 def read_toml(path: Path) -> dict[str, Any]:
     """What a TOML file holds."""
     try:
+        if path.stat().st_size > MAX_BYTES:
+            raise InputError.expected("config", f"be a file of at most {MAX_BYTES:,} bytes", str(path))
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise InputError.expected("config", "be a TOML file that can be read", f"{path} ({error.strerror})") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except InputError:
+        raise
+    except (ValueError, RecursionError) as error:  # no TOML, no UTF-8, an integer or a nesting beyond Python's limits
         raise InputError.expected("config", "be a TOML file", f"{path}: {error}") from error
 
 
@@ -73,13 +77,12 @@ def is_needed(one: "Field[Any]") -> bool:
     return one.default is MISSING and one.default_factory is MISSING
 
 
-def write_toml(settings: object, path: Path, *, head: str = "") -> None:
-    """A dataclass of dataclasses as a TOML file with one table each; what is None is left out."""
+def toml_text(settings: object, *, head: str = "") -> str:
+    """A dataclass of dataclasses as TOML with one table each; what is None is left out."""
     lines = [f"# {head}"] if head else []
     for one in fields(settings):  # type: ignore[arg-type]
         lines += ["", f"[{one.name}]", *_lines(getattr(settings, one.name))]
-    with replacing(path) as part:
-        part.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return "\n".join(lines) + "\n"
 
 
 def _chosen(kind: type[T], values: Mapping[str, Any]) -> type[T]:

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from certcal.errors import InputError
 from certcal.settings.checks import (
     at_least_1,
+    classes,
+    draws,
     each_once,
     inner_share,
     not_negative,
@@ -13,6 +15,8 @@ from certcal.settings.checks import (
     radius,
     seed,
     share,
+    side,
+    up_to_a_million,
     whole,
 )
 from certcal.settings.choices import Adversary, Family, MapKind, Objective, OnFailure
@@ -38,8 +42,8 @@ class RecalibrateSettings(Record, panel="How to fit"):
     objective: str = setting("brier", "Certified score to make small", choices=Objective)
     clean_weight: float = setting(CLEAN_WEIGHT, "Weight of the score without an attack, 0 to 1", check=share)
     holdout: float = setting(0.5, "Share of inputs to hold out", check=inner_share)
-    folds: int | None = setting(None, "Hold out each of so many parts in turn instead.", check=whole(2))
-    repeats: int = setting(20, "Random splits to average over", check=at_least_1)
+    folds: int | None = setting(None, "Hold out each of so many parts in turn instead.", check=whole(2, 10_000))
+    repeats: int = setting(20, "Random splits to average over", check=whole(1, 10_000))
     seed: int = setting(0, "Seed of the splits", check=seed)
     on_failure: str = setting("raise", "What to do where nothing can be learned", choices=OnFailure)
 
@@ -74,11 +78,11 @@ class AttackSettings(Record, panel="How to attack"):
     galil: bool = setting(False, "Also the original ACE of Galil and El-Yaniv.", panel=WHICH)
     stronger: bool = setting(False, "ACE that turns back at a label's border, where the paper's stops.", panel=WHICH)
     limit: int | None = setting(None, "Attack at most this many inputs, evenly spread", check=at_least_1, shown="all")
-    draws: int = setting(1000, "Fresh draws that judge an input", check=at_least_1)
-    attack_draws: int = setting(32, "Draws that attacks see", check=at_least_1)
-    steps: int = setting(20, "Steps of the smoothed attacks", check=at_least_1)
+    draws: int = setting(1000, "Fresh draws that judge an input", check=draws)
+    attack_draws: int = setting(32, "Draws that attacks see", check=up_to_a_million)
+    steps: int = setting(20, "Steps of the smoothed attacks", check=up_to_a_million)
     ace_steps: int | None = setting(
-        None, "Steps of ACE", check=at_least_1, shown="100 as in the paper; 30 with --stronger"
+        None, "Steps of ACE", check=up_to_a_million, shown="100 as in the paper; 30 with --stronger"
     )
     seed: int = setting(0, "Seed of the attacks' and the judging noise", check=seed)
     device: str | None = setting(None, "cpu, cuda, …", shown="that of the run")
@@ -112,8 +116,10 @@ class BenchSettings(Record, panel="What to measure"):
     """A model, its inputs, and the run to estimate."""
 
     model: str = setting("lenet", "A known network, or package.module:factory")
-    shape: tuple[int, ...] = setting((1, 28, 28), "Channels, height and width of the inputs", metavar="C,H,W")
-    classes: int = setting(10, "Classes of the model", check=at_least_1)
+    shape: tuple[int, ...] = setting(
+        (1, 28, 28), "Channels, height and width of the inputs", check=side, metavar="C,H,W"
+    )
+    classes: int = setting(10, "Classes of the model", check=classes)
     inputs: int = setting(1000, "Inputs of the run to estimate", check=at_least_1)
     n: int = setting(100_000, "Draws per input of the run to estimate", check=at_least_1)
 

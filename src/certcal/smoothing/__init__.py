@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from certcal.later import later
-from certcal.smoothing.evidence import CELLS, Counts, Evidence, EvidenceHeader, threshold_grid
+from certcal.smoothing.evidence import CELLS, Counts, Evidence, EvidenceHeader, evidence_digest, threshold_grid
 
 if TYPE_CHECKING:
     from certcal.smoothing.collect import collect_evidence
@@ -19,6 +19,7 @@ __all__ = [
     "Source",
     "StoppingRule",
     "collect_evidence",
+    "evidence_digest",
     "load_evidence",
     "load_so_far",
     "merge_shards",

@@ -30,7 +30,8 @@ from certcal.models import (
 )
 from certcal.progress import Progress
 from certcal.scalars import check_choice, check_flag, check_integer, check_number, one_or_more
-from certcal.smoothing.evidence import MAX_CHUNK, MAX_DRAWS, Evidence, EvidenceHeader
+from certcal.settings import MAX_CHUNK, MAX_DRAWS
+from certcal.smoothing.evidence import Evidence, EvidenceHeader
 from certcal.smoothing.job import Job, StoppingRule
 from certcal.smoothing.keeper import Keeper
 from certcal.smoothing.local import sample_here
@@ -60,6 +61,7 @@ def collect_evidence(
     store: str | PathLike[str] | None = None,
     engine: "str | Cluster" = "local",
     progress: bool | None = None,
+    begin: Callable[[], None] | None = None,
 ) -> Evidence:
     """The evidence of a smoothed model: for each input, votes, sums and a histogram of its noisy predictions.
 
@@ -98,6 +100,7 @@ def collect_evidence(
         engine: "local" draws in this process, "ray" on the workers of a Ray cluster; a `certcal.cluster.Cluster` says
             which, and how many. The evidence is the same.
         progress: show draws per second and time left; by default if standard error is a terminal.
+        begin: called once, when the arguments and the store have been checked and before the first draw.
 
     Raises:
         InputError: if an argument is wrong, or the store holds evidence of another model, noise or seed.
@@ -142,6 +145,8 @@ def collect_evidence(
         with nullcontext() if store is None else closing(EvidenceStore(store, header, probe=probe)) as keeping:
             keeper = Keeper(header, keeping)
             keeper.check(first)  # the others are checked as they are read
+            if begin is not None:
+                begin()
             job = Job(source, keeper, targets, stop, Progress(len(source), targets[-1] * chunk, show=progress))
             if cluster is None:
                 sample_here(ready, conditions, shape, job)

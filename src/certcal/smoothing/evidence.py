@@ -1,7 +1,9 @@
 """Evidence: all that certificates need to know of a smoothed model's draws, whatever the radius, level or bound."""
 
+import hashlib
+import json
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +16,6 @@ Counts = NDArray[np.int64]
 # Each draw's score is rounded to a whole multiple of 2^-40, so that sums add up exactly in any order. 64-bit integers
 # then hold the sums of 2^23 draws. (Evidence of schema 1 rounded the sum of each chunk.)
 SCORE_UNIT = 2.0**-40
-MAX_DRAWS, MAX_CHUNK = 8_000_000, 8_000
 CELLS = 256
 
 
@@ -133,6 +134,16 @@ class Evidence:
 
 
 ARRAYS = ("index", "content", "label", "selected", "draws", "votes", "score_sum", "score_square_sum", "histogram")
+
+
+def evidence_digest(evidence: Evidence) -> str:
+    """SHA-256 of what the evidence says: header and numbers, whatever file it is in and when that was written."""
+    digest = hashlib.sha256(json.dumps(asdict(evidence.header), sort_keys=True).encode())
+    for name in ARRAYS:
+        values = getattr(evidence, name)
+        digest.update(f"{name}:{values.shape}".encode())
+        digest.update(np.ascontiguousarray(values).astype(values.dtype.newbyteorder("<"), copy=False).tobytes())
+    return digest.hexdigest()
 
 
 def check_same_header(found: EvidenceHeader, wanted: EvidenceHeader, where: str) -> None:

@@ -3,14 +3,18 @@
 It is written under a temporary name and renamed, so that it is there whole or not at all.
 """
 
+import hashlib
+import io
 import json
-import os
+import math
 import platform
+import re
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +23,7 @@ import pyarrow.parquet as pq
 from certcal.errors import CertcalError, InputError
 from certcal.files import replacing
 from certcal.models import same_probe
+from certcal.settings import MAX_CLASSES
 from certcal.smoothing.evidence import CELLS, Counts, EvidenceHeader
 
 _KEY, _PROVENANCE = b"certcal.evidence", b"certcal.provenance"
@@ -58,7 +63,10 @@ def concatenate(parts: Iterable[Rows], classes: int) -> Rows:
 def write_shard(
     path: Path, header: EvidenceHeader, rows: Rows, *, probe: list[float] | None = None, whole: bool = False
 ) -> None:
-    """One Parquet file, written under a temporary name and renamed. A `whole` one has forgotten its chunks."""
+    """One Parquet file, written under a temporary name and renamed. A `whole` one has forgotten its chunks.
+
+    In a folder a shard is called by the digest of its bytes, so that no damaged file can vouch for itself.
+    """
     columns = {}
     for name in FIELDS:
         values = getattr(rows, name)
@@ -70,11 +78,14 @@ def write_shard(
     }
     metadata |= {_WHOLE: "true"} if whole else {}
     table = pa.table(columns).replace_schema_metadata(metadata)
+    buffer = io.BytesIO()
+    pq.write_table(table, buffer, compression="zstd", write_page_checksum=True)
+    content = buffer.getvalue()
+    if path.is_dir():  # in which the file is called after what is in it
+        path = path / f"shard-{_named_by(content)}.parquet"
     try:
         with replacing(path) as part:
-            pq.write_table(table, part, compression="zstd")
-            with open(part, "rb") as written:
-                os.fsync(written.fileno())  # whole on the disk before it gets its name
+            part.write_bytes(content)
     except OSError as error:
         raise CertcalError(
             f"Evidence could not be written to {path.parent}: {error}. What was there is untouched."
@@ -83,46 +94,86 @@ def write_shard(
 
 def read_header(path: Path) -> EvidenceHeader:
     """The header of a shard."""
-    try:
-        metadata = pq.read_schema(path).metadata or {}
-    except (pa.ArrowInvalid, OSError) as error:
-        raise _unreadable(path, str(error).splitlines()[0]) from error
+    named = re.fullmatch(r"shard-([0-9a-f]{40})\.parquet", path.name)
+    if named is not None and path.is_file() and named[1] != _named_by(path.read_bytes()):
+        raise _unreadable(path, "it was damaged after it was written")
+    metadata = _metadata(path)
     if _KEY not in metadata:
         raise _unreadable(path, "it is a Parquet file of something else")
-    fields = json.loads(metadata[_KEY])
-    if fields.get("schema") not in (1, EvidenceHeader.schema):
-        raise _unreadable(
-            path, f"its schema is version {fields.get('schema')}, this certcal reads up to {EvidenceHeader.schema}"
-        )
-    return EvidenceHeader(**(fields | {"stages": tuple(fields["stages"])}))
+    try:
+        held = dict(json.loads(metadata[_KEY]))
+        if held.get("schema") not in (1, EvidenceHeader.schema):
+            own = f"its schema is version {held.get('schema')}, this certcal reads up to {EvidenceHeader.schema}"
+            raise _unreadable(path, own)
+        return _checked(EvidenceHeader(**(held | {"stages": tuple(held["stages"])})))
+    except (ValueError, TypeError, LookupError, RecursionError, OverflowError) as error:
+        raise _unreadable(path, f"its header is damaged ({str(error).splitlines()[0]})") from error
+
+
+def _checked(header: EvidenceHeader) -> EvidenceHeader:
+    """The header, if every field has its type and a sense."""
+    for one in fields(header):
+        value: Any = getattr(header, one.name)
+        wanted: Any = (int, float) if one.type is float else one.type
+        if one.name != "stages" and (isinstance(value, bool) or not isinstance(value, wanted)):
+            raise ValueError(f"{one.name} is {value!r}")
+    counts = (header.classes, header.n0, header.chunk, header.looks, *header.stages)
+    if not all(isinstance(count, int) and 1 <= count < 2**40 for count in counts):
+        raise ValueError("a count is out of range")
+    sizes = header.sigma > 0 and 0 <= header.grid < 1 and 0 <= header.elements < 2**40 and header.classes <= MAX_CLASSES
+    if not (sizes and math.isfinite(header.sigma) and 0 <= header.seed < 2**63):
+        raise ValueError("a number is out of range")
+    return header
+
+
+def _metadata(path: Path) -> dict[bytes, bytes]:
+    try:
+        return dict(pq.read_schema(path).metadata or {})
+    except (pa.ArrowException, OSError) as error:
+        raise _unreadable(path, _first_line(error)) from error
+
+
+def _named_by(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:40]
+
+
+def _first_line(error: BaseException) -> str:
+    return next(iter(str(error).splitlines()), type(error).__name__)
 
 
 def read_shard(path: Path) -> tuple[EvidenceHeader, Rows]:
     """Header and rows of a shard, or an error that names the file."""
     header = read_header(path)
     try:
-        table = pq.read_table(path)
-    except (pa.ArrowInvalid, OSError) as error:
-        raise _unreadable(path, str(error).splitlines()[0]) from error
-    if set(table.column_names) != set(FIELDS):
-        raise _unreadable(path, f"its columns are {', '.join(table.column_names)}")
-    widths = {"votes": header.classes, "histogram": CELLS}
-    rows = Rows(**{name: _as_array(table.column(name), widths.get(name)) for name in FIELDS})
+        table = pq.read_table(path, page_checksum_verification=True)
+        if set(table.column_names) != set(FIELDS):
+            raise _unreadable(path, f"its columns are {', '.join(table.column_names)}")
+        widths = {"votes": header.classes, "histogram": CELLS}
+        rows = Rows(**{name: _as_array(table.column(name), widths.get(name)) for name in FIELDS})
+    except (pa.ArrowException, OSError, ValueError, TypeError, OverflowError) as error:
+        raise _unreadable(path, _first_line(error)) from error
     draws = (rows.stop - rows.first) * header.chunk
     if not all((counts.sum(axis=1) == draws).all() for counts in (rows.votes, rows.histogram)):
         raise _unreadable(path, "its counts do not add up to its draws")
+    if len(rows) and min(own.min() for own in (rows.index, rows.first, rows.votes, rows.histogram)) < 0:
+        raise _unreadable(path, "it counts below 0")
+    if len(rows) and max(rows.label.max(), rows.selected.max()) >= header.classes:
+        raise _unreadable(path, f"it has classes beyond the {header.classes} of its model")
     return header, rows
 
 
 def is_whole(path: Path) -> bool:
     """Whether a file was saved as a whole, without its chunks."""
-    return _WHOLE in (pq.read_schema(path).metadata or {})
+    return _WHOLE in _metadata(path)
 
 
 def read_probe(path: Path) -> list[float] | None:
     """The probe of the model that a shard is of; None in one that was saved as a whole."""
-    stored: list[float] | None = json.loads((pq.read_schema(path).metadata or {}).get(_PROBE, b"null"))
-    return stored
+    try:
+        stored: list[float] | None = json.loads(_metadata(path).get(_PROBE, b"null"))
+        return None if stored is None else [float(value) for value in stored]
+    except (ValueError, TypeError, RecursionError) as error:
+        raise _unreadable(path, "its probe is damaged") from error
 
 
 def check_same_probe(path: Path, probe: list[float] | None) -> None:

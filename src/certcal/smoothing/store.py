@@ -2,7 +2,6 @@
 
 import json
 import os
-import uuid
 from collections.abc import Iterable
 from dataclasses import asdict, fields, replace
 from pathlib import Path
@@ -10,7 +9,8 @@ from pathlib import Path
 import numpy as np
 
 from certcal.errors import CertcalError, InputError
-from certcal.files import lock_folder, replacing
+from certcal.files import lock_folder, remove_litter, replacing, sealed, unsealed
+from certcal.scalars import guarded
 from certcal.smoothing.evidence import SCORE_UNIT, Counts, Evidence, EvidenceHeader, check_same_header
 from certcal.smoothing.shards import (
     Rows,
@@ -44,6 +44,7 @@ class EvidenceStore:
             ) from error
         self._lock = lock_folder(self.folder, "store", "is sampling into")
         try:
+            remove_litter(self.folder)
             headers = {shard: read_header(shard) for shard in self.shards()}
             for shard, found in headers.items():
                 check_same_header(found, header, str(self.folder))
@@ -67,13 +68,13 @@ class EvidenceStore:
         """Write the plan down: from now on it is the folder's, whatever becomes of this run."""
         try:
             with replacing(self.folder / PLAN) as part:
-                part.write_text(json.dumps(asdict(self.header), indent=1) + "\n", encoding="utf-8")
+                part.write_text(json.dumps(sealed(asdict(self.header)), indent=1) + "\n", encoding="utf-8")
         except OSError as error:
             raise CertcalError(f"The plan of looks could not be written to {self.folder}: {error}.") from error
 
     def append(self, rows: Rows) -> None:
         """Keep rows in a shard of their own."""
-        write_shard(self.folder / f"shard-{uuid.uuid4().hex}.parquet", self.header, rows, probe=self._probe)
+        write_shard(self.folder, self.header, rows, probe=self._probe)
 
     def rows(self) -> Rows:
         """All rows of all shards."""
@@ -82,11 +83,11 @@ class EvidenceStore:
     def _plan(self, header: EvidenceHeader) -> list[EvidenceHeader]:
         """The header that was written down for these very draws, if there is one."""
         try:
-            fields = json.loads((self.folder / PLAN).read_text(encoding="utf-8"))
+            fields = unsealed(json.loads((self.folder / PLAN).read_text(encoding="utf-8")))
             plan = EvidenceHeader(**fields | {"stages": tuple(fields["stages"])})
         except FileNotFoundError:
             return []
-        except (OSError, ValueError, TypeError, KeyError) as error:
+        except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
             raise InputError.expected("store", f"hold a {PLAN} that can be read", f"{self.folder} ({error})") from error
         return [plan] if replace(plan, looks=header.looks, stages=header.stages) == header else []
 
@@ -98,6 +99,7 @@ def _with_plan(header: EvidenceHeader, found: list[EvidenceHeader], place: str) 
     return replace(header, looks=found[0].looks, stages=found[0].stages) if found else header
 
 
+@guarded
 def load_evidence(path: str | os.PathLike[str]) -> Evidence:
     """The evidence in a folder of shards, in one Parquet file, or in a run folder.
 
@@ -133,6 +135,7 @@ def _shards_of(place: Path) -> list[Path]:
     return shards
 
 
+@guarded
 def save_evidence(evidence: Evidence, path: str | os.PathLike[str]) -> None:
     """Write evidence to one Parquet file, whole or not at all.
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from certcal.errors import InputError
 from certcal.runs import TrainRecipe
-from certcal.scalars import check_integer
+from certcal.scalars import check_integer, guarded
 from certcal.settings import (
     CertifySettings,
     DataSettings,
@@ -53,6 +53,7 @@ def build_sweep(values: Sections, source: str) -> SweepRecipe:
     return build_sections(SweepRecipe, merged({"certify": {"sigma": sigma}}, values), source)
 
 
+@guarded
 def expand(settings: SweepSettings) -> list[Sections]:
     """What each trial changes: every combination in order, or a sample of them, the same for the same seed.
 

@@ -11,7 +11,7 @@ from certcal.cluster import Cluster, as_cluster
 from certcal.errors import CertcalError, InputError
 from certcal.evaluation import Outcome
 from certcal.files import as_cell, plain
-from certcal.runs import RunFolder, save_recipe
+from certcal.runs import RunFolder, recipe_text
 from certcal.settings import Beside
 from certcal.studies.recipes import SweepRecipe
 from certcal.studies.trials import Came, Failure, Trial, attempt, sweep_trials
@@ -51,7 +51,7 @@ def run_sweep(
     made = sweep_trials(recipe, folder)
     cluster = where_to_run(engine, per_device)
     run.create()
-    save_recipe(recipe, folder / "sweep.toml")
+    run.write("sweep.toml", recipe_text(recipe))
     return run_trials(run, [(one, ()) for one in made], where=cluster, progress=progress, tell=tell)
 
 

@@ -10,8 +10,9 @@ from typing import Any
 
 from certcal.errors import CertcalError, InputError
 from certcal.evaluation import Outcome
-from certcal.files import plain
+from certcal.files import plain, replacing, sealed, unsealed
 from certcal.runs import RunFolder, certify_run, evaluate_run, train_run, weights_digest
+from certcal.scalars import guarded
 from certcal.settings import RunSettings, build, merged
 from certcal.studies.recipes import SweepRecipe, SweepSettings, describe, expand
 
@@ -60,6 +61,7 @@ class Failure:
 Came = list[Outcome] | Failure  # of a trial
 
 
+@guarded
 def sweep_trials(recipe: SweepRecipe, folder: Path, *, method: str = "", baseline: str = "") -> list[Trial]:
     """The trials of a recipe, each with its settings and folder.
 
@@ -83,16 +85,16 @@ def sweep_trials(recipe: SweepRecipe, folder: Path, *, method: str = "", baselin
     ]
 
 
+@guarded
 def run_trial(
     trial: Trial, *, progress: bool = False, tell: Callable[[str], None] = lambda text: None
 ) -> list[Outcome]:
     """What a trial came to at each radius; trained and certified where that was not done before."""
     run, path = RunFolder(trial.folder), trial.folder / OUTCOME
     facts = _facts(trial)
-    if path.is_file():
-        kept = json.loads(path.read_text(encoding="utf-8"))
-        if kept["trial"] == facts:
-            return [Outcome(**_numbers(row)) for row in kept["outcomes"]]
+    kept = _kept(path, facts, tell)
+    if kept is not None:
+        return kept
     if not trial.trained:
         train_run(run, trial.recipe, progress=progress, tell=tell)
     weights = str(trial.recipe.model.weights if trial.trained else run.path / "model.pt")
@@ -110,8 +112,20 @@ def run_trial(
         )
         for row in rows
     ]
-    run.write_json(OUTCOME, {"trial": facts, "outcomes": [plain(asdict(one)) for one in outcomes]})
+    run.write_json(OUTCOME, sealed({"trial": facts, "outcomes": [plain(asdict(one)) for one in outcomes]}))
     return outcomes
+
+
+def _kept(path: Path, facts: dict[str, Any], tell: Callable[[str], None]) -> list[Outcome] | None:
+    """What the trial came to before, if it was the same one; what is damaged is made again."""
+    if not path.is_file():
+        return None
+    try:
+        read = unsealed(json.loads(path.read_text(encoding="utf-8")))
+        return [Outcome(**_numbers(row)) for row in read["outcomes"]] if read["trial"] == facts else None
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        tell(f"{path} is damaged and made again: {error}")
+        return None
 
 
 def attempt(trial: Trial, *, progress: bool = False, tell: Callable[[str], None] = lambda text: None) -> Came:
@@ -123,7 +137,8 @@ def attempt(trial: Trial, *, progress: bool = False, tell: Callable[[str], None]
     except Exception as error:  # one trial must not take the others with it
         with suppress(OSError):
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text("".join(traceback.format_exception(error)), encoding="utf-8")
+            with replacing(path) as part:
+                part.write_text("".join(traceback.format_exception(error)), encoding="utf-8")
         return Failure.of(trial, error)
     return outcomes
 

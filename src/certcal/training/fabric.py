@@ -27,6 +27,8 @@ def launch_fabric(machine: MachineSettings) -> Any:
     if device.type == "cuda" and local > torch.cuda.device_count():
         wanted = f"be at most the number of GPUs here ({torch.cuda.device_count()})"
         raise InputError.expected("devices", wanted, local)
+    if device.type == "cpu" and not outside and local > (os.cpu_count() or 1):
+        raise InputError.expected("devices", f"be at most the number of cores here ({os.cpu_count()})", local)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Fabric's hints speak of wrappers and options that are not used here
         logging.getLogger(kind.__module__.partition(".fabric")[0]).setLevel(logging.ERROR)

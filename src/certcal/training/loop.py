@@ -15,9 +15,17 @@ from torch import Tensor, nn
 
 from certcal.data import ImageData, data_fingerprint
 from certcal.errors import InputError, TrainingError
-from certcal.files import lock_folder
+from certcal.files import lock_folder, remove_litter
 from certcal.interrupts import deferred_interrupts
-from certcal.models import autocast, on_device, place_generator, place_seed, save_checkpoint
+from certcal.models import (
+    autocast,
+    checkpoint_digest,
+    on_device,
+    place_generator,
+    place_seed,
+    save_checkpoint,
+    state_digest,
+)
 from certcal.progress import Progress
 from certcal.settings import MachineSettings, ObjectiveSettings, TrainSettings, ValidationSettings
 from certcal.threads import threads_worth
@@ -44,6 +52,7 @@ class TrainResult:
     history: list[dict[str, float]]  # a row for each epoch
     resumed_at: int | None  # epoch, if a checkpoint was found
     first: bool  # whether this process is the one that writes and speaks
+    trained: bool = True  # whether there was anything left to do
 
 
 def train(
@@ -56,6 +65,8 @@ def train(
     validation: ValidationSettings | None = None,
     machine: MachineSettings | None = None,
     about: dict[str, Any] | None = None,
+    begin: Callable[[], Any] | None = None,
+    frozen: str = "",
     progress: bool = False,
     tell: Callable[[str], None] = print,
 ) -> TrainResult:
@@ -74,6 +85,8 @@ def train(
         validation: how often certified metrics of held-out images are taken; never by default.
         machine: devices, precision, how often checkpoints are written.
         about: further facts, such as the model's name, that a resumed run must share.
+        begin: called once by the first process, when the folder's checkpoint has been checked, before the first step.
+        frozen: why the folder's weights must stay as they are; where anything is left to train, that is refused.
         progress: show a bar in a terminal and a line for each epoch.
         tell: takes these lines where there is no terminal, and notices.
 
@@ -83,7 +96,7 @@ def train(
     """
     trainer = Trainer(model, data, folder, objective, settings, validation, machine, about)
     with trainer.alone():
-        return trainer.run(progress=progress, tell=tell)
+        return trainer.run(progress=progress, tell=tell, begin=begin, frozen=frozen)
 
 
 class Trainer:
@@ -145,19 +158,34 @@ class Trainer:
         with torch.random.fork_rng(devices=generators), threads_worth(numbers, device):
             yield
 
-    def run(self, *, progress: bool, tell: Callable[[str], None]) -> TrainResult:
+    def run(
+        self,
+        *,
+        progress: bool,
+        tell: Callable[[str], None],
+        begin: Callable[[], Any] | None = None,
+        frozen: str = "",
+    ) -> TrainResult:
         """Train to the last epoch."""
         first = bool(self.fabric.is_global_zero)
         self.folder.mkdir(parents=True, exist_ok=True)
-        lock = lock_folder(self.folder, "run", "is training in") if first else None
+        lock = lock_folder(self.folder, "run", "is training in", file=".training") if first else None
         try:
-            return self._run(first, progress, tell)
+            if first:
+                remove_litter(self.folder)
+            resumed = self.resume(tell if first else _silent)
+            left = self.state.epoch < self.settings.epochs
+            if frozen and left:
+                raise InputError.expected("run", "be another folder to train on", f"{self.folder}: {frozen}")
+            if first and begin is not None:
+                begin()
+            self._run(first, progress, tell)
+            return TrainResult(self.folder / FINAL, self.state.history, resumed, first, left)
         finally:
             if lock is not None:
                 os.close(lock)
 
-    def _run(self, first: bool, progress: bool, tell: Callable[[str], None]) -> TrainResult:
-        resumed = self.resume(tell if first else _silent)
+    def _run(self, first: bool, progress: bool, tell: Callable[[str], None]) -> None:
         board = TensorBoard(self.folder / "tensorboard") if self.machine.tensorboard and first else None
         epochs, steps, shown = self.settings.epochs, self.batches.steps, progress and first
         meter = Progress(epochs, steps, show=shown, doing="training", unit="steps", transient=True)
@@ -170,10 +198,16 @@ class Trainer:
                     meter.say(epoch_line(row, epochs), tell)
                 if board is not None:
                     board.add(row)
-        if first:
+        if first and not self._is_written():
             save_checkpoint(self.model, self.folder / FINAL)
         self.fabric.barrier()
-        return TrainResult(self.folder / FINAL, self.state.history, resumed, first)
+
+    def _is_written(self) -> bool:
+        """Whether the final weights are those in their file already, which then is not touched."""
+        try:
+            return checkpoint_digest(self.folder / FINAL) == state_digest(self.model)
+        except InputError:  # there is none, or it is damaged
+            return False
 
     def resume(self, tell: Callable[[str], None]) -> int | None:
         """Take up the folder's checkpoint; the epoch it is in, or None if there is none."""

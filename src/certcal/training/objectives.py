@@ -8,6 +8,7 @@ from torch.nn.functional import cross_entropy
 
 from certcal.errors import InputError
 from certcal.models import as_outputs
+from certcal.scalars import guarded
 from certcal.settings import (
     AcceActStarSettings,
     CertifiedSettings,
@@ -127,6 +128,7 @@ def check_budget(settings: ObjectiveSettings, epsilon: float) -> None:
         raise InputError.expected("epsilon", f"{room}be > 0 for the objective {settings.name!r}", epsilon)
 
 
+@guarded
 def make_objective(settings: ObjectiveSettings) -> Objective:
     """The objective of the settings: a function of model, inputs, labels and step that gives the loss of the batch.
 

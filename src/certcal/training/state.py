@@ -14,6 +14,7 @@ from certcal.files import replacing
 from certcal.models import load_checkpoint
 
 FORMAT = 1
+TENSORS = "tensors:"  # before the digest of weights that training starts from
 
 
 @dataclass
@@ -46,7 +47,8 @@ def save_state(
     }
     with replacing(path) as part:
         try:
-            torch.save(content | {"digest": _digest(content)}, part)
+            with part.open("wb") as written:
+                torch.save(content | {"digest": _digest(content)}, written)
         except RuntimeError as error:  # what torch makes of a full disk
             raise OSError(f"{path.name} could not be written: {' '.join(str(error).split())}") from error
 
@@ -105,6 +107,8 @@ def check_same_settings(path: Path, before: dict[str, Any], now: dict[str, Any])
     changed = [key for key in changed if key != "train.epochs" or now[key] < before[key]]
     # Earlier versions wrote the options of all objectives.
     changed = [key for key in changed if key in now or not key.startswith("objective.")]
+    # And they compared the file that training starts from, not the weights in it.
+    changed = [key for key in changed if key != "model.weights" or str(before.get(key)).startswith(TENSORS)]
     if changed:
         some = ", ".join(f"{key} = {now.get(key)!r} (was {before.get(key)!r})" for key in changed[:4])
         more = f" and {len(changed) - 4} more" if len(changed) > 4 else ""

@@ -1,0 +1,72 @@
+"""A desk to work at: small data, a network, and a run of everything that certcal leaves behind."""
+
+import numpy as np
+from tests.chaos.harness import finished
+
+NETS = """
+import torch
+from torch import nn
+def make(size, classes):
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Flatten(), nn.Linear(size * size, classes))
+"""
+RADII = ["--radii", "0,0.05,0.1", "--no-figures"]
+MODEL = ["--model", "nets:make", "--data", "data.npz"]
+CERTIFY = ["certify", "made", *MODEL, "--sigma", 0.25, "--n", 20_000, *RADII]
+TRAIN = ["train", "net", *MODEL, "--objective", "noise", "--sigma", 0.25, "--epochs", 30, "--batch-size", 16,
+         "--checkpoint-every", 5, "--device", "cpu"]  # fmt: skip
+ATTACK = ["attack", "made", "--ace-steps", 20, "--steps", 5, "--draws", 500, "--no-figures"]
+RECALIBRATE = ["recalibrate", "made", "--on-failure", "identity", "--repeats", 5, "--no-figures"]
+SWEEP = ["sweep", "grid", "--recipe", "sweep.toml", "--device", "cpu", "--trust"]
+STUDY = ["reproduce", "study.toml", "--device", "cpu", "--trust"]
+RECIPE = """
+[model]
+name = "nets:make"
+[data]
+name = "data.npz"
+[test]
+name = "data.npz"
+[train]
+sigma = 0.25
+epochs = 4
+batch_size = 16
+[certify]
+n = 1000
+[evaluate]
+radii = [0.05]
+"""
+GRID = RECIPE + '[objective]\nname = "noise"\n[sweep]\nover = { "train.learning_rate" = [0.01, 0.1] }\n'
+METHODS = """
+[about]
+title = "A study"
+radii = [0.05]
+[[baseline]]
+name = "base"
+objective = { name = "noise" }
+train = {}
+[[method]]
+name = "again"
+objective = { name = "noise" }
+train = { epochs = 2 }
+"""
+
+
+def lay_out(desk):
+    """Data, network and recipes."""
+    desk.mkdir(parents=True)
+    rng = np.random.default_rng(0)
+    labels = np.arange(60) % 3
+    inputs = rng.random((60, 1, 4, 4), dtype=np.float32) * 0.3
+    inputs[np.arange(60), 0, labels] += 0.6
+    np.savez(desk / "data.npz", inputs=inputs, labels=labels)
+    (desk / "nets.py").write_text(NETS)
+    (desk / "sweep.toml").write_text(GRID)
+    (desk / "study.toml").write_text(RECIPE.replace("[evaluate]\nradii = [0.05]\n", "") + METHODS)
+    return desk
+
+
+def furnish(desk):
+    """And a run of every verb."""
+    for words in (CERTIFY, ATTACK, RECALIBRATE, TRAIN, SWEEP):
+        finished(words, desk)
+    return desk
