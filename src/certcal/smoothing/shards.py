@@ -22,7 +22,6 @@ import pyarrow.parquet as pq
 
 from certcal.errors import CertcalError, InputError
 from certcal.files import replacing
-from certcal.models import same_probe
 from certcal.settings import MAX_CLASSES
 from certcal.smoothing.evidence import CELLS, Counts, EvidenceHeader
 
@@ -179,7 +178,11 @@ def read_probe(path: Path) -> list[float] | None:
 def check_same_probe(path: Path, probe: list[float] | None) -> None:
     """Refuse a model that answers fixed inputs otherwise than the one whose evidence this is."""
     stored = read_probe(path)
-    if probe is not None and stored is not None and not same_probe(probe, stored):
+    if probe is None or stored is None:
+        return
+    from certcal.models import same_probe  # which loads torch; evaluations do without
+
+    if not same_probe(probe, stored):
         raise InputError(
             f"Expected the model of the evidence in {path.parent}, but its outputs differ although its weights do not: "
             "a setting that is no tensor has changed. Use another folder for this model."
