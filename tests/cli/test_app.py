@@ -63,6 +63,7 @@ def test_help_names_every_verb_with_an_example(desk):
         "data",
         "train",
         "sweep",
+        "plan",
         "certify",
         "evaluate",
         "recalibrate",

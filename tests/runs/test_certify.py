@@ -1,5 +1,6 @@
 """A run on its way: first answers, interruption, and what they leave of the result."""
 
+import json
 import textwrap
 
 import numpy as np
@@ -96,3 +97,28 @@ def test_short_runs_take_no_first_look(settings, tmp_path):
     looks = []
     certify_run(RunFolder(tmp_path / "run"), settings, first=lambda: looks.append(1))
     assert looks == []
+
+
+def test_state_is_told_forgotten_and_kept_apart(settings, tmp_path):
+    words = ("--model", "first_nets:make", "--data", "data.npz", "--sigma", "0.2", "--n", 250, "--no-figures")
+    certcal("certify", "mine", *words, "--radii", "0,0.1", cwd=tmp_path)
+    run = tmp_path / "runs" / "mine"
+    _, error = certcal("evaluate", "mine", "--alpha", "0.01", "--no-figures", cwd=tmp_path)
+    assert "remembered from runs/mine (--reset forgets it): --radii 0.0,0.1" in error
+    page = (run / "report.html").read_bytes()
+    out, error = certcal("evaluate", "mine", "--reset", "--out", "apart", "--no-figures", "--json", cwd=tmp_path)
+    assert "remembered" not in error
+    assert len(json.loads(out)["rows"]) == 9  # the usual radii again
+    assert json.loads(out)["alpha"] == 0.001
+    assert (run / "report.html").read_bytes() == page
+    assert (tmp_path / "apart" / "report.html").is_file()
+    _, error = certcal("evaluate", "mine", "--out", "runs", cwd=tmp_path, code=2)
+    assert "Expected `out` to be a new folder" in error
+    alone = tmp_path / "alone"
+    alone.mkdir()
+    (alone / "evidence.parquet").write_bytes((run / "evidence.parquet").read_bytes())
+    out, _ = certcal("evaluate", "alone", "--radii", "0.1", "--no-figures", "--json", cwd=tmp_path)
+    assert json.loads(out)["sigma"] == 0.2
+    before = (run / "config.toml").read_bytes()
+    certcal("certify", "mine", "--sigma", "0.3", cwd=tmp_path, code=2)
+    assert (run / "config.toml").read_bytes() == before  # a failed run's options are forgotten

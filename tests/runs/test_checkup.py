@@ -171,6 +171,28 @@ def test_a_dry_run_checks_and_draws_nothing(desk):
     certcal("certify", "dry", "--model", "nets:soft", *WORDS, "--dry-run", cwd=desk, code=2)
 
 
+@pytest.mark.slow
+def test_a_plan_for_a_radius_tries_several_noises(desk):
+    out, error = certcal("plan", "--model", "nets:make", "--data", "squares.npz", "--radius", "0.2", cwd=desk)
+    assert "Take: --sigma 0." in out
+    assert error.count("trying σ = 0.") == 3
+    assert not (desk / "runs" / "plan").exists()
+
+
+def test_a_plan_foresees_draws_for_minutes(desk):
+    words = ("--model", "nets:make", "--data", "squares.npz")
+    out, _ = certcal("plan", *words, "--sigma", "0.1", "--minutes", 1000, "--json", cwd=desk)
+    found = json.loads(out)
+    errors = [one["guaranteed_ece"] for one in found["options"]]
+    assert [one["n"] for one in found["options"]][:3] == [1000, 10_000, 100_000]
+    assert errors == sorted(errors, reverse=True)  # more draws, less error
+    assert found["best"]["n"] == found["options"][-1]["n"] > 100_000
+    assert found["options"][-1]["seconds"] <= 60_000
+    out, _ = certcal("certify", "planned", *words, "--sigma", "0.1", "--n", 1000, "--radii", "0.05", "--json", cwd=desk)
+    real = json.loads(out)["rows"][0]["joint_ece"]
+    assert errors[0] == pytest.approx(real, abs=0.03)
+
+
 def test_a_limit_is_spread_over_class_folders(desk, tmp_path):
     from PIL import Image
 

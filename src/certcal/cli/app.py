@@ -17,6 +17,7 @@ from certcal.cli.compare import compare
 from certcal.cli.data import data
 from certcal.cli.demo import demo
 from certcal.cli.evaluate import evaluate
+from certcal.cli.plan import plan
 from certcal.cli.recalibrate import recalibrate
 from certcal.cli.report import report
 from certcal.cli.reproduce import reproduce
@@ -69,6 +70,7 @@ for _verb in (
     data,
     train,
     sweep,
+    plan,
     certify,
     evaluate,
     recalibrate,

@@ -35,6 +35,7 @@ def certify(
     given: Sections,
     paper: o.Paper = None,
     trust: o.Trust = False,
+    reset: o.Reset = False,
     no_checks: o.NoChecks = False,
     dry_run: Annotated[
         bool,
@@ -59,7 +60,10 @@ def certify(
 
     folder, where = RunFolder.named(run), o.engine_of(given)
     o.follow_paper(given["evaluate"], paper)
-    settings = load_settings(config or (folder.config if folder.config.is_file() else None), given)
+    kept = folder.config if folder.config.is_file() and not (config or reset) else None
+    settings = load_settings(config or kept, given)
+    if kept and (words := o.remembered(settings, given)):
+        tell(f"remembered from {folder.path} (--reset forgets it): {words}")
     check_factories([settings.model], folder.path, named=given["model"].get("name"), trust=trust)
     if settings.model.weights is None:
         tell("no --weights: certifying the network as its factory returns it")

@@ -1,13 +1,15 @@
 """`certcal evaluate`: other radii, levels or bounds from the evidence of a run; or a run of bounds from elsewhere."""
 
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Annotated
 
 import typer
 
 from certcal.cli import options as o
 from certcal.cli.declare import Part, takes
-from certcal.cli.screen import show_results
+from certcal.cli.screen import show_results, tell
 from certcal.errors import InputError
 from certcal.settings import BoundsSettings, EvaluateSettings, Sections, change_evaluation
 
@@ -28,19 +30,24 @@ def evaluate(
     bounds: Annotated[Path | None, _BOUNDS] = None,
     given: Sections,
     paper: o.Paper = None,
+    reset: o.Reset = False,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", help="Write into this folder, and leave the run as it is.", metavar="FOLDER"),
+    ] = None,
     no_figures: o.NoFigures = False,
     json: o.Json = False,
 ) -> None:
     """Certify a run at other radii, levels or bounds, from its evidence, without running the model.
 
-    What is not given stays as it was asked last. The results are written into the run folder. With --bounds the run is
-    made from certificates of somebody else: a verifier, a Lipschitz network, votes.
+    What is not given stays as it was asked last. The results are written into the run folder, or with --out into
+    another. With --bounds the run is made from certificates of somebody else: a verifier, a Lipschitz network, votes.
 
     [dim]Example:[/dim] certcal evaluate mine --radii 0,0.1,0.2,0.5 --alpha 0.0001 --population all
 
     [dim]From elsewhere:[/dim] certcal evaluate verified --bounds table.parquet --norm linf --radius 0.1 --alpha 0
     """
-    from certcal.runs import RunFolder, evaluate_run, import_bounds
+    from certcal.runs import RunFolder, copy_run, evaluate_run, import_bounds
 
     folder = RunFolder.named(run) if bounds else RunFolder.existing(run)
     o.follow_paper(given["evaluate"], paper)
@@ -56,5 +63,12 @@ def evaluate(
     elif given["bounds"]:
         name, value = next(iter(given["bounds"].items()))
         raise InputError.expected(name, "come with --bounds, of which it says something", value)
-    asked = change_evaluation(folder.settings(), config, given["evaluate"])
+    known = folder.settings()
+    if reset:
+        known = replace(known, evaluate=EvaluateSettings())
+    asked = change_evaluation(known, config, given["evaluate"])
+    if words := o.remembered(SimpleNamespace(evaluate=known.evaluate), given):
+        tell(f"remembered from {folder.path} (--reset forgets it): {words}")
+    if out is not None:
+        folder = copy_run(folder, out)
     show_results(evaluate_run(folder, asked, bounds=read, figures=not no_figures), as_json=json)

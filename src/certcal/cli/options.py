@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from certcal.errors import InputError
-from certcal.settings import Sections
+from certcal.settings import Sections, declared
 
 if TYPE_CHECKING:
     from certcal.cluster import Cluster
@@ -32,6 +32,7 @@ Trust = Annotated[
 NoChecks = Annotated[
     bool, typer.Option("--no-checks", help="Do not look for mistakes in model and data before drawing.")
 ]
+Reset = Annotated[bool, typer.Option("--reset", help="Forget what the folder remembers of earlier options.")]
 Json = Annotated[
     bool,
     typer.Option("--json", help="Print results as JSON and nothing else on standard output.", rich_help_panel="Output"),
@@ -54,6 +55,19 @@ def engine_of(given: Sections) -> "str | Cluster":
         wanted = "be ray with --workers, --ray-address or --gpus-per-worker"
         raise InputError.expected("engine", wanted, repr(place.engine))
     return place.engine
+
+
+def remembered(settings: object, given: Sections) -> str:
+    """The options that settings hold beside those given now and their defaults, as one would type them."""
+    words = []
+    for section, own in vars(settings).items():
+        for one in declared(type(own)):
+            value = getattr(own, one.name)
+            if one.option is None or one.name in given.get(section, {}) or value in (one.default, None):
+                continue
+            shown = ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
+            words.append(one.option if value is True else f"{one.option} {shown}")
+    return " ".join(words)
 
 
 def follow_paper(given: dict[str, Any], paper: bool | None) -> None:

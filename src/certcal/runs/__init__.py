@@ -6,10 +6,11 @@ from certcal.runs.compare import Compared, compare_runs
 from certcal.runs.cost import measure_cost
 from certcal.runs.demo import demo_run
 from certcal.runs.drawing import save_figure
-from certcal.runs.evaluate import evaluate_run, judge_run, rewrite_report, write_results
+from certcal.runs.evaluate import copy_run, evaluate_run, judge_run, rewrite_report, write_results
 from certcal.runs.folder import RunFolder
 from certcal.runs.load import load_data, load_model, training_part, weights_digest
 from certcal.runs.plain import import_bounds
+from certcal.runs.plan import Plan, plan_run
 from certcal.runs.recalibrate import Recalibration, recalibrate_run
 from certcal.runs.recipes import TrainRecipe, load_recipe, parse_changes, recipe_text
 from certcal.runs.results import Results
@@ -19,6 +20,7 @@ from certcal.runs.trust import check_factories
 __all__ = [
     "TRAIN",
     "Compared",
+    "Plan",
     "Recalibration",
     "Results",
     "RunFolder",
@@ -28,6 +30,7 @@ __all__ = [
     "check_factories",
     "check_run",
     "compare_runs",
+    "copy_run",
     "demo_run",
     "estimate_training",
     "evaluate_run",
@@ -39,6 +42,7 @@ __all__ = [
     "measure_cost",
     "next_command",
     "parse_changes",
+    "plan_run",
     "recalibrate_run",
     "recipe_text",
     "rewrite_report",

@@ -14,7 +14,8 @@ from certcal.errors import InputError
 from certcal.evaluation import Judgement, Report, Requirement, evaluate, judge
 from certcal.files import expanded
 from certcal.metrics import choose_bins
-from certcal.runs.folder import CONFIG, EVIDENCE, SOURCES, RunFolder
+from certcal.runs.attack_files import FOLDER as ATTACKS
+from certcal.runs.folder import BOUNDS, CONFIG, EVIDENCE, IN_PYTHON, SOURCES, RunFolder
 from certcal.runs.results import Results
 from certcal.runs.switch import Change
 from certcal.scalars import guarded
@@ -27,8 +28,6 @@ from certcal.settings import (
     settings_text,
 )
 from certcal.smoothing import Evidence
-
-IN_PYTHON = "given in Python"  # the model and data of a run that was not made by the command line
 
 
 @guarded
@@ -52,6 +51,31 @@ def evaluate_run(
         results.write(change, figures=figures)
     run.log(f"evaluate: {len(results.report)} radii, {results.report.inputs} inputs, method {results.report.method}")
     return results
+
+
+@guarded
+def copy_run(run: RunFolder, place: str | PathLike[str]) -> RunFolder:
+    """A folder with the evidence of a run, its settings and its attacks, to be evaluated beside it.
+
+    Paper: —; run folders are ours.
+    Raises: InputError if the folder holds something else.
+    """
+    from certcal.smoothing import save_evidence
+
+    copy = RunFolder(expanded("out", place))
+    if copy.path.exists() and any(copy.path.iterdir()):
+        same = run.source.is_file() and copy.source.is_file() and copy.evidence_digest() == run.evidence_digest()
+        if not same or copy.path.resolve() == run.path.resolve():
+            raise InputError.expected("out", "be a new folder, or one with a copy of this evidence", str(place))
+    copy.create()
+    attacks = [path for path in (run.path / ATTACKS).rglob("*") if path.is_file()]
+    own = [run.path / name for name in (EVIDENCE, BOUNDS, CONFIG, SOURCES) if (run.path / name).is_file()]
+    with copy.writing(), copy.change() as change:
+        if not run.source.is_file():
+            save_evidence(load_run_evidence(run), change.place(EVIDENCE))
+        for path in (*own, *attacks):
+            change.write(str(path.relative_to(run.path)), path.read_bytes())
+    return copy
 
 
 @guarded

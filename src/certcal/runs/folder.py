@@ -12,8 +12,17 @@ from certcal.certificates import ConfidenceIntervals, table_of
 from certcal.errors import CertcalError, InputError
 from certcal.files import expanded, open_own, unsealed
 from certcal.runs.switch import MANIFEST, SWITCH, Change, changed_files, digest_of, steady, switching
-from certcal.settings import BoundsRunSettings, RunSettings, load_run, settings_text
+from certcal.settings import (
+    BoundsRunSettings,
+    CertifySettings,
+    DataSettings,
+    ModelSettings,
+    RunSettings,
+    load_run,
+    settings_text,
+)
 
+IN_PYTHON = "given in Python"  # the model and data of a run that was not made by the command line
 BOUNDS = "bounds.parquet"  # of a run without noise, in place of evidence
 CONFIG, EVIDENCE, SHARDS, SOURCES = "config.toml", "evidence.parquet", "shards", "provenance.json"
 LOG, WEIGHTS = "log.txt", "model.pt"
@@ -36,8 +45,8 @@ class RunFolder:
         path = expanded("run", name)
         if not str(name):
             raise InputError.expected("run", "be a folder, or a name below runs/", "an empty name")
-        bare = isinstance(name, str) and path.name == name and not (path / CONFIG).is_file()
-        run = cls(Path("runs") / path if bare else path)
+        here = any((path / own).is_file() for own in (CONFIG, EVIDENCE))
+        run = cls(Path("runs") / path if isinstance(name, str) and path.name == name and not here else path)
         if (run.path / SWITCH).is_dir():  # a process was killed on the way: finish what it began
             with run.steady():
                 pass
@@ -49,9 +58,11 @@ class RunFolder:
         run = cls.named(name)
         if not run.path.is_dir():
             raise InputError.expected("run", "be a run folder", f"{run.path}, which does not exist")
+        if run.evidence.is_file() or (run.config.is_file() and any(run.shards.glob("shard-*"))):
+            return run
         if not run.config.is_file():
-            raise InputError.expected("run", f"be a run folder with a {CONFIG}", str(run.path))
-        if not run.source.is_file() and not any(run.shards.glob("shard-*")):
+            raise InputError.expected("run", f"be a run folder with a {CONFIG} or {EVIDENCE}", str(run.path))
+        if not run.source.is_file():
             raise InputError.expected("run", f"hold {EVIDENCE} (make it with `certcal certify`)", str(run.path))
         return run
 
@@ -127,12 +138,12 @@ class RunFolder:
 
     @contextmanager
     def kept_if_refused(self, name: str, *, unless: str = "") -> Iterator[None]:
-        """Put a file back as it was, or away if there was none and nothing fits `unless`, if the run is refused."""
+        """Put a file back as it was, or away if there was none and nothing fits `unless`, if the run fails."""
         path = self.path / name
         before = path.read_bytes() if path.exists() else None
         try:
             yield
-        except InputError:
+        except Exception:
             with self.change() as change:
                 if before is not None:
                     change.write(name, before)
@@ -141,8 +152,15 @@ class RunFolder:
             raise
 
     def settings(self) -> RunSettings | BoundsRunSettings:
-        """The settings in config.toml."""
-        return load_run(self.config)
+        """The settings in config.toml; of evidence alone, what its header says."""
+        if self.config.is_file():
+            return load_run(self.config)
+        from certcal.smoothing import load_evidence
+
+        evidence = load_evidence(self.evidence)
+        header, draws = evidence.header, int(evidence.draws.max())
+        drawn = CertifySettings(sigma=header.sigma, n=draws, n0=header.n0, seed=header.seed, outputs=header.outputs)
+        return RunSettings(model=ModelSettings(name=IN_PYTHON), data=DataSettings(name=IN_PYTHON), certify=drawn)
 
     def save_settings(self, settings: RunSettings | BoundsRunSettings) -> None:
         """Keep the settings in config.toml."""

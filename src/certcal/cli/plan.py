@@ -1,0 +1,80 @@
+"""`certcal plan`: what a run would come to, before it is made."""
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.text import Text
+
+from certcal.cli import options as o
+from certcal.cli.declare import Part, takes
+from certcal.cli.screen import clock, in_percent, new_table, print_json, tell, wide_console
+from certcal.errors import InputError
+from certcal.settings import CertifySettings, DataSettings, EvaluateSettings, ModelSettings, Sections, load_settings
+
+if TYPE_CHECKING:
+    from certcal.runs import Plan
+
+
+@takes(
+    model=ModelSettings,
+    data=DataSettings,
+    certify=Part(CertifySettings, only=("sigma", "outputs", "device", "precision", "seed")),
+    evaluate=Part(EvaluateSettings, only=("open_at", "alpha", "delta", "method", "population", "n_bins"), words={
+        "open_at": ("--radius", "Radius to plan for (default: σ/2).")
+    }),
+)  # fmt: skip
+def plan(
+    *,
+    given: Sections,
+    minutes: Annotated[float | None, typer.Option("--minutes", help="Time that the run may take.", metavar="X")] = None,
+    trust: o.Trust = False,
+    json: o.Json = False,
+) -> None:
+    """Foresee what a run will come to: for some minutes the draws and the error, for a radius the noise and the draws.
+
+    Checks model and data, and tries 1,000 draws of 48 inputs; nothing is written. Without --sigma, with --radius,
+    several noises are tried.
+
+    [dim]Example:[/dim] certcal plan --model resnet110 --weights net.pt --data cifar10 --radius 0.25 --minutes 30
+    """
+    from pathlib import Path
+
+    from certcal.runs import check_factories, plan_run
+
+    radius = given["evaluate"].get("open_at")
+    if minutes is not None and not minutes > 0:
+        raise InputError.expected("--minutes", "be a number > 0", minutes)
+    wanted = [radius * factor for factor in (0.5, 1.0, 2.0)] if "sigma" not in given["certify"] and radius else []
+    if wanted:
+        given["certify"]["sigma"] = radius
+    settings = load_settings(None, given)
+    check_factories([settings.model], Path("plan"), named=given["model"].get("name"), trust=trust)
+    found = plan_run(settings, minutes=minutes, sigmas=wanted or [settings.certify.sigma], tell=tell)
+    if json:
+        print_json(_plain(found))
+    else:
+        _show(found)
+
+
+def _plain(found: "Plan") -> dict[str, Any]:
+    rows = {"options": [asdict(one) for one in found.options], "best": asdict(found.best)}
+    return rows | {"why": found.why, "checks": found.checkup.as_dict()}
+
+
+def _show(found: "Plan") -> None:
+    console = wide_console()
+    best = found.best
+    table = new_table(title=f"Foreseen at R = {best.radius:g} (estimates, from 1,000 draws of a few inputs)")
+    for heading in ("σ", "draws", "time", "certified share", "mean width", "guaranteed ECE"):
+        table.add_column(heading, justify="right", vertical="bottom")
+    for one in found.options:
+        texts = (f"{one.sigma:g}", f"{one.n:,}", clock(one.seconds), in_percent(one.certified_share, "down"))
+        errors = (
+            f"{one.mean_width:.3f}" if one.mean_width == one.mean_width else "—",
+            in_percent(one.guaranteed_ece, "up"),
+        )
+        table.add_row(*texts, *errors, style="bold" if one == best else None)
+    console.print(table)
+    console.print(Text(f"\nTake: --sigma {best.sigma:g} --n {best.n} --radius {best.radius:g}", style="bold"))
+    console.print(Text(f"{found.why[0].upper()}{found.why[1:]}; about {clock(best.seconds)}.", style="dim"))

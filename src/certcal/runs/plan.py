@@ -1,0 +1,106 @@
+"""What a run would come to, foreseen from a short one: draws for a budget of minutes, noise and draws for a radius."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from certcal.certificates import confidence_bounds
+from certcal.evaluation import row_at, with_more_draws
+from certcal.runs.checkup import Checkup, check_up
+from certcal.runs.load import load_data, load_model
+from certcal.settings import RunSettings
+from certcal.smoothing import Evidence
+
+SAMPLE, DRAWS = 48, 1000  # inputs and draws of the short run
+USUAL = (1_000, 10_000, 100_000)  # draws that are foreseen
+LIKE = 1000  # inputs that the sample stands for at most: so many certificates may fail as in a set of that size
+_WANTED = ("certified_share", "mean_width", "joint_ece")
+NEAR = 0.01  # points of ECE that further draws are not worth
+
+
+@dataclass(frozen=True)
+class Foreseen:
+    """What one noise and number of draws would come to at one radius; estimates."""
+
+    sigma: float
+    n: int
+    seconds: float
+    radius: float
+    certified_share: float
+    mean_width: float
+    guaranteed_ece: float
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What runs would come to, and which of them to make."""
+
+    options: tuple[Foreseen, ...]
+    best: Foreseen
+    why: str
+    checkup: Checkup
+
+
+def plan_run(
+    settings: RunSettings, *, minutes: float | None, sigmas: Sequence[float], tell: Callable[[str], None]
+) -> Plan:
+    """What runs of these settings would come to, each noise tried on a few inputs.
+
+    Paper: —; estimates, from draws counted several times.
+    Raises: InputError if the checks before a run find something wrong.
+    """
+    from certcal.models import best_device
+    from certcal.smoothing import collect_evidence
+
+    data = load_data(settings.data)
+    model = load_model(settings.model, data, sigma=settings.certify.sigma)
+    device = settings.certify.device or best_device()
+    checkup = check_up(model, data, settings, device)
+    for warning in checkup.warnings:
+        tell(f"warning: {warning}")
+    found: list[Foreseen] = []
+    own = settings.certify
+    for sigma in sigmas:
+        tell(f"trying σ = {sigma:g} on {min(SAMPLE, len(data))} inputs")
+        evidence = collect_evidence(
+            model, data.take(limit=min(SAMPLE, len(data))), sigma=sigma, n=DRAWS, outputs=own.outputs, device=device,
+            precision=own.precision, seed=own.seed,
+        )  # fmt: skip
+        found += _foreseen(evidence, len(data), replace(settings, certify=replace(own, sigma=sigma)), checkup, minutes)
+    best, why = _best(found, minutes)
+    return Plan(tuple(found), best, why, checkup)
+
+
+def _foreseen(
+    evidence: Evidence, inputs: int, settings: RunSettings, checkup: Checkup, minutes: float | None
+) -> list[Foreseen]:
+    """One noise at the usual numbers of draws, and at that which the minutes allow."""
+    asked, speed = settings.evaluate, checkup.draws_per_second
+    like = evidence.select(np.arange(min(inputs, LIKE)) % len(evidence))
+    radius = asked.open_at if asked.open_at is not None else settings.certify.sigma / 2
+    counts = set(USUAL)
+    if minutes is not None:
+        counts.add(max(DRAWS, int(60 * minutes * speed / inputs) // DRAWS * DRAWS))
+    rows = []
+    for n in sorted(counts):
+        bounds = confidence_bounds(with_more_draws(like, max(1, n // DRAWS)), radius=radius, **asked.terms)
+        row = row_at(bounds, population=asked.population, n_bins=asked.n_bins, delta=asked.delta, metrics=_WANTED)
+        seconds = inputs * (n + settings.certify.n0) / speed
+        certified = (getattr(row, name) for name in _WANTED)
+        rows.append(Foreseen(settings.certify.sigma, n, seconds, radius, *certified))
+    return rows
+
+
+def _best(found: list[Foreseen], minutes: float | None) -> tuple[Foreseen, str]:
+    """The least error within the minutes; without them the fewest draws that come near it."""
+
+    def error(one: Foreseen) -> float:
+        return 2.0 if one.certified_share < 0.5 or np.isnan(one.guaranteed_ece) else one.guaranteed_ece
+
+    affordable = [one for one in found if minutes is None or one.seconds <= 60 * minutes] or [found[0]]
+    least = min(affordable, key=error)
+    if minutes is not None:
+        return least, f"the least error within {minutes:g} minutes"
+    near = [one for one in affordable if one.sigma == least.sigma and error(one) <= error(least) + NEAR]
+    return min(near, key=lambda one: one.n), "further draws gain less than a point"
