@@ -1,10 +1,14 @@
 """A run on its way: first answers, interruption, and what they leave of the result."""
 
+import base64
+import io
 import json
 import textwrap
 
 import numpy as np
 import pytest
+from PIL import Image
+from scipy.spatial.distance import pdist
 
 from certcal import load_evidence
 from certcal.runs import RunFolder, certify_run, evaluate_run
@@ -122,3 +126,34 @@ def test_state_is_told_forgotten_and_kept_apart(settings, tmp_path):
     before = (run / "config.toml").read_bytes()
     certcal("certify", "mine", "--sigma", "0.3", cwd=tmp_path, code=2)
     assert (run / "config.toml").read_bytes() == before  # a failed run's options are forgotten
+
+
+def page_of(run):
+    text = (run / "report.html").read_text()
+    return json.loads(text.split('id="data">')[1].split("</script>")[0]), text
+
+
+def test_pictures_are_those_of_the_inputs_and_can_be_left_out(settings, tmp_path):
+    words = ("--model", "first_nets:make", "--data", "data.npz", "--sigma", "0.2", "--n", 250, "--radii", "0,0.1")
+    certcal("certify", "seen", *words, "--no-figures", cwd=tmp_path)
+    run = tmp_path / "runs" / "seen"
+    page, text = page_of(run)
+    inputs = np.load(tmp_path / "data.npz")["inputs"]
+    index, found = next(iter(page["images"].items()))
+    picture = np.asarray(Image.open(io.BytesIO(base64.b64decode(found["src"].partition(",")[2]))))
+    assert np.array_equal(picture, np.round(np.float32(inputs[int(index), 0]) * 255))
+    assert {str(one["index"]) for one in page["views"][page["default_view"]]["top"]} <= set(page["images"])
+    each, far = 255 * 0.1 / 4, pdist(inputs.reshape(60, -1).astype(np.float32))
+    assert f"moves every value by {each:.2g}/255" in page["strip"]["units"]
+    assert f"{0.1 / np.median(far):.1%} of the typical distance" in page["strip"]["units"]
+    assert len(text) < 1_500_000
+    certcal("evaluate", "seen", "--no-images", "--no-figures", cwd=tmp_path)
+    certcal("evaluate", "seen", "--alpha", "0.01", "--no-figures", cwd=tmp_path)  # remembered
+    page, text = page_of(run)
+    assert "images" not in page
+    assert "data:image/png" not in text
+    certcal("evaluate", "seen", "--images", "--no-figures", cwd=tmp_path)
+    assert "images" in page_of(run)[0]
+    np.savez(tmp_path / "data.npz", inputs=1 - inputs, labels=np.zeros(60, dtype=int))  # other pictures by now
+    certcal("report", "seen", "--no-figures", cwd=tmp_path)
+    assert "images" not in page_of(run)[0]

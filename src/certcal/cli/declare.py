@@ -55,7 +55,7 @@ def takes(**sections: type[Record] | Part) -> Callable[[Verb], Verb]:
                 continue
             for section, part in sections.items():
                 for option, panel, help, one in (part if isinstance(part, Part) else Part(part)).options():
-                    name = option.removeprefix("--").replace("-", "_")
+                    name = option.removeprefix("--").partition("/")[0].replace("-", "_")
                     made[name] = section, one
                     parameters.append(_parameter(name, option, panel, help, one))
 

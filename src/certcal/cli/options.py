@@ -66,7 +66,8 @@ def remembered(settings: object, given: Sections) -> str:
             if one.option is None or one.name in given.get(section, {}) or value in (one.default, None):
                 continue
             shown = ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
-            words.append(one.option if value is True else f"{one.option} {shown}")
+            flags = dict(zip((True, False), one.option.split("/"), strict=False))
+            words.append(flags[value] if isinstance(value, bool) else f"{one.option} {shown}")
     return " ".join(words)
 
 

@@ -107,9 +107,11 @@ class _Look:
     def _answers(self, inputs: "Tensor", model: Any = None) -> "Tensor":
         import torch
 
-        run = model or self._model
-        parts = [run(part.to(self._place, copy=True)).float().cpu() for part in torch.split(inputs, 64)]
-        return torch.cat(parts)
+        from certcal.models import as_outputs
+
+        run, parts = model or self._model, torch.split(inputs, 64)
+        answers = (as_outputs(run(part.to(self._place, copy=True)), len(part), kind=self._kind) for part in parts)
+        return torch.cat([answer.float().cpu() for answer in answers])
 
     def _accuracy(self, answers: "Tensor") -> float:
         return float((answers.argmax(dim=1) == self.labels).float().mean())
@@ -123,13 +125,14 @@ class _Look:
             where = f"NaN or infinity for {int(broken.sum())} of {len(broken)} inputs without any noise"
             raise _wrong("model", "give finite outputs", f"{where}: weights that diverged, or a division by zero")
         like = not no_distribution(self.answers).any()
-        if self._kind == "logits" and like:
+        one, low, high = (self.answers[:, 0] == 0).all(), float(self.answers.min()), float(self.answers.max())
+        if self._kind == "logits" and (like or (self.classes == 2 and one and 0 <= low <= high <= 1)):
+            ends = "a softmax" if like else "a sigmoid"
             raise _wrong(
                 "outputs", "be 'logits' only of a model that gives logits",
-                "rows that sum to 1: the model ends in a softmax (give --outputs probabilities)",
+                f"probabilities: the model ends in {ends} (give --outputs probabilities)",
             )  # fmt: skip
         if self._kind == "probabilities" and not like:
-            low, high = float(self.answers.min()), float(self.answers.max())
             raise _wrong(
                 "outputs", "be 'probabilities' only of a model whose outputs sum to 1",
                 f"values from {low:.3g} to {high:.3g}: these are logits (give --outputs logits)",

@@ -201,9 +201,9 @@ def _evaluated(run: RunFolder, asked: EvaluateSettings, bounds: Sequence[Confide
 
 def _report(run: RunFolder, asked: EvaluateSettings, bounds: Sequence[ConfidenceIntervals] | None = None) -> Report:
     if run.bounds.is_file():
-        return evaluate(bounds or load_run_bounds(run), **vars(asked))
+        return evaluate(bounds or load_run_bounds(run), **asked.questions)
     evidence = load_run_evidence(run)
-    return evaluate(evidence, **vars(asked) | {"radii": asked.radii_at(evidence.header.sigma)})
+    return evaluate(evidence, **asked.questions | {"radii": asked.radii_at(evidence.header.sigma)})
 
 
 def load_run_bounds(run: RunFolder) -> tuple[ConfidenceIntervals, ...]:

@@ -29,6 +29,7 @@ from certcal.runs.attack_files import Kept, kept_attacks
 from certcal.runs.drawing import write_figures
 from certcal.runs.facts import Sources, facts, title
 from certcal.runs.folder import RunFolder, save_bounds
+from certcal.runs.pictures import Pictures
 from certcal.runs.provenance import provenance
 from certcal.runs.switch import Change
 from certcal.smoothing import Evidence
@@ -86,6 +87,7 @@ class Results:
     def _page(self, recalibration: Mapping[str, Any] | None) -> str:
         """The page that people read."""
         report = self.report
+        pictures = None if report.recalibration is not None else Pictures.of(self.run, report.evidence)
         page = page_data(
             report,
             title=self.title,
@@ -100,6 +102,12 @@ class Results:
                 "attack": self.attacks.page(self._shown_radius, {**report.terms, "n_bins": len(report.bins)}),
             },
         )
+        if pictures is not None:
+            shown = page["views"][page["default_view"]]["top"]
+            first = [view["top"][:4] for view in page["views"]]
+            page["images"] = pictures.thumbnails(one["index"] for some in (shown, *first) for one in some)
+            index = shown[0]["index"] if shown else int(report.evidence.index[0])
+            page["strip"] = pictures.strip(index, radius=self._shown_radius, sigma=report.evidence.header.sigma)
         return render_page(page)
 
     def _write_certificates(self, change: Change) -> None:

@@ -117,6 +117,15 @@ class EvaluateSettings(Record, panel="What to ask"):
         (), "Also the paper's approximations (slow)", choices=Approximation, option="--approximate", metavar=NUMBERS
     )
 
+    images: bool = setting(
+        True, "Show pictures of inputs in the report, or none, as for private data.", option="--images/--no-images"
+    )
+
+    @property
+    def questions(self) -> dict[str, Any]:
+        """What `certcal.evaluate` is asked."""
+        return {name: value for name, value in vars(self).items() if name != "images"}
+
     @property
     def terms(self) -> dict[str, Any]:
         """What `certcal.confidence_bounds` is asked, but for the radius."""

@@ -1,7 +1,9 @@
 // The inputs that contribute most to the worst case, as a table with a small picture of each certificate.
 
+const pictureOf = (input) => page.images?.[input.index];
 const INPUT_COLUMNS = [
   ["input", (input) => String(input.index)],
+  ...(page.images ? [["picture", thumbnail, "picture"]] : []),
   ["label", (input) => String(input.label), "text"],
   ["predicted", (input) => String(input.predicted), "text"],
   ["clean confidence", (input) => written(input.confidence)],
@@ -17,6 +19,13 @@ function addedShare(share) {
   if (!(share > 0)) return writtenShare(share, inPercent("certified_ece"), "up");
   const digits = Math.max(3, Math.ceil(-Math.log10(share)) + 1);
   return writtenShare(share, inPercent("certified_ece"), "up", digits);
+}
+
+function thumbnail(input, host) {
+  const found = pictureOf(input);
+  if (!found) return;
+  Object.assign(make("img", host, undefined, "thumbnail"), { src: found.src, alt: found.file || `input ${input.index}`, title: found.file });
+  if (found.file) make("span", host, found.file, "file");
 }
 
 function rangePicture(input, host) {
