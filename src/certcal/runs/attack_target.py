@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from certcal.errors import InputError
-from certcal.runs.evaluate import IN_PYTHON, load_run_evidence
-from certcal.runs.folder import RunFolder
+from certcal.runs.evaluate import load_run_evidence
+from certcal.runs.folder import IN_PYTHON, RunFolder
 from certcal.runs.load import load_data, load_model
 from certcal.runs.trust import check_factories
 from certcal.settings import RunSettings

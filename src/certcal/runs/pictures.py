@@ -99,7 +99,8 @@ def as_png(picture: "Tensor", side: int) -> str:
     image = Image.fromarray(pixels[:, :, 0] if pixels.shape[2] == 1 else pixels)
     large = max(image.size)
     if large > side:
-        image = image.resize(tuple(max(1, edge * side // large) for edge in image.size), Image.Resampling.BILINEAR)
+        width, height = (max(1, edge * side // large) for edge in image.size)
+        image = image.resize((width, height), Image.Resampling.BILINEAR)
     file = io.BytesIO()
     image.save(file, "PNG", optimize=True)
     return f"data:image/png;base64,{base64.b64encode(file.getvalue()).decode()}"
