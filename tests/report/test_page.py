@@ -82,7 +82,7 @@ def test_the_answer_is_the_guarantee_in_short():
     row = data["rows"][1]
     most = rounded(100 * Decimal(row["joint_ece"]), 1, ROUND_CEILING)
     clean = f"{100 * row['ece']:.1f}"
-    assert second["answer"] == (
+    assert second["answer"].replace("\u00a0", " ") == (
         f"Calibration error: {clean} % without an attack, at most {most} % under attack (R = 0.1)"
     )
     share = rounded(100 * Decimal(row["certified"]) / 200, 0, ROUND_FLOOR)

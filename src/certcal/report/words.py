@@ -28,7 +28,8 @@ def answer(report: Report, position: int) -> str:
         return f"Nothing is certified at {at}"
     most = percent(row.joint_ece, Rounding.UP, 1)
     under = f"surely at most {most} ({at})" if row.radius == 0 else f"at most {most} under attack ({at})"
-    return f"Calibration error: {percent(row.ece, Rounding.NEAREST, 1)} without an attack, {under}"
+    told = f"Calibration error: {percent(row.ece, Rounding.NEAREST, 1)} without an attack, {under}"
+    return told.replace(" %", "\u00a0%")
 
 
 def answer_about(report: Report, position: int) -> str:

@@ -135,7 +135,12 @@ def check_run(settings: RunSettings, *, tell: Callable[[str], None]) -> tuple[Ch
     from certcal.models import best_device
 
     data = load_data(settings.data)
-    found = check_up(load_model(settings.model, data, sigma=settings.certify.sigma), data, settings, settings.certify.device or best_device())
+    found = check_up(
+        load_model(settings.model, data, sigma=settings.certify.sigma),
+        data,
+        settings,
+        settings.certify.device or best_device(),
+    )
     tell(f"data: {data.name}, {_class_counts(data)}")
     _tell_checkup(found, tell)
     return found, len(data)

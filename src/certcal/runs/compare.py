@@ -29,10 +29,12 @@ def compare_runs(
     """
     names = _names(runs)
     asked = runs[0].settings().evaluate
-    common = {name: getattr(asked, name) for name in vars(asked) if name not in ("radii", "approximations")}
+    common = {
+        name: getattr(asked, name) for name in asked.questions if name not in ("radii", "open_at", "approximations")
+    }
     distances = radii or radii_of(runs[0])
     reports = {
-        name: evaluate_again(run, **common, radii=distances, approximations=())
+        name: evaluate_again(run, **common, radii=distances, open_at=None, approximations=())
         for name, run in zip(names, runs, strict=True)
     }
     found, out = compare_reports(reports, resamples=resamples), RunFolder(folder)

@@ -196,7 +196,7 @@ def load_run_evidence(run: RunFolder) -> Evidence:
 def _evaluated(run: RunFolder, asked: EvaluateSettings, bounds: Sequence[ConfidenceIntervals] | None = None) -> Results:
     """The evaluation and what else the folder holds; writes nothing."""
     start = time.perf_counter()
-    return Results(run, _report(run, asked, bounds), start, altered=tuple(run.changed()))
+    return Results(run, _report(run, asked, bounds), start, images=asked.images, altered=tuple(run.changed()))
 
 
 def _report(run: RunFolder, asked: EvaluateSettings, bounds: Sequence[ConfidenceIntervals] | None = None) -> Report:

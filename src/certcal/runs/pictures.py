@@ -12,6 +12,7 @@ from certcal.errors import CertcalError
 from certcal.report import exactly
 from certcal.runs.folder import IN_PYTHON, RunFolder
 from certcal.runs.load import load_data
+from certcal.settings import RunSettings
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -38,7 +39,7 @@ class Pictures:
 
         try:
             settings = run.settings()
-            if not settings.evaluate.images or settings.data.name == IN_PYTHON:
+            if not isinstance(settings, RunSettings) or settings.data.name == IN_PYTHON:
                 return None
             data = load_data(replace(settings.data, download=False))
             channels, height, width = data.shape

@@ -43,6 +43,7 @@ class Results:
     report: Report
     start: float  # of the command, in seconds
     recorded: Sources | None = None  # of the sampling, where it is not in the folder yet
+    images: bool = True  # whether the page may show inputs
     altered: tuple[str, ...] = ()  # files of the folder that were not as certcal wrote them
 
     @cached_property
@@ -87,7 +88,8 @@ class Results:
     def _page(self, recalibration: Mapping[str, Any] | None) -> str:
         """The page that people read."""
         report = self.report
-        pictures = None if report.recalibration is not None else Pictures.of(self.run, report.evidence)
+        evidence = report.evidence if report.recalibration is None and self.images else None
+        pictures = None if evidence is None else Pictures.of(self.run, evidence)
         page = page_data(
             report,
             title=self.title,
@@ -102,12 +104,12 @@ class Results:
                 "attack": self.attacks.page(self._shown_radius, {**report.terms, "n_bins": len(report.bins)}),
             },
         )
-        if pictures is not None:
+        if pictures is not None and evidence is not None:
             shown = page["views"][page["default_view"]]["top"]
             first = [view["top"][:4] for view in page["views"]]
             page["images"] = pictures.thumbnails(one["index"] for some in (shown, *first) for one in some)
-            index = shown[0]["index"] if shown else int(report.evidence.index[0])
-            page["strip"] = pictures.strip(index, radius=self._shown_radius, sigma=report.evidence.header.sigma)
+            index = shown[0]["index"] if shown else int(evidence.index[0])
+            page["strip"] = pictures.strip(index, radius=self._shown_radius, sigma=evidence.header.sigma)
         return render_page(page)
 
     def _write_certificates(self, change: Change) -> None:
