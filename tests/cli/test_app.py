@@ -174,7 +174,7 @@ def test_data_is_listed_and_described(desk):
     described = json.loads(out)
     assert described["shape"] == [1, 8, 8]
     assert sum(described["classes"].values()) == described["inputs"]
-    assert "12 images of 1×4×4" in certcal("data", "data.npz", cwd=desk)[0]
+    assert "12 inputs of 1×4×4" in certcal("data", "data.npz", cwd=desk)[0]
 
 
 def test_bench_estimates_a_run(desk):

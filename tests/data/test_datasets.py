@@ -105,13 +105,13 @@ class TestArrays:
         [
             (np.zeros((2, 8)), [0, 1], r"shape \(2, 8\)"),
             (np.zeros((0, 1, 8, 8)), [], r"n ≥ 1"),
-            (np.zeros((2, 8, 8, 3)), [0, 1], "channels second"),
+            (np.zeros((2, 8, 8, 3, 1)), [0, 1], r"shape \(n, c, h, w\), \(n, h, w, c\)"),
             (np.zeros((2, 1, 8, 8), dtype=np.int64), [0, 1], "dtype torch.int64"),
             (np.full((2, 1, 8, 8), 255.0), [0, 1], "values from 255.0 to 255.0"),
             (np.full((2, 1, 8, 8), np.nan), [0, 1], "values from nan to nan"),
             (np.zeros((2, 1, 8, 8)), [0], r"as many entries as `inputs` \(2\), but got 1"),
             (np.zeros((2, 1, 8, 8)), [0, -1], "-1 at index 1"),
-            (np.zeros((2, 1, 8, 8)), [0, 1.5], "1.5 at index 1"),
+            (np.zeros((2, 1, 8, 8)), [0, 1.5], "no regression, but got 1.5"),
             (np.zeros((2, 1, 8, 8)), [True, False], "booleans"),
         ],
     )

@@ -111,7 +111,12 @@ def test_grey_jpeg_and_deep_images(tmp_path: Path) -> None:
     np.testing.assert_allclose(data.inputs.numpy(), 120 / 255, atol=2 / 255)
     Image.fromarray(np.full((16, 16), 40_000, dtype=np.uint16)).save(tmp_path / "flat/0.png")
     (tmp_path / "flat/0.jpg").unlink()
-    assert "8 bits per channel" in refusal(tmp_path)
+    deep = load_dataset(tmp_path, channels=1)
+    assert deep.inputs.unique().tolist() == [torch.tensor(40_000 / 65535).item()]
+    assert load_dataset(tmp_path, resize=8, crop=4).inputs.shape == (1, 3, 4, 4)
+    Image.fromarray(np.full((16, 16), 70_000, dtype=np.int32)).save(tmp_path / "flat/0.tif")
+    (tmp_path / "flat/0.png").unlink()
+    assert "8 or 16 bits per channel" in refusal(tmp_path)
     assert "`channels` to be 1 (grey) or 3 (RGB), but got 2" in refusal(tmp_path, channels=2)
     assert "`crop` to be an integer ≥ 1" in refusal(tmp_path, crop=0)
 
@@ -121,3 +126,21 @@ def test_without_pillow_the_extra_is_named(pets: tuple[Path, np.ndarray], monkey
 
     monkeypatch.setitem(sys.modules, "PIL", None)
     assert "pip install pillow" in refusal(pets[0])
+
+
+def test_a_flat_folder_with_a_table_of_labels(tmp_path: Path) -> None:
+    for number in range(4):
+        save(tmp_path / f"images/{number}.png", np.full((3, 4, 4), number, dtype=np.uint8))
+    table = tmp_path / "labels.csv"
+    table.write_text("file,label,note\n" + "".join(f"images/{n}.png,{['cat', 'dog'][n % 2]},\n" for n in (2, 0, 1, 3)))
+    data = load_dataset(tmp_path)
+    assert data.classes == ("cat", "dog")
+    assert data.labels.tolist() == [0, 0, 1, 1]
+    assert (data.inputs[:, 0, 0, 0] * 255).round().tolist() == [2, 0, 1, 3]
+    table.write_text("path,class\nimages/0.png,3\nimages/1.png,0\n")
+    assert load_dataset(tmp_path).labels.tolist() == [3, 0]
+    assert load_dataset(tmp_path).classes == ("0", "1", "2", "3")
+    table.write_text("path,class\nimages/9.png,3\n")
+    assert "name files beside it" in refusal(tmp_path)
+    table.write_text("picture,class\nimages/0.png,3\n")
+    assert "have one column of file, filename" in refusal(tmp_path)

@@ -282,15 +282,17 @@ class TestModels:
         ({"data": (torch.rand(0, 1, 8, 8), [])}, "Expected `data` to hold at least one input, but got none."),
         (
             {"data": (255 * torch.rand(2, 1, 8, 8), [0, 1])},
-            "Expected `data` to hold inputs in [0, 1] (normalisation is the model's first layer), but got values from",
+            "Expected `data` to hold inputs in [0, 1] (normalisation is the model's first layer; domain=None "
+            "takes any numbers), but got values from",
         ),
         (
-            {"data": (torch.zeros(2, 1, 8, 8, dtype=torch.uint8), [0, 1])},
-            "Expected `data` to hold floating-point inputs in [0, 1] (divide bytes by 255), but got torch.uint8",
+            {"data": (torch.zeros(2, 1, 8, 8, dtype=torch.int32), [0, 1])},
+            "Expected `inputs` to be uint8, uint16 or floats, but got dtype torch.int32. (Input 0 of the data.)",
         ),
         (
             {"data": (torch.full((1, 1, 8, 8), float("nan")), [0])},
-            "Expected `data` to hold inputs in [0, 1] (normalisation is the model's first layer), but got values",
+            "Expected `data` to hold inputs in [0, 1] (normalisation is the model's first layer; domain=None "
+            "takes any numbers), but got values",
         ),
         (
             {"data": (torch.rand(2, 1, 8, 8), [0])},
@@ -322,15 +324,15 @@ class TestModels:
         ),
         (
             {"data": DataLoader(TensorDataset(small_data()[0]), batch_size=3)},
-            "Expected `data` to give batches of (inputs, labels), but got a list.",
+            "Expected `data` to give (input, label) pairs, but got a list of 1 as a batch.",
         ),
         (
             {"data": (torch.rand(1, 1, 8, 8), [4])},
             "Expected `data` to have labels from 0 to 3, the model's classes, but got 4",
         ),
         (
-            {"data": TensorDataset(small_data()[0], torch.eye(10))},
-            "Expected `data` to have labels that are class numbers ≥ 0, but got tensor([1., 0.",
+            {"data": TensorDataset(small_data()[0], torch.ones(10, 4))},
+            "Expected `labels` to have one class per input: certcal certifies no multi-label classification, but got 4",
         ),
         (
             {"data": (*small_data(), [0] * 10)},

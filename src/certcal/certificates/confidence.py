@@ -51,7 +51,7 @@ def confidence_bounds(
 
     Args:
         evidence: stored draws of a smoothed model.
-        radius: R, in the units of inputs in [0, 1].
+        radius: R, in the units of the inputs.
         alpha: error probability, in (0, 1), of all looks at the draws together.
         method: "standard" (Hoeffding), "standard-bernstein", "cdf" (DKW), "cdf-cp" (Clopper–Pearson) or "cdf-cp-mean";
             see `Method`.

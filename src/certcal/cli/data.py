@@ -14,7 +14,13 @@ if TYPE_CHECKING:
     from certcal.data import ImageData
 
 
-@takes(data=Part(DataSettings, only=("split", "root", "download", "resize", "crop", "channels"), panel="Which data"))
+@takes(
+    data=Part(
+        DataSettings,
+        only=("split", "root", "download", "resize", "crop", "channels", "domain", "scale"),
+        panel="Which data",
+    )
+)
 def data(
     name: Annotated[
         str | None, typer.Argument(metavar="NAME", help="A known name or a path.", show_default=False)
@@ -80,7 +86,7 @@ def _show_list(found: list[dict[str, Any]]) -> None:
 def _show(one: dict[str, Any]) -> None:
     console = Screen(highlight=False)
     size = "×".join(map(str, one["shape"]))
-    told = f": {one['inputs']:,} images of {size}, {len(one['classes'])} classes"
+    told = f": {one['inputs']:,} inputs of {size}, {len(one['classes'])} classes"
     console.print(Text.assemble((one["name"], "bold"), told))
     console.print(Text(f"from {one['source']}", style="dim"), soft_wrap=True)
     for key in ("mean", "std"):

@@ -1,9 +1,12 @@
-"""Labelled images: what evidence is collected from."""
+"""Labelled inputs: what evidence is collected from."""
 
 from certcal.data.arrays import from_arrays
 from certcal.data.datasets import dataset_names, dataset_splits, download_dataset, load_dataset
+from certcal.data.entries import as_classes, as_pair, as_values, channels_first
 from certcal.data.images import (
+    UNIT,
     ImageData,
+    Scale,
     as_unit_interval,
     channel_statistics,
     data_fingerprint,
@@ -13,9 +16,15 @@ from certcal.data.images import (
 from certcal.data.locate import data_folders
 
 __all__ = [
+    "UNIT",
     "ImageData",
+    "Scale",
+    "as_classes",
+    "as_pair",
     "as_unit_interval",
+    "as_values",
     "channel_statistics",
+    "channels_first",
     "data_fingerprint",
     "data_folders",
     "dataset_names",

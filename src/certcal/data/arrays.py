@@ -8,42 +8,50 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from certcal.data.images import ImageData
+from certcal.data.entries import DEPTHS, as_classes, as_tensor, as_values, channels_first
+from certcal.data.images import UNIT, ImageData
 from certcal.errors import InputError, one_line
-from certcal.inputs import as_vector, check_same_length, to_numpy
+from certcal.inputs import as_vector, check_same_length
 from certcal.settings import MAX_CLASSES
 from certcal.types import ArrayLike
 
 
 def from_arrays(
     inputs: ArrayLike,
-    labels: ArrayLike,
+    labels: ArrayLike | Sequence[str],
     *,
     classes: Sequence[str] | None = None,
     name: str = "arrays",
     source: str = "memory",
+    domain: tuple[float, float] | None = UNIT,
 ) -> ImageData:
-    """Labelled images from arrays of shape (n, c, h, w), or (n, h, w) for one channel.
+    """Labelled inputs from arrays: images of shape (n, c, h, w), (n, h, w, c) or (n, h, w), or anything of one shape.
 
     Args:
-        inputs: bytes (uint8, 0 to 255) or floats in [0, 1].
-        labels: whole numbers from 0, shape (n,).
-        classes: class names; without them the classes are '0', …, up to the largest label.
+        inputs: bytes (uint8), 16-bit pixels (uint16) or floats in [0, 1]; any finite numbers if `domain` is None.
+        labels: whole numbers from 0, names, which are numbered in sorted order, or one-hot rows.
+        classes: class names; without them the classes are the sorted names, or '0', …, up to the largest label.
         name: what to call the data.
         source: where it comes from.
+        domain: None for inputs that do not live in [0, 1]: tables, signals, embeddings. Their shape may be any, and
+            radii are in their own units.
 
     >>> from_arrays(np.zeros((2, 4, 4), dtype=np.uint8), [0, 1], name="blank")
-    ImageData(blank: 2 images of 1×4×4, 2 classes, from memory)
+    ImageData(blank: 2 inputs of 1×4×4, 2 classes, from memory)
+    >>> from_arrays([[-3.0, 5.0], [0.5, 2.0]], ["no", "yes"], domain=None).classes
+    ('no', 'yes')
     """
-    pixels = _as_pixels(inputs)
-    targets = _as_labels(labels, len(pixels), None if classes is None else len(classes))
+    pixels = _as_pixels(inputs) if domain is not None else _as_numbers(inputs)
+    numbers, named = as_classes(labels, classes=classes)
+    targets = _as_labels(numbers, len(pixels), None if classes is None else len(classes))
     if classes is not None and len(classes) > MAX_CLASSES:
         raise InputError.expected("classes", f"be at most {MAX_CLASSES:,}", len(classes))
-    names = map(str, range(int(targets.max()) + 1) if classes is None else classes)
-    return ImageData(pixels, targets, tuple(names), torch.arange(len(pixels)), name, source)
+    known = named or (map(str, range(int(targets.max()) + 1)) if classes is None else classes)
+    index = torch.arange(len(pixels))
+    return ImageData(pixels, targets, tuple(map(str, known)), index, name, source, domain=domain)
 
 
-def read_npz(path: Path, *, split: str | None) -> ImageData:
+def read_npz(path: Path, *, split: str | None, domain: tuple[float, float] | None = UNIT) -> ImageData:
     """The arrays `inputs` and `labels` of a .npz file, or `test_inputs` and `test_labels` for the split "test".
 
     An array `classes` of strings, where there is one, names the classes.
@@ -63,36 +71,36 @@ def read_npz(path: Path, *, split: str | None) -> ImageData:
         if isinstance(error, InputError):
             raise
         raise InputError.expected(str(path), "be a NumPy .npz file of plain arrays", one_line(error)) from error
-    return from_arrays(inputs, labels, classes=classes, name=path.stem, source=str(path))
+    return from_arrays(inputs, labels, classes=classes, name=path.stem, source=str(path), domain=domain)
 
 
 def _as_pixels(inputs: ArrayLike) -> Tensor:
-    pixels = _as_tensor(inputs)
+    pixels = as_tensor(inputs)
     if pixels.ndim == 3:
         pixels = pixels.unsqueeze(1)
-    shape = tuple(pixels.shape)
+    pixels, shape = channels_first(pixels), tuple(pixels.shape)
     if len(shape) != 4 or 0 in shape:
-        raise InputError.expected("inputs", "have shape (n, c, h, w) or (n, h, w) with n ≥ 1", f"shape {shape}")
-    if shape[3] in (1, 3, 4) and shape[1] not in (1, 3, 4):
-        raise InputError.expected("inputs", "have the channels second, shape (n, c, h, w)", f"shape {shape}")
+        wanted = "have shape (n, c, h, w), (n, h, w, c) or (n, h, w) with n ≥ 1 (or domain None, where any is allowed)"
+        raise InputError.expected("inputs", wanted, f"shape {shape}")
     if pixels.dtype == torch.uint8:
         return pixels
-    if not pixels.is_floating_point():
-        raise InputError.expected("inputs", "be uint8 or floats in [0, 1]", f"dtype {pixels.dtype}")
-    pixels = pixels.to(torch.float32)
+    if pixels.dtype not in DEPTHS and not pixels.is_floating_point():
+        raise InputError.expected("inputs", "be uint8, uint16 or floats in [0, 1]", f"dtype {pixels.dtype}")
+    pixels = as_values(pixels)
     low, high = (float(value) for value in pixels.aminmax())
     if not (low >= 0.0 and high <= 1.0):  # a NaN fails both
-        raise InputError.expected("inputs", "lie in [0, 1] (or be uint8)", f"values from {low} to {high}")
+        wanted = "lie in [0, 1] (or be bytes; domain None, --domain any, takes any numbers)"
+        raise InputError.expected("inputs", wanted, f"values from {low} to {high}")
     return pixels
 
 
-def _as_tensor(inputs: ArrayLike) -> Tensor:
-    if isinstance(inputs, Tensor):
-        return inputs.detach().cpu()
-    array = to_numpy("inputs", inputs)
-    # torch takes native byte order only, and warns at arrays that must not be written.
-    native = array.astype(array.dtype.newbyteorder("="), copy=not array.flags.writeable)
-    return torch.from_numpy(np.ascontiguousarray(native))
+def _as_numbers(inputs: ArrayLike) -> Tensor:
+    values = as_values(as_tensor(inputs), bytes_to_unit=False)
+    if values.ndim < 2 or 0 in values.shape:
+        raise InputError.expected("inputs", "have shape (n, …) with n ≥ 1", f"shape {tuple(values.shape)}")
+    if not bool(values.isfinite().all()):
+        raise InputError.expected("inputs", "hold finite numbers", f"{int((~values.isfinite()).sum())} that are none")
+    return values
 
 
 def _as_labels(labels: ArrayLike, n: int, k: int | None) -> Tensor:

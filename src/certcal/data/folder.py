@@ -1,5 +1,6 @@
 """A folder of class folders of image files, decoded with Pillow one at a time, when asked for."""
 
+import csv
 import os
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,11 +21,13 @@ if TYPE_CHECKING:
 EXTENSIONS = (".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
 SPLIT_NAMES = ("train", "val", "valid", "validation", "test")
 MODES = {1: "L", 3: "RGB"}
+_FILES = ("file", "filename", "file_name", "image", "path", "id")
+_LABELS = ("label", "class", "target")
 
 
 @dataclass(frozen=True)
 class ImageFiles:
-    """Image files that decode to uint8 tensors of one shape.
+    """Image files that decode to tensors of one shape: bytes, or float32 in [0, 1] where they have 16 bits.
 
     `resize` scales the shorter side to that many pixels (bilinear), `crop` then keeps the central square.
     """
@@ -38,7 +41,7 @@ class ImageFiles:
         return len(self.paths)
 
     def __getitem__(self, index: int) -> Tensor:
-        """One decoded image, uint8 (c, h, w)."""
+        """One decoded image (c, h, w)."""
         path = self.paths[index]
         image = decode(path, channels=self.shape[0], resize=self.resize, crop=self.crop)
         if image.shape != self.shape:
@@ -47,11 +50,11 @@ class ImageFiles:
         return image
 
     def stack(self) -> Tensor:
-        """All images decoded, uint8 (n, c, h, w)."""
-        whole = torch.empty((len(self), *self.shape), dtype=torch.uint8)
-        for position in range(len(self)):
-            whole[position] = self[position]
-        return whole
+        """All images decoded (n, c, h, w)."""
+        images = [self[position] for position in range(len(self))]
+        if len({image.dtype for image in images}) > 1:  # bytes beside 16-bit pixels
+            images = [image / 255 if image.dtype == torch.uint8 else image for image in images]
+        return torch.stack(images)
 
     def select(self, positions: Tensor) -> "ImageFiles":
         """The files at the given positions, in that order."""
@@ -71,22 +74,48 @@ def read_folder(
     if channels not in MODES:
         raise InputError.expected("channels", "be 1 (grey) or 3 (RGB)", repr(channels))
     folder = _split_folder(root, split)
+    tables = sorted(folder.glob("*.csv"))
+    paths, labels, classes = _from_csv(tables[0]) if len(tables) == 1 else _from_folders(folder)
+    first = decode(paths[0], channels=channels, resize=resize, crop=crop)
+    channels, height, width = first.shape
+    return ImageFiles(tuple(paths), (channels, height, width), resize, crop), labels, tuple(map(printable, classes))
+
+
+def _from_folders(folder: Path) -> tuple[list[str], list[int], tuple[str, ...]]:
     classes = _subfolders(folder)
     if not classes:
-        raise InputError.expected(str(folder), "hold one folder of images per class", "no folders")
+        raise InputError.expected(str(folder), "hold one folder of images per class, or one .csv file", "neither")
     paths: list[str] = []
     labels: list[int] = []
     for label, name in enumerate(classes):
         files = _image_files(folder / name)
         paths += files
         labels += [label] * len(files)
-    first = decode(paths[0], channels=channels, resize=resize, crop=crop)
-    channels, height, width = first.shape
-    return ImageFiles(tuple(paths), (channels, height, width), resize, crop), labels, tuple(map(printable, classes))
+    return paths, labels, classes
+
+
+def _from_csv(table: Path) -> tuple[list[str], list[int], tuple[str, ...]]:
+    """The files that a CSV names beside it, with labels: a column file (or image, path, …) and a column label."""
+    with table.open(newline="", encoding="utf-8-sig") as text:
+        rows = list(csv.DictReader(text))
+    heads = list(rows[0]) if rows else []
+    found = [[head for head in heads if str(head).lower() in names] for names in (_FILES, _LABELS)]
+    if any(len(one) != 1 for one in found):
+        wanted = f"have one column of {', '.join(_FILES)} and one of {', '.join(_LABELS)}"
+        raise InputError.expected(str(table), wanted, ", ".join(map(str, heads)) or "no rows")
+    paths = [str(table.parent / str(row[found[0][0]])) for row in rows]
+    missing = next((path for path in paths if not Path(path).is_file()), None)
+    if missing is not None:
+        raise InputError.expected(str(table), "name files beside it", f"{missing}, which does not exist")
+    names = [str(row[found[1][0]]) for row in rows]
+    whole = all(name.isdigit() for name in names)
+    classes = tuple(map(str, range(max(map(int, names)) + 1))) if whole else tuple(sorted(set(names)))
+    place = {name: number for number, name in enumerate(classes)}
+    return paths, [place[str(int(name)) if whole else name] for name in names], classes
 
 
 def decode(path: str, *, channels: int, resize: int | None, crop: int | None) -> Tensor:
-    """One image file as uint8 (c, h, w)."""
+    """One image file (c, h, w): bytes, or float32 in [0, 1] where it has 16 bits."""
     try:
         from PIL import Image
     except ImportError as error:
@@ -98,11 +127,14 @@ def decode(path: str, *, channels: int, resize: int | None, crop: int | None) ->
     # Decoders raise whatever their format's damage leads to: OSError, SyntaxError, struct.error, EOFError, …
     except Exception as error:
         raise InputError.expected(path, "be a readable image", f"{type(error).__name__}: {one_line(error)}") from error
-    if image.mode.startswith(("I", "F")):
+    deep = image.mode.startswith("I;16")
+    if image.mode.startswith(("I", "F")) and not deep:
         # Pillow clips these to 255 when converting, which would silently whiten the picture.
-        raise InputError.expected(path, "have 8 bits per channel", f"Pillow mode {image.mode!r}")
-    image = image.convert(MODES[channels])
-    pixels = np.array(_central_square(path, _resized(image, resize), crop), dtype=np.uint8)
+        raise InputError.expected(path, "have 8 or 16 bits per channel", f"Pillow mode {image.mode!r}")
+    image = Image.fromarray(np.asarray(image).astype(np.float32) / 65535) if deep else image.convert(MODES[channels])
+    pixels = np.array(_central_square(path, _resized(image, resize), crop))
+    if deep:  # grey; bilinear scaling may round a hair past the ends
+        return torch.from_numpy(pixels.clip(0, 1))[None].repeat(channels, 1, 1)
     return torch.from_numpy(pixels).reshape(*pixels.shape[:2], channels).permute(2, 0, 1).contiguous()
 
 

@@ -1,6 +1,7 @@
-"""Labelled images: stored small, handed out as float32 in [0, 1] with their class."""
+"""Labelled inputs, mostly images: stored small, handed out as float32 with their class."""
 
 import hashlib
+import math
 import operator
 from dataclasses import dataclass, replace
 
@@ -13,20 +14,25 @@ from certcal.data.folder import ImageFiles
 from certcal.errors import InputError
 from certcal.scalars import check_integer, check_number
 
+UNIT = (0.0, 1.0)  # the domain of images
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ImageData(Dataset[tuple[Tensor, int]]):
-    """n labelled images, usable as a torch `Dataset` or, through `tensors()`, as a pair of tensors.
+    """n labelled inputs, usable as a torch `Dataset` or, through `tensors()`, as a pair of tensors.
 
-    Inputs come out in [0, 1], never normalised: σ and radii are in these units, and normalising is the model's job.
+    Images come out in [0, 1], never normalised: σ and radii are in these units, and normalising is the model's job.
+    Inputs without a domain, such as tables, come out as they are, or scaled by `scaled`.
     """
 
-    pixels: Tensor | ImageFiles  # (n, c, h, w), uint8 or float32 in [0, 1]; or files, decoded when asked for
+    pixels: Tensor | ImageFiles  # (n, …), uint8 or float32; or files, decoded when asked for
     labels: Tensor  # (n,) int64 in {0, …, k − 1}
     classes: tuple[str, ...]  # the k class names
     index: Tensor  # (n,) int64 position of each image in the data set it was taken from
     name: str
     source: str  # where it was read
+    domain: tuple[float, float] | None = UNIT  # between which numbers all inputs lie, or None
+    scale: "Scale | None" = None  # by which they were divided
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -38,13 +44,33 @@ class ImageData(Dataset[tuple[Tensor, int]]):
 
     def __repr__(self) -> str:
         size = "×".join(map(str, self.shape))
-        return f"ImageData({self.name}: {len(self)} images of {size}, {len(self.classes)} classes, from {self.source})"
+        return f"ImageData({self.name}: {len(self)} inputs of {size}, {len(self.classes)} classes, from {self.source})"
 
     @property
-    def shape(self) -> tuple[int, int, int]:
-        """Channels, height and width of every image."""
-        channels, height, width = self.pixels.shape[-3:]
-        return channels, height, width
+    def shape(self) -> tuple[int, ...]:
+        """Of every input: channels, height and width of an image."""
+        return self.pixels.shape if isinstance(self.pixels, ImageFiles) else tuple(self.pixels.shape[1:])
+
+    @property
+    def units(self) -> str:
+        """What σ and radii are measured in."""
+        if self.scale is not None:
+            return "features divided by their standard deviation"
+        return "inputs in [0, 1]" if self.domain == UNIT else "the inputs as they are"
+
+    def scaled(self) -> "ImageData":
+        """The same inputs, less their mean and divided by their standard deviation, per feature or per channel.
+
+        Radii are then in standard deviations. The model is given the inputs as they were: `certcal.models.Unscale`.
+        """
+        if self.domain is not None:
+            raise InputError.expected("scale", "be none for inputs in [0, 1] (or domain be any)", "std")
+        mean, std = channel_statistics(self)
+        flat = next((place for place, one in enumerate(std) if one == 0), None)
+        if flat is not None:
+            raise InputError.expected("inputs", "vary in every feature that is scaled", f"a constant at {flat}")
+        scale = Scale(mean, std)
+        return replace(self, pixels=scale.apply(self.inputs), scale=scale)
 
     @property
     def inputs(self) -> Tensor:
@@ -76,16 +102,34 @@ class ImageData(Dataset[tuple[Tensor, int]]):
         return self if len(positions) == len(self) else self.select(positions)
 
 
+@dataclass(frozen=True)
+class Scale:
+    """Means and standard deviations per feature or channel."""
+
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+
+    def apply(self, inputs: Tensor) -> Tensor:
+        """Inputs (n, …) less the means and divided by the standard deviations, in float32."""
+        sides = (len(self.mean), *[1] * (inputs.ndim - 2))
+        mean, std = (torch.tensor(one, dtype=torch.float64).reshape(sides) for one in (self.mean, self.std))
+        return ((inputs.double() - mean) / std).float()
+
+
 def channel_statistics(data: ImageData) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Mean and standard deviation of each channel over all pixels, as `build_model(normalize=…)` takes them."""
+    """Mean and standard deviation of each channel over all pixels, as `build_model(normalize=…)` takes them.
+
+    Of inputs without channels, such as the rows of a table, of each feature.
+    """
     channels = data.shape[0]
     total, squares = torch.zeros(channels, dtype=torch.float64), torch.zeros(channels, dtype=torch.float64)
     for start in range(0, len(data), 500):  # a bounded part in memory at a time
         part = torch.arange(start, min(start + 500, len(data)))
         wide = data.select(part).inputs.double()  # summing millions of float32 would lose digits
-        total += wide.sum(dim=(0, 2, 3))
-        squares += wide.square().sum(dim=(0, 2, 3))
-    pixels = len(data) * data.shape[1] * data.shape[2]
+        others = (0, *range(2, wide.ndim))
+        total += wide.sum(dim=others)
+        squares += wide.square().sum(dim=others)
+    pixels = len(data) * math.prod(data.shape[1:])
     mean = total / pixels
     std = (squares / pixels - mean.square()).clamp(min=0).sqrt()
     return tuple(mean.tolist()), tuple(std.tolist())

@@ -189,7 +189,7 @@ def evaluate(
 
     Args:
         evidence: of a smoothed model; or certificates from elsewhere, at one radius or a list for several.
-        radii: at which to certify, in the units of inputs in [0, 1]; given bounds have theirs.
+        radii: at which to certify, in the units of the inputs; given bounds have theirs.
         alpha: error probability per input; given bounds state theirs, 0 if they are proven.
         delta: error probability of the joint claim.
         method, split_alpha, runner_up: as for `confidence_bounds`; given bounds do not ask for them.

@@ -41,7 +41,7 @@ class Row:
 
     radius: float = metric(
         "R",
-        "how far each input may move, in the units of inputs in [0, 1]",
+        "how far each input may move, in the units of the inputs",
         lambda at: at.bounds.radius,
         _ALL | _MAIN,
     )

@@ -15,7 +15,7 @@ from certcal.models.fingerprint import model_fingerprint, model_probe, same_prob
 from certcal.models.functions import as_module
 from certcal.models.given import FLOATS, as_inputs, as_labels, classify
 from certcal.models.grid import grid_step, rounded_normals, through_grid, to_grid
-from certcal.models.normalization import Normalize
+from certcal.models.normalization import Normalize, Unscale
 from certcal.models.outputs import (
     OUTPUTS,
     as_outputs,
@@ -40,6 +40,7 @@ __all__ = [
     "Purpose",
     "Runner",
     "Tempered",
+    "Unscale",
     "as_inputs",
     "as_labels",
     "as_module",

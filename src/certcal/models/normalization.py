@@ -34,6 +34,24 @@ class Normalize(nn.Module):
         return (inputs - self.mean) / self.std
 
 
+class Unscale(nn.Module):
+    """A model of inputs as they were, given inputs that were divided by standard deviations: x · std + mean."""
+
+    mean: Tensor
+    std: Tensor
+
+    def __init__(self, mean: Sequence[float], std: Sequence[float], model: nn.Module) -> None:
+        super().__init__()
+        for name, values in (("mean", mean), ("std", std)):
+            self.register_buffer(name, _per_channel(name, values).reshape(-1))
+        self.model = model
+
+    def forward(self, inputs: Tensor) -> object:
+        """What the model answers."""
+        sides = (-1, *[1] * (inputs.ndim - 2))
+        return self.model(inputs * self.std.reshape(sides) + self.mean.reshape(sides))
+
+
 def _per_channel(name: str, values: Sequence[float]) -> Tensor:
     vector = torch.from_numpy(as_vector(name, values)).to(torch.float32)
     if not bool(vector.isfinite().all()):

@@ -10,8 +10,7 @@ from certcal.settings import Domain, Norm
 from certcal.smoothing import EvidenceHeader
 
 _NORMS = {Norm.L2: "ℓ2", Norm.LINF: "ℓ∞", Norm.L1: "ℓ1"}
-_UNITS = "in the units of inputs in [0, 1]"
-_MEASURED = {norm: f"{name}, {_UNITS}" for norm, name in _NORMS.items()} | {
+_OTHERS = {
     Norm.PATCH: "of one square of pixels, anywhere",
     Norm.DECLARED: "those that the maker of the bounds declares",
 }
@@ -150,6 +149,13 @@ def explanation(report: Report, position: int) -> str:
     )
 
 
+def _measured(report: Report) -> str:
+    """Which perturbations, and in which units."""
+    norm = report.bounds[0].norm
+    units = "inputs in [0, 1]" if report.evidence is None else report.evidence.header.units
+    return f"{_NORMS[norm]}, in the units of {units}" if norm in _NORMS else _OTHERS[norm]
+
+
 @guarded
 def caveats(report: Report) -> list[str]:
     """What the guarantee does not mean, in short sentences."""
@@ -160,7 +166,7 @@ def caveats(report: Report) -> list[str]:
         "any map were fixed without them. It counts every input, and says nothing of calibration without bins, of "
         "other distributions, or of the certified inputs alone.",
         *_of_the_model(report),
-        f"Perturbations are {_MEASURED[report.bounds[0].norm]}, one for each input, chosen by an adversary who knows "
+        f"Perturbations are {_measured(report)}, one for each input, chosen by an adversary who knows "
         "everything. Rotations, blur or a shift of the data are not covered.",
         f"Calibration error means the binned one of the predicted class, with {len(report.bins)} bins; confidence is "
         f"the {'model’s' if report.evidence is None else 'smoothed'} probability of that class.",

@@ -251,7 +251,6 @@ def _sources(
 ) -> dict[str, Any]:
     import torch
 
-    channels, height, width = data.shape
     return {
         "model": {
             "name": settings.model.name,
@@ -264,7 +263,8 @@ def _sources(
             "name": data.name,
             "inputs": len(data),
             "draws": settings.certify.n,
-            "shape": [channels, height, width],
+            "shape": list(data.shape),
+            "units": data.units,
             "classes": list(data.classes),
         },
         "certify": provenance(seconds=seconds, device=device) | {"threads": torch.get_num_threads()},

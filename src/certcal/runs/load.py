@@ -5,7 +5,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from certcal.errors import InputError
 from certcal.settings import DataSettings, ModelSettings
@@ -27,13 +27,13 @@ def load_data(settings: DataSettings) -> "ImageData":
 
 def load_model(settings: ModelSettings, data: "ImageData", *, sigma: float | None = None) -> "nn.Module":
     """The model that the settings name, for inputs like these under noise of that deviation, with its weights."""
-    from certcal.models import Tempered, build_model, load_checkpoint
+    from certcal.models import Tempered, Unscale, build_model, load_checkpoint
 
     if (settings.mean is None) != (settings.std is None):
         raise InputError.expected("mean and std", "be given together", "mean alone" if settings.mean else "std alone")
     find_factory(settings.name)
     with _saying({"name": "model", "path": "weights"}):
-        model = build_model(
+        model: nn.Module = build_model(
             settings.name,
             classes=settings.classes or len(data.classes),
             shape=data.shape,
@@ -42,8 +42,9 @@ def load_model(settings: ModelSettings, data: "ImageData", *, sigma: float | Non
             trust=True,  # `check_factories` has asked
             **settings.options,
         )
-        _check_order(model[1], data.classes)
+        _check_order(model, data.classes)
         model = model if settings.weights is None else load_checkpoint(model, settings.weights)
+        model = model if data.scale is None else Unscale(data.scale.mean, data.scale.std, model)
         return model if settings.temperature is None else Tempered(model, settings.temperature)
 
 
@@ -55,7 +56,8 @@ def find_factory(name: str) -> None:
 
 def _check_order(network: "nn.Module", classes: Sequence[str]) -> None:
     """Refuse a network that says it has the data's classes in another order, as Hugging Face's configurations do."""
-    named = getattr(getattr(network, "config", None), "id2label", None) or {}
+    configs: list[Any] = [getattr(part, "config", None) for part in network.children()]
+    named: dict[int, str] = next((one.id2label for one in configs if getattr(one, "id2label", None)), {})
     own = [str(named[key]) for key in sorted(named)]
     if own != list(classes) and sorted(own) == sorted(classes):
         place = next(at for at, (one, other) in enumerate(zip(own, classes, strict=True)) if one != other)

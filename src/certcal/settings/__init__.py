@@ -11,6 +11,7 @@ from certcal.settings.choices import (
     Domain,
     Engine,
     Family,
+    InputDomain,
     LastLayer,
     MapKind,
     Method,
@@ -22,6 +23,7 @@ from certcal.settings.choices import (
     Precision,
     Relaxation,
     RunnerUp,
+    Scaling,
     is_program,
 )
 from certcal.settings.cluster import Beside, Cluster, PlaceSettings, as_cluster, check_address
@@ -97,6 +99,7 @@ __all__ = [
     "Engine",
     "EvaluateSettings",
     "Family",
+    "InputDomain",
     "LastLayer",
     "MachineSettings",
     "MapKind",
@@ -118,6 +121,7 @@ __all__ = [
     "Relaxation",
     "RunSettings",
     "RunnerUp",
+    "Scaling",
     "Sections",
     "Setting",
     "SmoothAdvSettings",

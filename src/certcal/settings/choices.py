@@ -132,6 +132,20 @@ class Outputs(StrEnum):
     PROBABILITIES = "probabilities"
 
 
+class InputDomain(StrEnum):
+    """Where inputs live, before anybody moves them."""
+
+    UNIT = "unit"  # in [0, 1], as images do
+    ANY = "any"  # tables, signals, embeddings: σ and radii are in their own units
+
+
+class Scaling(StrEnum):
+    """What inputs that live anywhere are divided by."""
+
+    NONE = "none"
+    STD = "std"  # the standard deviation of each feature, or channel: σ and radii are in standard deviations
+
+
 class Precision(StrEnum):
     """In which numbers a model runs."""
 

@@ -24,6 +24,7 @@ from certcal.settings.choices import (
     Approximation,
     Certifier,
     Domain,
+    InputDomain,
     LastLayer,
     Method,
     Norm,
@@ -32,6 +33,7 @@ from certcal.settings.choices import (
     Precision,
     Relaxation,
     RunnerUp,
+    Scaling,
 )
 from certcal.settings.declare import Record, setting
 from certcal.settings.toml import build, check, is_needed, read_toml, toml_text
@@ -64,7 +66,9 @@ class ModelSettings(Record, panel="What to certify"):
 class DataSettings(Record, panel="What to certify"):
     """Which inputs, as for `certcal.data.load_dataset`."""
 
-    name: str = setting(..., "A known data set, a .npz file or a folder of class folders.", option="--data")
+    name: str = setting(
+        ..., "A known data set, a .npz file, or a folder of class folders or with a CSV of labels.", option="--data"
+    )
     split: str | None = setting(None, "Split of the data", shown="test")
     root: str | None = setting(None, "Folder to look for data in.", metavar="FOLDER")
     download: bool = setting(False, "Fetch the data if it is missing.")
@@ -73,13 +77,15 @@ class DataSettings(Record, panel="What to certify"):
     resize: int | None = setting(None, "Image folders: scale the shorter side to this.", check=side)
     crop: int | None = setting(None, "Image folders: keep the central square of this side.", check=side)
     channels: int = setting(3, "Image folders: 3 for RGB, 1 for grey")
+    domain: str = setting("unit", "Where inputs of a .npz file live: in [0, 1], or anywhere", choices=InputDomain)
+    scale: str = setting("none", "Divide inputs that live anywhere by this, so that radii are in it", choices=Scaling)
 
 
 @dataclass(frozen=True, kw_only=True)
 class CertifySettings(Record, panel="How to draw"):
     """How evidence is drawn, as for `certcal.collect_evidence`."""
 
-    sigma: float = setting(..., "Standard deviation of the noise, for inputs in [0, 1].", check=positive)
+    sigma: float = setting(..., "Standard deviation of the noise, in the units of the inputs.", check=positive)
     n: int = setting(100_000, "Draws per input", check=draws)
     n0: int = setting(100, "Draws that select the class", check=whole(1, MAX_CHUNK))
     seed: int = setting(0, "Seed of the noise", check=seed)

@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from certcal.cluster import Cluster, as_cluster
+from certcal.data import UNIT
 from certcal.errors import InputError
 from certcal.inputs import check_device
 from certcal.interrupts import deferred_interrupts
@@ -53,6 +54,7 @@ def collect_evidence(
     stop: StoppingRule | None = None,
     plan: Sequence[int] | None = None,
     outputs: str = "logits",
+    domain: tuple[float, float] | None = UNIT,
     device: str | None = None,
     precision: str = "float32",
     batch_size: int | None = None,
@@ -74,7 +76,8 @@ def collect_evidence(
         model: a network or a function that gives logits of shape (batch, classes) for inputs in [0, 1]; normalisation
             is its first layer. One logit per input is that of the second of two classes. Logits may stand in `.logits`,
             in a dict or in a tuple.
-        data: (inputs, labels), a Dataset or an unshuffled DataLoader; `certcal.data.load_dataset` gives one.
+        data: (inputs, labels), a list of pairs, a Dataset (also of Hugging Face's) or an unshuffled DataLoader;
+            `certcal.data.load_dataset` gives one. Bytes are divided by 255; labels may be one-hot, or names in a list.
         sigma: standard deviation of the noise, in the units of the inputs.
         n: estimation draws per input, rounded up to whole chunks.
         n0: selection draws per input, which only choose the class to certify.
@@ -89,6 +92,7 @@ def collect_evidence(
             `n`, and later calls with the same `store` go on. A look at another number than those costs nothing, but its
             limits are wider; docs/certificates.md. By default `stages`, or `n`.
         outputs: "logits", or "probabilities" if the model ends in a softmax or a sigmoid.
+        domain: None for inputs that do not live in [0, 1]; sigma and radii are in their own units then.
         device: where to run; the model's own device by default.
         precision: "float32", or "bfloat16" / "float16" for autocast. The certificate is of the model run that way.
         batch_size: draws per forward pass on a GPU, in whole chunks; by default as many as run fastest, which takes
@@ -122,7 +126,7 @@ def collect_evidence(
     tf32 = bool(torch.backends.cudnn.allow_tf32)
     place = _device(device or str(device_of(model)), cluster)
     conditions = Conditions(str(place), precision, batch_size, fuse, compile, tf32)
-    source = Source(data)
+    source = Source(data, domain=_checked_domain(domain))
     with _ready(model, place, cluster) as ready, torch.inference_mode(), fastest_convolutions():
         first = next(source.items(set()))
         at, shape = torch.device("cpu") if cluster else place, first.input.shape
@@ -140,6 +144,7 @@ def collect_evidence(
             noise=NOISE,
             grid=grid_step(sigma),
             elements=shape.numel(),
+            units=source.units,
         )
         probe = model_probe(ready, tuple(shape), at, kind=outputs)
         with nullcontext() if store is None else closing(EvidenceStore(store, header, probe=probe)) as keeping:
@@ -153,6 +158,12 @@ def collect_evidence(
             elif not job.over:
                 _sample_there(cluster, ready, conditions, probe, shape, job)
     return keeper.evidence(source.indices)
+
+
+def _checked_domain(domain: object) -> tuple[float, float] | None:
+    if domain is None or domain == UNIT:
+        return None if domain is None else UNIT
+    raise InputError.expected("domain", "be None or (0, 1)", repr(domain))
 
 
 def _sample_there(

@@ -39,7 +39,7 @@ class EvidenceHeader:
     """What the draws were drawn from. Evidence with different headers is never mixed."""
 
     model: str  # fingerprint of the weights and classes
-    sigma: float  # standard deviation of the Gaussian noise, in the units of inputs in [0, 1]
+    sigma: float  # standard deviation of the Gaussian noise, in `units`
     seed: int
     classes: int
     n0: int  # selection draws per input
@@ -53,6 +53,7 @@ class EvidenceHeader:
     noise: str = "torch"  # the generator: its name and version, or "torch" in evidence of schema 1
     grid: float = 0.0  # the step of the grid to which inputs and noise were rounded; 0 if they were not
     elements: int = 0  # numbers in one input; 0 in evidence of schema 1
+    units: str = "inputs in [0, 1]"  # what σ and radii are measured in
     schema: int = 2
 
     @property

@@ -1,7 +1,8 @@
-"""Data in the forms people have it — tensors, a Dataset, a DataLoader — as one stream of numbered inputs."""
+"""Data in the forms people have it — arrays, lists of pairs, a Dataset, a DataLoader — as one stream of inputs."""
 
 import hashlib
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -9,11 +10,11 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch.utils.data import BatchSampler, DataLoader, Dataset, SequentialSampler
+from torch.utils.data import BatchSampler, DataLoader, SequentialSampler
 
-from certcal.data import ImageData
+from certcal.data import UNIT, ImageData, as_classes, as_pair, as_values, channels_first
 from certcal.errors import InputError
-from certcal.inputs import to_numpy
+from certcal.inputs import contiguous, to_numpy
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,7 +22,7 @@ class Item:
     """One input with its number, by which its noise is drawn, and its label."""
 
     index: int
-    input: Tensor  # float32, (c, h, w) or any shape, in [0, 1]
+    input: Tensor  # float32, (c, h, w) or any shape
     label: int
 
     @cached_property
@@ -33,18 +34,23 @@ class Item:
 
 
 class Source:
-    """Numbered inputs of a data set, read when needed."""
+    """Numbered inputs of a data set, read when needed; in [0, 1], or anywhere if `domain` is None."""
 
-    def __init__(self, data: Any) -> None:
-        self._data = data
+    def __init__(self, data: Any, *, domain: tuple[float, float] | None = UNIT) -> None:
+        self._data, self._domain = data, domain
+        self.units = "inputs in [0, 1]" if domain is not None else "the inputs as they are"
         if isinstance(data, ImageData):
+            self._domain, self.units = data.domain, data.units
             self.indices = data.index.tolist()  # positions in the original data set: a subset keeps its noise
-        elif isinstance(data, tuple | list) and len(data) in (2, 3):
-            self._data = _as_tensors(*data[:2])
-            self.indices = _as_indices(data[2], len(self._data[0])) if len(data) == 3 else list(range(len(data[0])))
         elif isinstance(data, DataLoader):
             self.indices = list(range(_loader_length(data)))
-        elif isinstance(data, Dataset) and hasattr(data, "__len__"):
+        elif _is_arrays(data):
+            self._data = _as_tensors(data[0], data[1], domain)
+            self.indices = _as_indices(data[2], len(self._data[0])) if len(data) == 3 else list(range(len(data[0])))
+        elif (
+            hasattr(data, "__len__") and hasattr(data, "__getitem__") and not isinstance(data, str)
+        ):  # a Dataset, one of Hugging Face's, a list
+            self._data = _with_numbers(data)
             self.indices = list(range(len(data)))
         else:
             kinds = "be (inputs, labels), (inputs, labels, indices), a Dataset with a length or a DataLoader"
@@ -62,28 +68,41 @@ class Source:
         if isinstance(self._data, DataLoader):
             for index, (value, label) in zip(self.indices, _unbatched(self._data), strict=True):
                 if index not in skip:
-                    yield _checked(index, value, label)
+                    yield _checked(index, value, label, self._domain)
             return
         for position, index in enumerate(self.indices):
             if index not in skip:
-                value, label = self._at(position)
-                yield _checked(index, value, label)
+                yield _checked(index, *self._at(position), self._domain)
 
     def _at(self, position: int) -> tuple[Any, Any]:
         if isinstance(self._data, tuple):
             return self._data[0][position], self._data[1][position]
-        pair = self._data[position]
-        if not isinstance(pair, tuple | list) or len(pair) < 2:
-            kind = f"{type(pair).__name__} of {len(pair)}" if isinstance(pair, tuple | list) else type(pair).__name__
-            raise InputError.expected("data", "give (input, label) pairs", f"a {kind} at {position}")
-        return pair[0], pair[1]
+        return as_pair(self._data[position], f"at {position}")
 
 
-def _as_tensors(inputs: Any, labels: Any) -> tuple[Tensor, Any]:
-    values = (
-        inputs if isinstance(inputs, Tensor) else torch.from_numpy(np.ascontiguousarray(to_numpy("inputs", inputs)))
-    )
-    classes = to_numpy("labels", labels)
+def _is_arrays(data: Any) -> bool:
+    """Whether it is inputs with their labels, and perhaps indices, rather than a list of two or three pairs."""
+    if not isinstance(data, tuple | list) or len(data) not in (2, 3):
+        return False
+    pairs = isinstance(data, list) and all(isinstance(one, tuple | Mapping) for one in data)
+    return not pairs
+
+
+def _with_numbers(data: Any) -> Any:
+    """The data, its class names replaced by their numbers where they can all be seen at once: in a list of pairs."""
+    if not isinstance(data, list | tuple):
+        return data
+    pairs = [as_pair(entry, f"at {position}") for position, entry in enumerate(data)]
+    if not any(isinstance(label, str) for _, label in pairs):
+        return data
+    numbers, _ = as_classes([label for _, label in pairs])
+    return [(value, number) for (value, _), number in zip(pairs, numbers, strict=True)]
+
+
+def _as_tensors(inputs: Any, labels: Any, domain: tuple[float, float] | None) -> tuple[Tensor, Any]:
+    values = inputs if isinstance(inputs, Tensor) else torch.from_numpy(contiguous(to_numpy("inputs", inputs)))
+    values = values if domain is None else channels_first(values)
+    classes = to_numpy("labels", as_classes(labels)[0])
     if classes.ndim != 1 or len(classes) != len(values):
         raise InputError.expected("labels", f"be one number per input ({len(values)})", f"shape {classes.shape}")
     return values, classes
@@ -114,26 +133,34 @@ def _loader_length(loader: "DataLoader[Any]") -> int:
 
 def _unbatched(loader: "DataLoader[Any]") -> Iterator[tuple[Any, Any]]:
     for batch in loader:
-        if not isinstance(batch, tuple | list) or len(batch) < 2:
-            raise InputError.expected("data", "give batches of (inputs, labels)", f"a {type(batch).__name__}")
-        inputs, labels = batch[0], batch[1]
+        inputs, labels = as_pair(batch, "as a batch")
         if loader.batch_sampler is None:
             yield inputs, labels
         else:
             yield from zip(inputs, labels, strict=True)
 
 
-def _checked(index: int, value: Any, label: Any) -> Item:
-    """An item, if its input lies in [0, 1] and its label is a class."""
-    tensor = torch.as_tensor(value)
-    if not tensor.is_floating_point():
-        needs = "hold floating-point inputs in [0, 1] (divide bytes by 255)"
-        raise InputError.expected("data", needs, f"{tensor.dtype} at input {index}")
-    tensor = tensor.detach().to("cpu", torch.float32)
-    low, high = tensor.aminmax()
-    if not (low >= 0 and high <= 1):
-        got = f"values from {low.item():.4g} to {high.item():.4g} at input {index}"
-        raise InputError.expected("data", "hold inputs in [0, 1] (normalisation is the model's first layer)", got)
+def _checked(index: int, value: Any, label: Any, domain: tuple[float, float] | None) -> Item:
+    """An item, if its input lies in the domain and its label is a class."""
+    try:
+        tensor = as_values(value, bytes_to_unit=domain is not None)
+    except InputError as error:
+        raise InputError(f"{error} (Input {index} of the data.)") from error
+    low, high = (float(end) for end in tensor.aminmax())
+    if domain is None and not (-math.inf < low and high < math.inf):
+        raise InputError.expected("data", "hold finite numbers", f"values from {low} to {high} at input {index}")
+    if domain is not None and not (low >= domain[0] and high <= domain[1]):
+        wanted = "hold inputs in [0, 1] (normalisation is the model's first layer; domain=None takes any numbers)"
+        raise InputError.expected("data", wanted, f"values from {low:.4g} to {high:.4g} at input {index}")
+    return Item(index, tensor, _class_of(label, index))
+
+
+def _class_of(label: Any, index: int) -> int:
+    if isinstance(label, str):
+        wanted = "have class numbers (names are numbered in lists, arrays and `certcal.data.from_arrays`)"
+        raise InputError.expected("data", wanted, f"{label!r} at input {index}")
+    if getattr(label, "ndim", 0) == 1 or isinstance(label, list | tuple):
+        label = as_classes(np.asarray(label)[None])[0][0]
     try:
         number = int(label)
         wrong = number != label or number < 0
@@ -141,4 +168,4 @@ def _checked(index: int, value: Any, label: Any) -> Item:
         wrong = True
     if wrong:
         raise InputError.expected("data", "have labels that are class numbers ≥ 0", f"{label} at input {index}")
-    return Item(index, tensor, number)
+    return number

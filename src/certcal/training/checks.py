@@ -25,7 +25,7 @@ def check_data(data: ImageData) -> None:
         got = f"{data.classes[int(labels[0])]!r} alone in {data.name}"
         raise InputError.expected("data", "have images of at least two classes", got)
     pixels = data.pixels
-    if isinstance(pixels, torch.Tensor) and pixels.is_floating_point():
+    if isinstance(pixels, torch.Tensor) and pixels.is_floating_point() and data.domain is not None:
         low, high = (float(value) for value in pixels.aminmax())
         if not (low >= 0.0 and high <= 1.0):  # a NaN fails both
             raise InputError.expected("data", "have inputs in [0, 1]", f"values from {low} to {high} in {data.name}")

@@ -1,0 +1,169 @@
+"""Inputs and labels in the forms people have them give the evidence of plain tensors."""
+
+from dataclasses import fields
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+
+from certcal import Evidence, InputError, collect_evidence
+from certcal.data import as_classes, as_pair, from_arrays, load_dataset
+from certcal.models import Unscale, build_model
+
+RNG = np.random.default_rng(0)
+BYTES = RNG.integers(0, 256, (6, 3, 5, 4), dtype=np.uint8)
+PLAIN = torch.from_numpy(BYTES).float() / 255
+NUMBERS = [0, 2, 1, 1, 0, 2]
+NAMES = [("ant", "bee", "cow")[number] for number in NUMBERS]
+HWC = [Image.fromarray(np.moveaxis(one, 0, -1)) for one in BYTES]
+
+
+class Net(nn.Module):
+    def __init__(self, features: int = 60) -> None:
+        super().__init__()
+        with torch.random.fork_rng():
+            torch.manual_seed(0)
+            self.linear = nn.Linear(features, 3)
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        return self.linear(inputs.flatten(1))
+
+
+class Pairs(Dataset):
+    def __init__(self, items: list) -> None:
+        self.items = items
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __getitem__(self, position: int) -> object:
+        return self.items[position]
+
+
+def draw(data: object, **options: object) -> Evidence:
+    return collect_evidence(Net(), data, **{"sigma": 0.5, "n": 100, "n0": 10, "chunk": 100} | options)
+
+
+def same(one: Evidence, other: Evidence) -> bool:
+    names = [part.name for part in fields(one) if part.name != "header"]
+    return all(np.array_equal(getattr(one, name), getattr(other, name)) for name in names)
+
+
+DICTS = [{"image": picture, "label": number, "id": 7} for picture, number in zip(HWC, NUMBERS, strict=True)]
+FORMS = {
+    "bytes": (BYTES, NUMBERS),
+    "channels last": (np.moveaxis(BYTES, 1, -1), NUMBERS),
+    "sixteen bits": ((BYTES.astype(np.uint16) * 257), NUMBERS),
+    "names": (PLAIN, NAMES),
+    "array of names": (PLAIN, np.array(NAMES)),
+    "one-hot": (PLAIN, np.eye(3)[NUMBERS]),
+    "list of pairs": list(zip(PLAIN, NUMBERS, strict=True)),
+    "list of named pairs": list(zip(BYTES, NAMES, strict=True)),
+    "list of dicts": DICTS,
+    "dataset of pictures": Pairs(list(zip(HWC, NUMBERS, strict=True))),
+    "dataset of dicts": Pairs([{"pixel_values": one, "labels": n} for one, n in zip(PLAIN, NUMBERS, strict=True)]),
+    "dataset of one-hot": Pairs(list(zip(PLAIN, torch.eye(3)[NUMBERS], strict=True))),
+    "loader of dicts": DataLoader(Pairs([{"x": one, "y": n} for one, n in zip(PLAIN, NUMBERS, strict=True)]), 4),
+    "ImageData": from_arrays(np.moveaxis(BYTES, 1, -1), NAMES),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_gives_the_evidence_of_plain_tensors(form: str) -> None:
+    found, plain = draw(FORMS[form]), draw((PLAIN, NUMBERS))
+    if form == "sixteen bits":  # x · 257 / 65535 is x / 255 but for the last bit
+        assert np.array_equal(found.label, plain.label)
+        assert np.allclose(found.score_sum, plain.score_sum, atol=1e-3)
+    else:
+        assert same(found, plain)
+
+
+@pytest.mark.slow
+def test_hugging_face_datasets_are_taken_as_they_are() -> None:
+    datasets = pytest.importorskip("datasets")
+    features = datasets.Features({"image": datasets.Image(), "label": datasets.ClassLabel(names=["ant", "bee", "cow"])})
+    data = datasets.Dataset.from_dict({"image": HWC, "label": NUMBERS}, features=features)
+    assert same(draw(data), draw((PLAIN, NUMBERS)))
+    table = datasets.Dataset.from_dict({"x": PLAIN.tolist(), "y": NUMBERS}).with_format("torch")
+    assert same(draw(table), draw((PLAIN, NUMBERS)))
+    assert same(draw(DataLoader(table, batch_size=4)), draw((PLAIN, NUMBERS)))
+
+
+def test_inputs_live_anywhere_when_told_so() -> None:
+    table = np.array([[-4.0, 100.0], [2.0, -50.0], [7.0, 3.0]])
+    model = Net(2)
+    options = {"sigma": 20.0, "n": 100, "n0": 10, "chunk": 100}
+    evidence = collect_evidence(model, (table, ["b", "a", "b"]), domain=None, **options)
+    assert evidence.header.units == "the inputs as they are"
+    assert evidence.label.tolist() == [1, 0, 1]
+    data = from_arrays(table, ["b", "a", "b"], domain=None)
+    assert data.classes == ("a", "b")
+    assert same(evidence, collect_evidence(model, data, **options))
+    with pytest.raises(InputError, match="domain=None takes any numbers"):
+        collect_evidence(model, (table, [0, 1, 0]), **options)
+    with pytest.raises(InputError, match="be None or"):
+        collect_evidence(model, (table, [0, 1, 0]), domain=(-1, 1), **options)
+    with pytest.raises(InputError, match="hold finite numbers"):
+        collect_evidence(model, (np.full((2, 2), np.inf), [0, 1]), domain=None, **options)
+
+
+def test_scaled_inputs_come_back_to_the_model_as_they_were(tmp_path) -> None:
+    table = RNG.normal([5.0, -300.0], [0.1, 80.0], (40, 2)).astype(np.float32)
+    np.savez(tmp_path / "table.npz", inputs=table, labels=np.arange(40) % 3)
+    data = load_dataset(tmp_path / "table.npz", domain="any", scale="std")
+    assert data.shape == (2,)
+    assert data.units == "features divided by their standard deviation"
+    torch.testing.assert_close(data.inputs.std(0, correction=0), torch.ones(2))
+    seen = Unscale(data.scale.mean, data.scale.std, nn.Identity())(data.inputs)
+    torch.testing.assert_close(seen, torch.from_numpy(table), rtol=1e-5, atol=1e-4)
+    part = load_dataset(tmp_path / "table.npz", domain="any", scale="std", limit=5)
+    assert torch.equal(part.inputs, data.inputs[:5])  # in the units of the whole
+    signals = from_arrays(RNG.normal(3, 2, (8, 2, 30)), np.arange(8) % 2, domain=None).scaled()
+    torch.testing.assert_close(signals.inputs.mean(dim=(0, 2)), torch.zeros(2), atol=1e-5, rtol=0)
+    for options, message in (
+        ({}, "lie in"),
+        ({"scale": "std"}, "lie in"),
+        ({"domain": "some"}, "`domain` to be one of"),
+    ):
+        np.savez(tmp_path / "images.npz", inputs=np.full((3, 1, 4, 4), 7.0), labels=[0, 1, 0])
+        with pytest.raises(InputError, match=message):
+            load_dataset(tmp_path / "images.npz", **options)
+    with pytest.raises(InputError, match="vary in every feature"):
+        from_arrays(np.ones((4, 2)), [0, 1, 0, 1], domain=None).scaled()
+    with pytest.raises(InputError, match="be unit for images"):
+        load_dataset("digits", domain="any")
+
+
+def test_models_of_a_table_are_told_its_features(monkeypatch: pytest.MonkeyPatch) -> None:
+    import sys
+    from types import SimpleNamespace
+
+    monkeypatch.setitem(
+        sys.modules, "tables", SimpleNamespace(net=lambda features, classes: nn.Linear(features, classes))
+    )
+    model = build_model("tables:net", classes=3, shape=(7,))
+    assert model(torch.zeros(2, 7)).shape == (2, 3)
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        ([0.5, 1.0], "be classes: certcal certifies no regression, but got 0.5"),
+        (np.array([[1, 1, 0], [0, 1, 0]]), "one class per input: certcal certifies no multi-label classification"),
+        (np.array([[0.2, 0.8], [0.5, 0.5]]), "be class numbers, names or one-hot rows"),
+    ],
+)
+def test_what_is_no_class_is_refused(labels: object, message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        as_classes(labels)
+    assert message in str(caught.value)
+
+
+def test_dicts_must_name_input_and_label_once() -> None:
+    with pytest.raises(InputError, match=r"the keys picture, label at 3"):
+        as_pair({"picture": 1, "label": 0}, "at 3")
+    with pytest.raises(InputError, match=r"the keys image, x, label"):
+        as_pair({"image": 1, "x": 2, "label": 0}, "at 3")
