@@ -163,6 +163,13 @@ def test_recalibrate_reports_on_held_out_inputs(desk):
     wide = ("--radii", "0,0.1", "--radius-weights", "1,2", "--clean-weight", 0)
     out, _ = certcal("recalibrate", "imperfect", "--repeats", 3, "--no-figures", *wide, cwd=desk)
     assert "map for R = 0 and 0.1, mean ± deviation over 3 splits" in out
+    out, _ = certcal("recalibrate", "imperfect", "--inside", "--repeats", 2, "--no-figures", "--json", cwd=desk)
+    assert json.loads(out)["map"] == "score"
+    assert json.loads((desk / "runs/imperfect/recalibration/map.json").read_text())["kind"] == "score"
+    out, _ = certcal(
+        "recalibrate", "imperfect", "--inside", "--method", "isotonic", "--repeats", 2, "--no-figures", cwd=desk
+    )
+    assert "full map for R = " in out
     out, _ = certcal("recalibrate", "made", "--on-failure", "identity", "--no-figures", cwd=desk)
     assert "identity map" in out
     assert "Nothing could be learned, so confidences stay as they are." in " ".join(out.split())

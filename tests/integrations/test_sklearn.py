@@ -1,15 +1,21 @@
 """The scikit-learn estimator: the library's own checks, and use in pipelines and grid search."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.special import expit
+from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
 from sklearn.utils import estimator_checks
 
 from certcal import InputError, certified_brier_score, recalibrate
-from certcal.integrations.sklearn import CertifiedRecalibrator
+from certcal.integrations.sklearn import CertifiedRecalibrator, InsideRecalibrator
+from certcal.recalibration import FullMap, fit_inside
 from problems import smoothed_like
+from smoothing_oracles import random_evidence
 
 
 def as_bounds(_, features, kernel=None):
@@ -96,3 +102,41 @@ def test_bad_input(data):
         CertifiedRecalibrator().fit(bounds, correct).transform(bounds[:, :2])
     with pytest.raises(NotFittedError):
         CertifiedRecalibrator().transform(bounds)
+
+
+class TestInside:
+    @pytest.fixture
+    def evidence(self, rng):
+        found = random_evidence(rng, inputs=200, draws=500)
+        return replace(found, label=(rng.random(200) < found.confidence).astype(np.int64))
+
+    def test_grid_search_chooses_by_the_certified_score_of_other_inputs(self, evidence):
+        estimator = InsideRecalibrator(evidence, radius=0.05, alpha=0.01)
+        search = GridSearchCV(estimator, {"clean_weight": [0.0, 0.5, 1.0]}, cv=3)
+        where = np.arange(200)[:, None]
+        search.fit(where, evidence.correct)
+        assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+        own = search.best_estimator_.map_.certify(evidence, radii=0.05, alpha=0.01)[0]
+        assert search.best_estimator_.score(where) == 1 - certified_brier_score(own).value
+
+    def test_a_pipeline_is_the_map_inside_and_the_one_outside(self, evidence):
+        inside = InsideRecalibrator(evidence, radius=0.05, alpha=0.01)
+        pipeline = make_pipeline(clone(inside), CertifiedRecalibrator(clean_weight=0.5))
+        certified = inside.fit(np.arange(200)[:, None]).map_.certify(evidence, radii=0.05, alpha=0.01)[0].certified
+        where = np.flatnonzero(certified)[:, None]
+        mapped = pipeline.fit(where, evidence.correct[certified]).transform(where)
+        both = FullMap(pipeline[0].map_, pipeline[1].map_)
+        both = both.certify(evidence.select(certified), radii=0.05, alpha=0.01)[0]
+        np.testing.assert_allclose(mapped, np.stack([both.lower, both.upper, both.confidence], axis=1), atol=1e-15)
+        same = fit_inside(evidence.select(certified), radii=[0.05], alpha=0.01, outside="isotonic")
+        np.testing.assert_array_equal(same.inside.levels, pipeline[0].map_.levels)
+
+    def test_other_answers_and_positions_are_refused(self, evidence):
+        own = InsideRecalibrator(evidence, radius=0.05, alpha=0.01)
+        with pytest.raises(InputError, match="Expected `y` to say which predictions of the evidence are right"):
+            own.fit([[0], [1]], [not evidence.correct[0], True])
+        for where in ([[200]], [[0.5]], [[0, 1]]):
+            with pytest.raises(InputError, match="Expected `X` to"):
+                own.fit(where)
+        with pytest.raises(InputError, match="Expected `evidence` to be Evidence"):
+            InsideRecalibrator().fit([[0]])

@@ -29,7 +29,7 @@ DOORS = {
 }
 EMPTY = inspect.Parameter.empty
 # What a door asks of its own: the record's None stands for what another setting says.
-ASKED = {"radii", "epsilons", "limit", "device"}
+ASKED = {"radii", "epsilons", "limit", "device", "method"}
 PAIRS = [(record, door) for record, doors in DOORS.items() for door in doors]
 
 

@@ -8,14 +8,16 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_is_fitted, check_non_negative, validate_data
 
+from certcal.certificates import ConfidenceIntervals
 from certcal.errors import InputError
 from certcal.metrics import top_label_brier_score
-from certcal.recalibration import recalibrate
+from certcal.recalibration import fit_score_map, recalibrate
 from certcal.scalars import check_number
+from certcal.smoothing import Evidence
 from certcal.types import ArrayLike, FloatArray
 from certcal.worstcase import certified_brier_score
 
-__all__ = ["CertifiedRecalibrator"]
+__all__ = ["CertifiedRecalibrator", "InsideRecalibrator"]
 
 COLUMNS = ("lower", "upper", "confidence")
 
@@ -116,3 +118,74 @@ class CertifiedRecalibrator(TransformerMixin, BaseEstimator):  # type: ignore[mi
         tags.target_tags.required = True
         tags.target_tags.single_output = True
         return tags
+
+
+class InsideRecalibrator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Fits the map of scores of `certcal.recalibration.fit_score_map`, and gives the bounds of what it makes of inputs.
+
+    X has one column, positions of inputs in `evidence`, so that pipelines and cross-validation can split them; y is
+    whether the prediction is right and must be what the evidence says. `transform` gives lower, upper and confidence at
+    `radius` after the map, which `CertifiedRecalibrator` takes: the two make a pipeline, one inside the expectation and
+    one outside. `score` is one minus the certified Brier score of the inputs certified at `radius`.
+
+    Other parameters as for `fit_score_map`. After `fit`: `map_`.
+    """
+
+    def __init__(
+        self,
+        evidence: Evidence | None = None,
+        *,
+        radius: float = 0.0,
+        alpha: float = 0.001,
+        clean_weight: float = 0.5,
+        objective: str = "brier",
+        on_failure: str = "raise",
+    ) -> None:
+        self.evidence = evidence
+        self.radius = radius
+        self.alpha = alpha
+        self.clean_weight = clean_weight
+        self.objective = objective
+        self.on_failure = on_failure
+
+    def fit(self, X: Any, y: Any = None) -> "InsideRecalibrator":  # noqa: N803 (scikit-learn's name)
+        """Fit the map to the inputs at these positions."""
+        part = self._part(X, y)
+        self.map_ = fit_score_map(
+            part,
+            radii=self.radius,
+            alpha=self.alpha,
+            clean_weight=self.clean_weight,
+            objective=self.objective,
+            on_failure=self.on_failure,
+        )
+        return self
+
+    def transform(self, X: Any) -> FloatArray:  # noqa: N803
+        """Bounds and confidences after the map, shape (n, 3)."""
+        own = self._certified(X)
+        return np.stack([own.lower, own.upper, own.confidence], axis=1)
+
+    def score(self, X: Any, y: Any = None) -> float:  # noqa: N803
+        """One minus the certified Brier score after the map, of those of the inputs that are certified."""
+        return 1.0 - certified_brier_score(self._certified(X, y)).value
+
+    def _certified(self, X: Any, y: Any = None) -> ConfidenceIntervals:  # noqa: N803
+        check_is_fitted(self)
+        return self.map_.certify(self._part(X, y), radii=self.radius, alpha=self.alpha)[0]
+
+    def _part(self, X: Any, y: Any) -> Evidence:  # noqa: N803
+        if not isinstance(self.evidence, Evidence):
+            raise InputError.expected(
+                "evidence", "be Evidence, such as load_evidence gives", type(self.evidence).__name__
+            )
+        where = np.asarray(X)
+        if where.ndim != 2 or where.shape[1] != 1 or where.dtype.kind not in "iu":
+            raise InputError.expected("X", "be one column of whole positions in `evidence`", f"shape {where.shape}")
+        place = where[:, 0]
+        if len(place) and not (place.min() >= 0 and place.max() < len(self.evidence)):
+            raise InputError.expected("X", f"hold positions from 0 to {len(self.evidence) - 1}", place.max())
+        part = self.evidence.select(place)
+        if y is not None and not np.array_equal(np.asarray(y, dtype=bool), part.correct):
+            raise InputError.expected("y", "say which predictions of the evidence are right", "others")
+        return part

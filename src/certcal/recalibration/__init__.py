@@ -5,8 +5,17 @@ from typing import TYPE_CHECKING
 from certcal.later import later
 from certcal.recalibration.data import MIN_INPUTS, NothingToFitError
 from certcal.recalibration.fitting import recalibrate, recalibrate_bounds
-from certcal.recalibration.heldout import HeldOut, HeldOutRow, TradeOff, held_out_scores, split_inputs, trade_off
-from certcal.recalibration.inside import fit_score_map
+from certcal.recalibration.heldout import (
+    HeldOut,
+    HeldOutRow,
+    TradeOff,
+    held_out_evidence,
+    held_out_scores,
+    split_inputs,
+    trade_off,
+    trade_off_of,
+)
+from certcal.recalibration.inside import fit_inside, fit_score_map
 from certcal.recalibration.maps import AnyMap, BetaMap, IdentityMap, IsotonicMap, RecalibrationMap, TemperatureMap
 from certcal.recalibration.score_maps import FullMap, ScoreMap
 from certcal.recalibration.scores import Scores, score_bounds
@@ -36,7 +45,9 @@ __all__ = [
     "Scores",
     "TemperatureMap",
     "TradeOff",
+    "fit_inside",
     "fit_score_map",
+    "held_out_evidence",
     "held_out_scores",
     "load_map",
     "recalibrate",
@@ -45,6 +56,7 @@ __all__ = [
     "score_bounds",
     "split_inputs",
     "trade_off",
+    "trade_off_of",
 ]
 
 __getattr__ = later(__name__, deployment="RecalibratedModel RecalibratedPredictions")  # they need torch

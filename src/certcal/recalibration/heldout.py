@@ -1,20 +1,21 @@
 """Fitting on one part of the inputs and reporting on another: before and after, over splits, folds and λ."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from certcal.certificates import ConfidenceIntervals
+from certcal.certificates import ConfidenceIntervals, confidence_bounds_at
 from certcal.errors import InputError
 from certcal.recalibration.data import as_intervals, check_share
 from certcal.recalibration.fitting import recalibrate_bounds
-from certcal.recalibration.maps import RecalibrationMap
+from certcal.recalibration.maps import AnyMap, RecalibrationMap
 from certcal.recalibration.scores import Scores, average, deviation, score_bounds
 from certcal.scalars import check_integer, check_number, one_or_more
 from certcal.settings import CLEAN_WEIGHTS, OnFailure
+from certcal.smoothing import Evidence
 from certcal.types import ArrayLike, FloatArray
 
 Indices = NDArray[np.intp]
@@ -36,7 +37,7 @@ class HeldOutRow:
 class HeldOut:
     """Maps, what each was fitted on and tested on, and the scores on the latter."""
 
-    maps: tuple[RecalibrationMap, ...]
+    maps: tuple[AnyMap, ...]
     fit: tuple[Indices, ...]  # positions of the inputs
     test: tuple[Indices, ...]
     rows: tuple[HeldOutRow, ...]  # splits × radii
@@ -109,14 +110,68 @@ def held_out_scores(
     several = as_intervals(bounds)
     pairs = split_inputs(len(several[0]), holdout=holdout, folds=folds, repeats=repeats, seed=seed)
     settings: dict[str, Any] = {"n_bins": n_bins, "edges": edges}
+
+    def fit(part: Indices) -> RecalibrationMap:
+        own = [b.select(part) for b in several]
+        return recalibrate_bounds(own, on_failure=OnFailure.IDENTITY, **settings, **fitting)
+
+    def certify(own: RecalibrationMap, part: Indices) -> list[ConfidenceIntervals]:
+        return [own.intervals(b.select(part)) for b in several]
+
+    return _held_out(several, pairs, fit, certify, settings)
+
+
+def held_out_evidence(
+    evidence: Evidence,
+    fit: Callable[[Evidence], AnyMap],
+    *,
+    radii: Iterable[float] | float,
+    terms: Mapping[str, Any],
+    holdout: float = 0.5,
+    folds: int | None = None,
+    repeats: int = 20,
+    seed: int = 0,
+    n_bins: int = 15,
+    edges: ArrayLike | None = None,
+) -> HeldOut:
+    """Maps of any kind that `fit` makes of the evidence of random parts of the inputs, scored on the rest.
+
+    The same splits and scores as those of `held_out_scores`; for maps that need more than bounds, such as those that
+    act on each draw's score.
+
+    Paper: —; docs/recalibration.md.
+
+    Args:
+        evidence: of all inputs.
+        fit: gives a map for the evidence of some; it sees nothing of the others.
+        radii, terms: at which and how scores are certified, as for `confidence_bounds_at`.
+        holdout, folds, repeats, seed, n_bins, edges: as for `held_out_scores`.
+    """
+    distances = one_or_more("radii", radii)
+    several = confidence_bounds_at(evidence, radii=distances, **terms)
+    pairs = split_inputs(len(evidence), holdout=holdout, folds=folds, repeats=repeats, seed=seed)
+
+    def certify(own: AnyMap, part: Indices) -> list[ConfidenceIntervals]:
+        return own.certify(evidence.select(part), radii=distances, **terms)
+
+    settings = {"n_bins": n_bins, "edges": edges}
+    return _held_out(several, pairs, lambda part: fit(evidence.select(part)), certify, settings)
+
+
+def _held_out(
+    several: Sequence[ConfidenceIntervals],
+    pairs: list[tuple[Indices, Indices]],
+    fit: Callable[[Indices], Any],
+    certify: Callable[[Any, Indices], list[ConfidenceIntervals]],
+    settings: dict[str, Any],
+) -> HeldOut:
     maps, rows = [], []
-    for split, (fit, test) in enumerate(pairs):
-        own = recalibrate_bounds([b.select(fit) for b in several], on_failure=OnFailure.IDENTITY, **settings, **fitting)
-        maps.append(own)
-        for part in (b.select(test) for b in several):
-            before, after = (score_bounds(b, **settings) for b in (part, own.intervals(part)))
-            rows.append(HeldOutRow(split, part.radius, len(part), int(part.certified.sum()), before, after))
-    return HeldOut(tuple(maps), tuple(fit for fit, _ in pairs), tuple(test for _, test in pairs), tuple(rows))
+    for split, (part, test) in enumerate(pairs):
+        maps.append(fit(part))
+        for plain, mapped in zip((b.select(test) for b in several), certify(maps[-1], test), strict=True):
+            before, after = (score_bounds(b, **settings) for b in (plain, mapped))
+            rows.append(HeldOutRow(split, plain.radius, len(plain), int(plain.certified.sum()), before, after))
+    return HeldOut(tuple(maps), tuple(part for part, _ in pairs), tuple(test for _, test in pairs), tuple(rows))
 
 
 def split_inputs(
@@ -185,6 +240,15 @@ def trade_off(
     """
     several = as_intervals(bounds)
     at = max(own.radius for own in several) if radius is None else radius
+    return trade_off_of(
+        lambda share: held_out_scores(several, clean_weight=share, **options), at, clean_weights=clean_weights
+    )
+
+
+def trade_off_of(
+    held_out: Callable[[float], HeldOut], radius: float, *, clean_weights: Iterable[float] = CLEAN_WEIGHTS
+) -> TradeOff:
+    """The same curve for maps of any kind: `held_out` fits and scores them for a weight of clean points."""
     shares = [check_share(share) for share in one_or_more("clean_weights", clean_weights)]
-    pairs = [held_out_scores(several, clean_weight=share, **options).mean(at) for share in shares]
-    return TradeOff(at, np.array(shares), tuple(after for _, after in pairs), identity=pairs[0][0])
+    pairs = [held_out(share).mean(radius) for share in shares]
+    return TradeOff(radius, np.array(shares), tuple(after for _, after in pairs), identity=pairs[0][0])

@@ -13,7 +13,9 @@ import numpy as np
 from certcal.certificates import Method, RunnerUp, TailLimits
 from certcal.metrics import Bins
 from certcal.recalibration.data import NothingToFitError, check_share, check_teaches, check_weights
-from certcal.recalibration.score_maps import ScoreMap
+from certcal.recalibration.fitting import recalibrate_bounds
+from certcal.recalibration.maps import AnyMap, IdentityMap
+from certcal.recalibration.score_maps import FullMap, ScoreMap
 from certcal.scalars import check_choice, one_or_more
 from certcal.settings import CLEAN_WEIGHT, Objective, OnFailure
 from certcal.smoothing import Evidence, threshold_grid
@@ -80,6 +82,26 @@ def fit_score_map(
     if goal == Objective.CALIBRATION:
         steps = _descend(data, steps)
     return ScoreMap(_levels(steps), about=about | {"certified": data.counts[0], "wrong": data.counts[1]})
+
+
+def fit_inside(
+    evidence: Evidence, *, outside: str | None = None, clean_weight: float = CLEAN_WEIGHT, **options: Any
+) -> AnyMap:
+    """A map of scores, alone or before a map of the mean of kind `outside` that is fitted to what the first one gives.
+
+    Options as for `fit_score_map`; with on_failure "identity" the map that changes nothing stands in for both.
+    """
+    inside = fit_score_map(evidence, clean_weight=clean_weight, **options)
+    if "reason" in inside.about:
+        return IdentityMap(about=inside.about)
+    if outside is None:
+        return inside
+    terms = {name: options[name] for name in ("alpha", "method", "split_alpha", "runner_up") if name in options}
+    shared = {name: options[name] for name in ("weights", "n_bins", "edges") if name in options}
+    bounds = inside.certify(evidence, radii=options["radii"], **terms)
+    return FullMap(
+        inside, recalibrate_bounds(bounds, clean_weight=clean_weight, method=outside, **shared), about=inside.about
+    )
 
 
 def identity_levels() -> FloatArray:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from certcal.evaluation import Population, Rounding
-from certcal.recalibration import HeldOut, TradeOff
+from certcal.recalibration import AnyMap, HeldOut, RecalibrationMap, ScoreMap, TradeOff
 from certcal.report.content import plotted
 from certcal.report.tables import exactly, number, percent
 
@@ -23,6 +23,9 @@ SCORES = (
     ("refinement", "refinement: Brier left by the best map, all inputs", False),
     ("levels", "distinct confidences, all inputs", False),
 )
+
+# Maps that act before the mean over the noise.
+KINDS = {"score": "of each draw's score", "full": "of each draw's score, then of their mean"}
 
 
 @dataclass(frozen=True)
@@ -63,7 +66,7 @@ def recalibration_section(
     kept, graph = held.maps[held.kept], np.linspace(0, 1, 401)
     about = lead(held, radii)
     if population == Population.ALL:
-        about += " The guarantee counts inputs without a certificate too, at their worst; no map can help those."
+        about += " The guarantee counts inputs whose class is not certified too, as far from right as they can be."
     return {
         "radius": max(radii),
         "lead": about,
@@ -82,8 +85,14 @@ def recalibration_section(
             **{name: plotted(curve.of(name)) for name in ("certified_brier", "brier_all", "auroc", "levels")},
         },
         "identity": {name: plotted(getattr(curve.identity, name)) for name in ("certified_brier", "brier_all")},
-        "map": {"x": plotted(graph), "y": plotted(kept.transform(graph))},
+        "map": {"x": plotted(graph), "y": plotted(_shown(kept).transform(graph))},
     }
+
+
+def _shown(kept: AnyMap) -> ScoreMap | RecalibrationMap:
+    """The map that the page draws: that of the scores where there is one."""
+    inside, outside = kept.stages
+    return inside if isinstance(inside, ScoreMap) else outside
 
 
 def lead(held: HeldOut, radii: Sequence[float]) -> str:
@@ -92,11 +101,12 @@ def lead(held: HeldOut, radii: Sequence[float]) -> str:
     fitted, tested = len(held.fit[held.kept]), len(held.test[held.kept])
     if kept.kind == "identity":
         return f"Nothing could be learned, so confidences stay as they are. {kept.about.get('reason', '')}".strip()
+    kind = KINDS.get(kept.kind, f"kind: {kept.kind}")
     weights = kept.about.get("weights", [1.0])
     shares = "" if len(set(weights)) == 1 else f", weighted {' : '.join(f'{weight:.3g}' for weight in weights)},"
     random = "one random split" if splits == 1 else f"{splits} random splits"
     text = (
-        f"The map (kind: {kept.kind}) was fitted for {listed(radii)}{shares} on {fitted:,} inputs, and this page is "
+        f"The map ({kind}) was fitted for {listed(radii)}{shares} on {fitted:,} inputs, and this page is "
         f"about the {tested:,} others. The table below repeats that over {random}: "
         "mean before and after, always on inputs held out of the fitting. Predictions are the same before and after."
     )

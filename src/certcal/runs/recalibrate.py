@@ -1,7 +1,7 @@
 """Recalibrate a run: fit a map on one part of its inputs, report before and after on the rest."""
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -12,16 +12,19 @@ from certcal.evaluation import Report, evaluate
 from certcal.files import plain, sealed
 from certcal.recalibration import (
     MIN_INPUTS,
+    AnyMap,
     HeldOut,
+    MapKind,
     OnFailure,
-    RecalibrationMap,
     Scores,
     TradeOff,
+    fit_inside,
+    held_out_evidence,
     held_out_scores,
     recalibrate_bounds,
     save_map,
     split_inputs,
-    trade_off,
+    trade_off_of,
 )
 from certcal.report import plot_trade_off, recalibration_section
 from certcal.runs.drawing import save_figure
@@ -45,7 +48,7 @@ class Recalibration:
     folder: Path  # where it is written
 
     @property
-    def map(self) -> RecalibrationMap:
+    def map(self) -> AnyMap:
         """The map that is kept: fitted on the first split."""
         return self.held_out.maps[self.held_out.kept]
 
@@ -87,13 +90,9 @@ def recalibrate_run(run: RunFolder, asked: RecalibrateSettings, *, figures: bool
     with run.steady():
         evaluation, made = run.settings().evaluate, _certificates(run)
     wanted = made.radii if asked.radii is None else asked.radii
-    bounds = made.at(wanted)
-    names = ("method", "objective", "holdout", "folds", "repeats", "seed")
-    options = {name: getattr(asked, name) for name in names} | {
-        "weights": asked.radius_weights,
-        "n_bins": evaluation.n_bins,
-    }
-    own, held = _fit(bounds, asked, options)
+    own = _radii_that_teach(made.at(wanted), asked, n_bins=evaluation.n_bins)
+    scores = _scoring(made, own, asked, n_bins=evaluation.n_bins)
+    held = scores(asked.clean_weight)
     weights = asked.radius_weights or (1.0,) * len(own)
     fitted = tuple(one.radius for one, weight in zip(own, weights, strict=True) if weight > 0)
     report = evaluate(
@@ -103,7 +102,7 @@ def recalibrate_run(run: RunFolder, asked: RecalibrateSettings, *, figures: bool
         n_bins=evaluation.n_bins,
         recalibration=None if held.maps[held.kept].kind == "identity" else held.maps[held.kept],
     )
-    curve = trade_off(own, radius=max(fitted), clean_weights=sorted({*CLEAN_WEIGHTS, asked.clean_weight}), **options)
+    curve = trade_off_of(scores, max(fitted), clean_weights=sorted({*CLEAN_WEIGHTS, asked.clean_weight}))
     result = Recalibration(fitted, held, curve, report, asked, run.path / "recalibration")
     _write(run, result, figures=figures)
     return result
@@ -146,16 +145,45 @@ def _certificates(run: RunFolder) -> _Certificates:
     return _Certificates(evidence, (), asked.radii_at(evidence.header.sigma), asked.terms)
 
 
-def _fit(
-    bounds: list[ConfidenceIntervals], asked: RecalibrateSettings, options: dict[str, Any]
-) -> tuple[list[ConfidenceIntervals], HeldOut]:
-    """The certificates that maps are fitted to, and the maps.
+def _scoring(
+    made: _Certificates, own: list[ConfidenceIntervals], asked: RecalibrateSettings, *, n_bins: int
+) -> Callable[[float], HeldOut]:
+    """Fits maps on parts of the inputs and scores them on the rest, for a weight of clean points."""
+    splits = {name: getattr(asked, name) for name in ("holdout", "folds", "repeats", "seed")}
+    fitting: dict[str, Any] = {"weights": asked.radius_weights, "objective": asked.objective, "n_bins": n_bins}
+    if not asked.inside:
+        kind = asked.method or MapKind.ISOTONIC
+        return lambda share: held_out_scores(own, clean_weight=share, method=kind, **fitting, **splits)
+    if made.evidence is None:
+        raise InputError.expected("inside", "be left out where a run has bounds but no draws", "it")
+    evidence, radii = made.evidence, [one.radius for one in own]
+
+    def fit(part: Evidence, share: float) -> AnyMap:
+        return fit_inside(
+            part,
+            radii=radii,
+            outside=asked.method,
+            clean_weight=share,
+            on_failure=OnFailure.IDENTITY,
+            **fitting,
+            **made.terms,
+        )
+
+    return lambda share: held_out_evidence(
+        evidence, lambda part: fit(part, share), radii=radii, terms=made.terms, n_bins=n_bins, **splits
+    )
+
+
+def _radii_that_teach(
+    bounds: list[ConfidenceIntervals], asked: RecalibrateSettings, *, n_bins: int
+) -> list[ConfidenceIntervals]:
+    """The certificates that maps are fitted to.
 
     Those of all radii that were asked for; or else of the largest at which the fitting part of the kept split teaches a
     map. Nothing here looks at the inputs held out of that split: the report on them is of a map fixed without them.
     """
-    splits = {name: options[name] for name in ("holdout", "folds", "repeats", "seed")}
-    fitting = {name: value for name, value in options.items() if name not in splits}
+    splits = {name: getattr(asked, name) for name in ("holdout", "folds", "repeats", "seed")}
+    fitting = {"weights": asked.radius_weights, "n_bins": n_bins}
     part = split_inputs(len(bounds[0]), **splits)[0][0]
     falling = sorted(bounds, key=lambda one: -one.radius)
     choices = [bounds] if asked.radii is not None else [[one] for one in falling]
@@ -171,7 +199,7 @@ def _fit(
             "with wrong predictions among them: certify more (a larger --limit) or harder ones, or hold out fewer "
             "(--holdout 0.2); --on-failure identity keeps the confidences as they are."
         )
-    return choices[own], held_out_scores(choices[own], clean_weight=asked.clean_weight, **options)
+    return choices[own]
 
 
 def _first_that_teaches(
@@ -205,7 +233,7 @@ def _write(run: RunFolder, result: Recalibration, *, figures: bool) -> None:
     run.log(f"recalibrate: {result.map.kind} map for R = {at}, {len(result.held_out.fit)} splits")
 
 
-def _with_origin(result: Recalibration) -> RecalibrationMap:
+def _with_origin(result: Recalibration) -> AnyMap:
     """The kept map with what deployment has to match, and the split that it was fitted on."""
     report, own = result.report, result.report.bounds[0]
     origin: dict[str, Any] = {"alpha": report.alpha, "certificate": str(report.method), "norm": str(own.norm)}

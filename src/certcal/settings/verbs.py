@@ -38,7 +38,10 @@ class RecalibrateSettings(Record, panel="How to fit"):
     radius_weights: tuple[float, ...] | None = setting(
         None, "Weights of these radii", check=not_negative, metavar=NUMBERS, shown="equal", was="weights"
     )
-    method: str = setting("isotonic", "Kind of map", choices=MapKind)
+    inside: bool = setting(False, "Map each draw's score before the mean; with --method, and the mean too.")
+    method: str | None = setting(
+        None, "Kind of map of the mean", choices=MapKind, shown="isotonic, or none with --inside"
+    )
     objective: str = setting("brier", "Certified score to make small", choices=Objective)
     clean_weight: float = setting(CLEAN_WEIGHT, "Weight of the score without an attack, 0 to 1", check=share)
     holdout: float = setting(0.5, "Share of inputs to hold out", check=inner_share)
@@ -49,6 +52,8 @@ class RecalibrateSettings(Record, panel="How to fit"):
 
     def check_together(self) -> None:
         """Weights come with radii, and radii differ."""
+        if self.inside and self.objective == Objective.LOG:
+            raise InputError.expected("objective", "be 'brier' or 'calibration' with inside", "'log'")
         if self.radii is None and self.radius_weights is not None:
             raise InputError.expected("radius_weights", "come with radii, one weight for each", "no radii")
         if self.radii is not None and len(set(self.radii)) < len(self.radii):
