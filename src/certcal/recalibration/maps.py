@@ -43,10 +43,6 @@ class AnyMap(ABC):
         """The map as plain data."""
         return {"kind": self.kind, **self.parameters(), "about": dict(self.about)}
 
-    def intervals(self, bounds: ConfidenceIntervals) -> ConfidenceIntervals:
-        """The certificates of the mapped confidences, at the same radius, level and for the same predictions."""
-        raise InputError.expected("recalibration", "be a map of the mean for bounds without draws", f"kind {self.kind!r}")
-
     def certify(self, evidence: Evidence, *, radii: Iterable[float] | float, **terms: Any) -> list[ConfidenceIntervals]:
         """The certificates of the mapped confidences at each radius; terms as for `confidence_bounds_at`."""
         inside, outside = self.stages

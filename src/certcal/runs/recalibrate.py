@@ -183,7 +183,7 @@ def _radii_that_teach(
     map. Nothing here looks at the inputs held out of that split: the report on them is of a map fixed without them.
     """
     splits = {name: getattr(asked, name) for name in ("holdout", "folds", "repeats", "seed")}
-    fitting = {"weights": asked.radius_weights, "n_bins": n_bins}
+    fitting: dict[str, Any] = {"weights": asked.radius_weights, "n_bins": n_bins}
     part = split_inputs(len(bounds[0]), **splits)[0][0]
     falling = sorted(bounds, key=lambda one: -one.radius)
     choices = [bounds] if asked.radii is not None else [[one] for one in falling]

@@ -22,6 +22,7 @@ from certcal.worstcase.operating import (
     certified_threshold,
     operating_curve,
 )
+from certcal.worstcase.pooled import PooledClaim, pooled_calibration_error
 from certcal.worstcase.population import PopulationBound, population_bound
 from certcal.worstcase.problem import WorstCaseProblem, choose_few_bins
 from certcal.worstcase.ranking import certified_auroc, certified_risk_coverage_area, risk_coverage_area
@@ -40,6 +41,7 @@ __all__ = [
     "Kind",
     "OperatingCurve",
     "OperatingPoint",
+    "PooledClaim",
     "Population",
     "PopulationBound",
     "ReachTables",
@@ -66,6 +68,7 @@ __all__ = [
     "jointly_certified_calibration_error",
     "operating_curve",
     "optimise",
+    "pooled_calibration_error",
     "population_bound",
     "risk_coverage_area",
     "rounding_bound",

@@ -1,0 +1,110 @@
+"""The pooled claim: its inequality, its tangents, and coverage where the truth is known."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from certcal import InputError, allowed_failures, certified_calibration_error, confidence_bounds
+from certcal.recalibration import ScoreMap
+from certcal.smoothing import threshold_grid
+from certcal.worstcase import jointly_certified_calibration_error, pooled_calibration_error
+from certcal.worstcase.pooled import _Tangents, split_draws
+from smoothing_oracles import evidence_from_scores
+
+GRID, SPREAD = threshold_grid(), 0.6
+
+
+def probit(rng, means, draws, *, sigma=0.5, wrong=0.2):
+    """Evidence of a model with scores Φ(z), z ~ N(mean, SPREAD²) under noise; a share of its labels is wrong."""
+    evidence = evidence_from_scores(
+        stats.norm.cdf(rng.normal(means[:, None], SPREAD, (len(means), draws))), sigma=sigma
+    )
+    return replace(evidence, label=(rng.random(len(means)) >= wrong).astype(np.int64))
+
+
+def truth(means, radius, sigma=0.5, levels=None):
+    """The least and the greatest confidence within R, moving along the one direction that matters, (2, n)."""
+    steps, first = (np.diff(GRID)[:-1], 0.0) if levels is None else (np.diff(levels), levels[0])
+    at = [means + side * radius * SPREAD / sigma for side in (-1, 1)]
+    if levels is None:
+        return np.array([stats.norm.cdf(m / np.sqrt(1 + SPREAD**2)) for m in at])
+    tails = [stats.norm.sf((stats.norm.ppf(GRID[1:-1]) - m[:, None]) / SPREAD) for m in at]
+    return np.array([first + tail @ steps for tail in tails])
+
+
+@pytest.mark.parametrize(("levels", "radius"), [(None, 0.4), (np.repeat([0.1, 0.5, 0.9, 1.0], 64), 0.0)])
+def test_sums_of_adjusted_bounds_fail_at_no_more_than_their_rate(rng, levels, radius):
+    """With one sign vector: Σ of true lower bounds ≥ Σ of adjusted ones − margin, and the same above.
+
+    At R = 0 a step function's tangent is itself, and the rate shows: half the margin would fail too often.
+    """
+    means, delta, failed = rng.normal(1.0, 0.5, 25), 0.1, 0
+    low, high = truth(means, radius, levels=levels)
+    own = None if levels is None else ScoreMap(levels)
+    for repeat in range(250):
+        evidence = probit(rng, means, 80)
+        pilot, rest = split_draws(evidence, seed=repeat)
+        sums = _Tangents(pilot, rest, radius / 0.5, own, np.ones(25, dtype=bool))
+        lower, upper, margin = sums.adjusted(0, delta)
+        failed += (lower.sum() - margin > low.sum()) + (upper.sum() + margin < high.sum())
+        assert abs(lower.sum() - low.sum()) < 8
+        assert margin > 0
+    assert failed / 500 <= delta
+    assert radius > 0 or failed > 0
+
+
+def test_the_claim_holds_at_its_level_and_beats_failed_certificates(rng):
+    """True worst cases by the exact program at the true ranges, for those the claim counts; 40 sets of 60 inputs."""
+    means, radius, delta = rng.normal(1.6, 0.4, 60), 0.15, 0.2
+    low, high = truth(means, radius)
+    broken, gained = 0, []
+    for repeat in range(40):
+        evidence = probit(rng, means, 1500)
+        claim = pooled_calibration_error(
+            evidence, radius=radius, alpha=0.01, delta=delta, population="all", seed=repeat
+        )
+        broken += claim.value < certified_calibration_error(low, high, evidence.correct).value
+        if repeat < 5:
+            own = confidence_bounds(evidence, radius=radius, alpha=0.01)
+            failures = allowed_failures(own, delta=delta)
+            joint = jointly_certified_calibration_error(own, population="all", failures=failures).value
+            gained.append(joint - claim.value)
+    assert broken <= 0.2 * 40
+    assert np.mean(gained) > 0.01
+
+
+def test_parts_of_the_draws_are_independent_samples(rng):
+    evidence = probit(rng, rng.normal(1, 1, 3), 400)
+    pilot, rest = split_draws(evidence, seed=3)
+    np.testing.assert_array_equal(pilot.histogram + rest.histogram, evidence.histogram)
+    assert (pilot.draws == 300).all()
+    shares = np.array([split_draws(evidence, seed=s)[0].histogram[0, 200:].sum() for s in range(300)])
+    np.testing.assert_allclose(shares.mean(), 0.75 * evidence.histogram[0, 200:].sum(), rtol=0.03)
+    np.testing.assert_array_equal(pilot.votes[:, 1], pilot.histogram[:, 129:].sum(axis=1))  # s_128 = 1/2 is no majority
+
+
+def test_certified_inputs_and_what_it_is_made_of(rng):
+    evidence = probit(rng, rng.normal(1.0, 0.8, 80), 1000)
+    claim = pooled_calibration_error(evidence, radius=0.2, alpha=0.01, delta=0.01)
+    kept = confidence_bounds(evidence, radius=0.2, alpha=0.01).certified
+    assert claim.inputs == kept.sum()
+    assert 0 < claim.pooled <= claim.inputs
+    assert 0 < claim.sampling < claim.value <= 1
+    constant = ScoreMap(np.full(256, 0.8))
+    flat = pooled_calibration_error(evidence, radius=0.2, alpha=0.01, delta=0.01, score_map=constant)
+    assert flat.value < claim.value
+
+
+def test_numbers_of_draws_that_differ_or_were_not_planned_are_refused(rng):
+    evidence = probit(rng, rng.normal(1, 1, 4), 100)
+    more = evidence.histogram.copy()
+    more[0, 0] += 1
+    votes = evidence.votes + (np.arange(4) == 0)[:, None] * np.array([1, 0])
+    other = replace(evidence, draws=more.sum(axis=1), histogram=more, votes=votes)
+    with pytest.raises(InputError, match="the same planned number of draws"):
+        pooled_calibration_error(other, radius=0.1, alpha=0.01, delta=0.01, population="all")
+    late = replace(evidence, header=replace(evidence.header, stages=(50,)))
+    with pytest.raises(InputError, match="the same planned number of draws"):
+        pooled_calibration_error(late, radius=0.1, alpha=0.01, delta=0.01, population="all")
