@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from certcal.attacks.fresh_draws import SmoothedEstimate, estimate_smoothed
     from certcal.attacks.input_attack import attack, cross_entropy
     from certcal.attacks.pgd import ascend, loss_and_gradient, walk
+    from certcal.attacks.plain import attack_bounds
     from certcal.attacks.sandwich import attack_certificates, inputs_of
     from certcal.attacks.smoothed import signed_log_odds
 
@@ -49,6 +50,7 @@ __all__ = [
     "ace_attack",
     "ascend",
     "attack",
+    "attack_bounds",
     "attack_calibration",
     "attack_certificates",
     "attack_passes",
@@ -68,7 +70,7 @@ __all__ = [
 # The records need no torch. What else there is comes from these modules when first used.
 _LATER = (
     "ace", "ace_table", "adversaries", "balls", "batched", "calibration", "climb_settings", "fresh_draws",
-    "input_attack", "pgd", "sandwich", "smoothed",
+    "input_attack", "pgd", "plain", "sandwich", "smoothed",
 )  # fmt: skip
 
 

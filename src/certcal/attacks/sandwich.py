@@ -114,7 +114,7 @@ class _Judge:
         """One row, from the confidences of the certified inputs without attack, with reliability curves."""
         kept = np.flatnonzero(bounds.certified)
         if len(kept) == 0:
-            return _empty_row(bounds.radius, adversary, self.allowed), None, None
+            return empty_row(bounds.radius, adversary, self.allowed), None, None
         lower, upper, correct = bounds.lower[kept], bounds.upper[kept], bounds.correct[kept]
         bins: dict[str, Any] = {"n_bins": self.terms.n_bins, "edges": self.edges}
         found = attack_calibration(
@@ -194,6 +194,6 @@ def inputs_of(model: nn.Module, data: Any, evidence: Evidence) -> Tensor:
     return torch.stack([found[index].input for index in evidence.index.tolist()])
 
 
-def _empty_row(radius: float, adversary: Adversary, allowed: int) -> SandwichRow:
+def empty_row(radius: float, adversary: Adversary, allowed: int) -> SandwichRow:
     nan = float("nan")
     return SandwichRow(radius, adversary.value, 0, nan, nan, nan, nan, nan, nan, nan, nan, nan, 0, allowed, nan)

@@ -47,7 +47,7 @@ class Scene:
     @property
     def ball(self) -> Ball:
         """Where inputs may go."""
-        return Ball.around(self.inputs, self.epsilon, Norm.L2, boxed=self.settings.box)
+        return Ball.around(self.inputs, self.epsilon, Norm(self.settings.norm), boxed=self.settings.box)
 
     def target(self, signs: IntArray) -> Tensor:
         """Which class's probability to move and which way, as `signed_log_odds` takes it, shape (n, 2)."""

@@ -1,5 +1,7 @@
 """Certificates of one input at a time: its prediction stays (C1), its confidence stays within bounds (C2)."""
 
+from typing import TYPE_CHECKING
+
 from certcal.certificates.cells import MeanLimits
 from certcal.certificates.confidence import PAPER, confidence_bounds, confidence_bounds_at
 from certcal.certificates.intervals import ConfidenceIntervals
@@ -21,7 +23,11 @@ from certcal.certificates.stopping import StopWhenDecided
 from certcal.certificates.tables import intervals_by_radius, intervals_from_table, table_of
 from certcal.certificates.tails import StepFunction, TailLimits, as_levels
 from certcal.certificates.votes import intervals_from_votes
+from certcal.later import later
 from certcal.settings import Method, RunnerUp
+
+if TYPE_CHECKING:
+    from certcal.certificates.networks import intervals_by_lipschitz, intervals_by_lirpa, lipschitz_constant
 
 __all__ = [
     "NO_CLASS",
@@ -45,15 +51,22 @@ __all__ = [
     "certify_radii",
     "confidence_bounds",
     "confidence_bounds_at",
+    "intervals_by_lipschitz",
+    "intervals_by_lirpa",
     "intervals_by_radius",
     "intervals_from_lipschitz",
     "intervals_from_logits",
     "intervals_from_margins",
     "intervals_from_table",
     "intervals_from_votes",
+    "lipschitz_constant",
     "predict_classes",
     "read_certification_log",
     "share_of_delta",
     "table_of",
     "write_certification_log",
 ]
+
+__getattr__ = later(
+    __name__, networks="intervals_by_lipschitz intervals_by_lirpa lipschitz_constant"
+)  # they need torch

@@ -63,7 +63,8 @@ def _show_sandwich(console: Console, own: "Sandwich") -> None:
     shown = (*_SHOWN, *(("limit_ece", "excess") if close or not own.holds else ()), *(() if own.holds else ("holds",)))
     wanted = [place for place, column in enumerate(SANDWICH_COLUMNS) if column.key in shown]
     best = own.strongest()
-    table = new_table(title="The smoothed model: clean, attacked, certified (bold: the strongest attack)")
+    what = "smoothed model" if own.terms.draws else "network without noise"
+    table = new_table(title=f"The {what}: clean, attacked, certified (bold: the strongest attack)")
     for column in (SANDWICH_COLUMNS[place] for place in wanted):
         table.add_column(column.label, justify="left" if column.key == "adversary" else "right", vertical="bottom")
     for place, line in enumerate(sandwich_cells(own)):
@@ -76,7 +77,7 @@ def _show_sandwich(console: Console, own: "Sandwich") -> None:
         if own.of is not None and own.inputs < own.of
         else "All were attacked"
     )
-    many = f"{attacked}, and judged by {own.terms.draws:,} fresh draws each"
+    many = f"{attacked}, and judged by {own.terms.draws:,} fresh draws each" if own.terms.draws else attacked
     console.print(Text(f"\n{tightness(own, best[-1])} {many}."))
     console.print(Text(verdict(own), style="dim" if own.holds else "bold red"))
 

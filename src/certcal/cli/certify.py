@@ -1,13 +1,17 @@
 """`certcal certify`: from a model and data to evidence and a report."""
 
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from certcal.cli import options as o
-from certcal.cli.declare import takes
+from certcal.cli.declare import Part, takes
 from certcal.cli.screen import clock, print_json, show_results, tell, tell_answer
+from certcal.errors import InputError
 from certcal.settings import (
+    BoundsRunSettings,
+    BoundsSettings,
     CertifySettings,
     Cluster,
     DataSettings,
@@ -16,8 +20,14 @@ from certcal.settings import (
     PlaceSettings,
     RunSettings,
     Sections,
+    build_sections,
     load_settings,
+    merged,
+    read_toml,
 )
+
+if TYPE_CHECKING:
+    from certcal.runs import RunFolder
 
 
 @takes(
@@ -27,6 +37,9 @@ from certcal.settings import (
     place=PlaceSettings,
     cluster=Cluster,
     evaluate=EvaluateSettings,
+    bounds=Part(
+        BoundsSettings, only=("certifier", "norm", "relaxation", "constant", "last_layer"), panel="Without noise"
+    ),
 )
 def certify(
     run: o.RunName,
@@ -46,7 +59,7 @@ def certify(
     no_figures: o.NoFigures = False,
     json: o.Json = False,
 ) -> None:
-    """Draw the evidence of a smoothed model once, certify it and write the report.
+    """Draw the evidence of a smoothed model once, certify it and write the report; or certify a network without noise.
 
     The same command goes on with an interrupted run; with a larger --n it adds draws. You may add draws whenever you
     like, also because of what a report showed: certificates stay true. They are narrower if looks are planned, with
@@ -54,12 +67,22 @@ def certify(
 
     [dim]Example:[/dim] certcal certify mine --model resnet110 --weights net.pt --data cifar10 --sigma 0.25
 
+    [dim]Without noise:[/dim] certcal certify plain --certifier lirpa --radii 1/255,2/255 --model lenet --data mnist
+
     [dim]Again, with what the folder remembers:[/dim] certcal certify mine
     """
     from certcal.runs import RunFolder, certify_run, check_factories, evaluate_run
 
     folder, where = RunFolder.named(run), o.engine_of(given)
     o.follow_paper(given["evaluate"], paper)
+    certifier = given["bounds"].get("certifier", "smoothing")
+    if folder.bounds.is_file() or certifier != "smoothing" or _names_bounds(folder.config):
+        _verify(folder, config, given, trust=trust, figures=not no_figures, json=json)
+        return
+    if given.pop("bounds"):
+        raise InputError.expected(
+            "norm", "come with --certifier lirpa or lipschitz, like other options of theirs", "none"
+        )
     kept = folder.config if folder.config.is_file() and not (config or reset) else None
     settings = load_settings(config or kept, given)
     if kept and (words := o.remembered(settings, given)):
@@ -77,6 +100,28 @@ def certify(
     certify_run(folder, settings, engine=where, progress=True, checks=not no_checks, tell=tell, first=first)
     tell(f"evidence: {folder.evidence}")
     show_results(evaluate_run(folder, settings.evaluate, figures=not no_figures), as_json=json)
+
+
+def _names_bounds(config: Path) -> bool:
+    """Whether a run's settings are those of a network without noise."""
+    return config.is_file() and "bounds" in read_toml(config)
+
+
+def _verify(
+    folder: "RunFolder", config: Path | None, given: Sections, *, trust: bool, figures: bool, json: bool
+) -> None:
+    """Certify a network without noise."""
+    from certcal.runs import check_factories, evaluate_run, verify_run
+
+    for section in ("certify", "place", "cluster"):
+        for name, value in given.pop(section, {}).items():
+            raise InputError.expected(name, "be left out: it is for the draws of a smoothed model", value)
+    source = config or (folder.config if folder.config.is_file() else None)
+    values = merged({} if source is None else read_toml(source), given)
+    settings = build_sections(BoundsRunSettings, values, str(source or "options"))
+    check_factories([settings.model], folder.path, named=given["model"].get("name"), trust=trust)
+    bounds = verify_run(folder, settings, progress=True)
+    show_results(evaluate_run(folder, folder.settings().evaluate, bounds=bounds, figures=figures), as_json=json)
 
 
 def _show_dry_run(settings: RunSettings, *, json: bool) -> None:

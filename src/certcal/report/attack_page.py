@@ -79,10 +79,8 @@ def _about(record: Sandwich, certificates: Mapping[str, Any]) -> str:
     own, parts = record.terms, []
     if record.of is not None and record.inputs < record.of:
         parts.append(f"{record.inputs:,} of the {record.of:,} inputs were attacked, evenly spread over them.")
-    parts.append(
-        f"Adversaries took {own.steps:,} steps on {own.attack_draws:,} draws; {own.draws:,} fresh ones judged "
-        f"(seed {own.seed})."
-    )
+    drawn = f" on {own.attack_draws:,} draws; {own.draws:,} fresh ones judged" if own.draws else " without noise"
+    parts.append(f"Adversaries took {own.steps:,} steps{drawn} (seed {own.seed}).")
     if any(getattr(own, key) != value for key, value in certificates.items()):
         parts.append(
             f"The certificates here are those of α = {own.alpha!r}, {own.method}, {own.n_bins} bins, as they "

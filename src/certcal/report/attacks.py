@@ -138,16 +138,22 @@ def verdict(record: Sandwich) -> str:
     """Whether the attacks speak against the certificates, in words."""
     chance = f"{100 * record.terms.delta:g} %"
     failing = [row for row in record.rows if not row.holds]
+    if not failing and not record.terms.draws:
+        return (
+            "Nothing that was seen under attack contradicts the bounds. Had they been unsound, an attack might have "
+            "shown it. No noise and so no chance was involved."
+        )
     if not failing:
         return _by_chance(record) + (
             "Nothing that was seen under attack contradicts the certificates. Had they been unsound, an attack might "
             f"have shown it; sound ones would have been contradicted by chance with probability at most {chance}."
         )
+    blame = "that the evidence was drawn with" if record.terms.draws else "that the bounds are of"
+    alone = f" Chance alone does this with probability at most {chance}." if record.terms.draws else ""
     where = ", ".join(dict.fromkeys(f"R = {exactly(row.radius)} ({row.adversary})" for row in failing))
     return (
         f"The attacks contradict the certificates at {where}. Do not rely on the guarantee: either the certificates "
-        "are unsound, or model, data or precision are not those that the evidence was drawn with. Chance alone does "
-        f"this with probability at most {chance}."
+        f"are unsound, or model, data or precision are not those {blame}.{alone}"
     )
 
 

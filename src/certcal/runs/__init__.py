@@ -16,6 +16,7 @@ from certcal.runs.recipes import TrainRecipe, load_recipe, parse_changes, recipe
 from certcal.runs.results import Results
 from certcal.runs.train import TRAIN, estimate_training, next_command, train_run
 from certcal.runs.trust import check_factories
+from certcal.runs.verify import verify_run
 
 __all__ = [
     "TRAIN",
@@ -49,6 +50,7 @@ __all__ = [
     "save_figure",
     "train_run",
     "training_part",
+    "verify_run",
     "weights_digest",
     "write_results",
 ]

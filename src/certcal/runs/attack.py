@@ -10,7 +10,7 @@ from certcal.attacks import ACE, SANDWICH, AceTable, Sandwich
 from certcal.errors import InputError
 from certcal.runs.attack_cost import ace_passes, counted, in_words, sandwich_passes, seconds_per_pass
 from certcal.runs.attack_files import FOLDER, Family, read_family, write_family
-from certcal.runs.attack_target import Target, Tell, certified_at, load_target
+from certcal.runs.attack_target import PlainTarget, Target, Tell, certified_at, load_plain_target, load_target
 from certcal.runs.evaluate import rewrite_report
 from certcal.runs.folder import RunFolder
 from certcal.runs.provenance import provenance
@@ -56,6 +56,9 @@ def attack_run(
     """
     run.create()  # an hour of attacks is for nothing if the folder cannot be written
     evaluation = run.settings().evaluate
+    if run.bounds.is_file():
+        attack_plain(run, asked, trust=trust, progress=progress, tell=tell)
+        return rewrite_report(run, figures=figures)
     target = load_target(run, device=asked.device, limit=asked.limit, trust=trust)
     if asked.family != "ace":
         _carry_out(run, target, plan_sandwich(target, asked, evaluation, tell), progress, tell)
@@ -63,6 +66,41 @@ def attack_run(
         _carry_out(run, target, plan_ace(target, asked, evaluation), progress, tell)
     run.log(f"attack: {asked.family}, {len(target.evidence)} inputs on {target.device}")
     return rewrite_report(run, figures=figures)
+
+
+def attack_plain(run: RunFolder, asked: AttackSettings, *, trust: bool, progress: bool | None, tell: Tell) -> None:
+    """Attack the network of a run without noise, within the radii of its bounds."""
+    target = load_plain_target(run, device=asked.device, limit=asked.limit, radii=asked.radii, trust=trust)
+    n_bins, bounds = run.settings().evaluate.n_bins, [own for own in target.bounds if own.certified.any()]
+    if nobody := [f"{own.radius:g}" for own in target.bounds if not own.certified.any()]:
+        tell(f"skipping R = {', '.join(nobody)}: no input is certified there")
+    made_with = {"n_bins": n_bins, "delta": run.settings().evaluate.delta, **bounds[0].terms}
+
+    def attack() -> Sandwich:
+        from certcal.attacks import attack_bounds
+
+        found = attack_bounds(
+            target.model, target.inputs, bounds, adversaries=asked.adversaries, n_bins=n_bins, steps=asked.steps,
+            seed=asked.seed, batch_size=asked.batch_size,
+        )  # fmt: skip
+        return replace(found, of=target.of)
+
+    certified = [int(own.certified.sum()) for own in bounds]
+    plan = Plan(
+        SANDWICH,
+        f"network without noise: {len(bounds)} radii, {', '.join(asked.adversaries)}, {len(bounds[0]):,} inputs",
+        sandwich_passes(
+            certified, asked.adversaries, inputs=len(bounds[0]), draws=1, attack_draws=1, steps=asked.steps
+        ),
+        {
+            "certificates": made_with,
+            "settings": _chosen(asked, OF_SANDWICH)
+            | {"radii": [own.radius for own in bounds], "draws": 0, "attack_draws": 0},
+        },
+        attack,
+    )
+    _carry_out(run, target, plan, progress, tell)
+    run.log(f"attack: {len(bounds[0])} inputs without noise on {target.device}")
 
 
 def plan_sandwich(target: Target, asked: AttackSettings, evaluation: EvaluateSettings, tell: Tell) -> Plan:
@@ -122,7 +160,7 @@ def _chosen(asked: AttackSettings, keys: tuple[str, ...]) -> dict[str, Any]:
     return {key: list(value) if isinstance(value, tuple) else value for key, value in values.items()}
 
 
-def _carry_out(run: RunFolder, target: Target, plan: Plan, progress: bool | None, tell: Tell) -> None:
+def _carry_out(run: RunFolder, target: Target | PlainTarget, plan: Plan, progress: bool | None, tell: Tell) -> None:
     """Attack and write what comes of it, unless it is there already, made with the same."""
     from certcal import __version__
 

@@ -90,7 +90,9 @@ def kept_attacks(run: RunFolder, evidence: Evidence | None) -> Kept:
         else:
             found |= {} if family is None else {name: family}
     # Earlier versions compared files, which also say when they were written.
-    known = (evidence_digest(evidence), run.evidence_digest()) if found and evidence is not None else ()
+    known = (run.evidence_digest(),) if found and run.source.is_file() else ()
+    if found and evidence is not None:
+        known = (evidence_digest(evidence), *known)
     fitting = {name: own for name, own in found.items() if own.made_with.get("evidence") in known}
     return Kept(fitting, tuple(name for name in found if name not in fitting), tuple(broken))
 

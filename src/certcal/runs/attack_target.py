@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from certcal.certificates import ConfidenceIntervals
 from certcal.errors import InputError
-from certcal.runs.evaluate import load_run_evidence
+from certcal.runs.evaluate import load_run_bounds, load_run_evidence
 from certcal.runs.folder import IN_PYTHON, RunFolder
 from certcal.runs.load import load_data, load_model
+from certcal.runs.plain import NOT_NAMED
 from certcal.runs.trust import check_factories
 from certcal.settings import RunSettings
 from certcal.smoothing import Evidence, evidence_digest
@@ -68,6 +70,57 @@ def load_target(run: RunFolder, *, device: str | None, limit: int | None, trust:
     inputs = inputs_of(model, data, evidence)
     made_with = {"evidence": evidence_digest(whole), "model": found}
     return Target(model.to(place).eval(), data, inputs, evidence, every, place, made_with)
+
+
+@dataclass(frozen=True, eq=False)
+class PlainTarget:
+    """What is attacked without noise: the network and inputs that the run's bounds are of."""
+
+    model: "nn.Module"
+    inputs: "Tensor"
+    bounds: tuple[ConfidenceIntervals, ...]
+    of: int
+    device: "torch.device"
+    made_with: dict[str, Any]
+
+
+def load_plain_target(
+    run: RunFolder, *, device: str | None, limit: int | None, radii: tuple[float, ...] | None, trust: bool
+) -> PlainTarget:
+    """The network and the inputs of a run without noise, if they are those that its bounds are of."""
+    from certcal.inputs import check_device
+    from certcal.models import best_device, model_fingerprint
+
+    settings, bounds = run.settings(), load_run_bounds(run)
+    if NOT_NAMED in (settings.model.name, settings.data.name):
+        wanted = "name its model and data: give --bounds again with --config FILE, which has [model] and [data]"
+        raise InputError.expected("run", wanted, f"neither in {run.path}")
+    check_factories([settings.model], run.path, trust=trust)
+    place = check_device("device", device or best_device())
+    data = load_data(settings.data)
+    model = load_model(settings.model, data)
+    found, known = model_fingerprint(model), run.sources().get("model", {}).get("fingerprint")
+    if known not in (None, found):
+        got = f"others (fingerprint {found[:12]}, not {known[:12]})"
+        raise InputError.expected("weights", "be those that the bounds are of", got)
+    every = len(bounds[0])
+    asked = [own for own in bounds if own.radius > 0 and (radii is None or own.radius in radii)]
+    if limit is not None and limit < every:
+        chosen = np.linspace(0, every - 1, limit).round().astype(np.intp)
+        asked = [own.select(chosen) for own in asked]
+    if not any(own.certified.any() for own in asked):
+        got = ", ".join(f"{radius:g}" for radius in radii or [own.radius for own in bounds])
+        raise InputError.expected("radii", "hold one > 0 of the run's at which an input is certified", got)
+    position = {int(index): place for place, index in enumerate(data.index)}
+    missing = [index for index in asked[0].index.tolist() if index not in position]
+    if missing:
+        raise InputError.expected("data", "hold the inputs of the bounds", f"none at {missing[0]}")
+    inputs, labels = data.tensors()
+    rows = [position[index] for index in asked[0].index.tolist()]
+    if labels[rows].tolist() != asked[0].label.tolist():
+        raise InputError.expected("data", "have the labels of the bounds", "others")
+    made_with = {"evidence": run.evidence_digest(), "model": found}
+    return PlainTarget(model.to(place).eval(), inputs[rows], tuple(asked), every, place, made_with)
 
 
 def certified_at(evidence: Evidence, radii: tuple[float, ...], terms: dict[str, Any], tell: Tell) -> dict[float, int]:

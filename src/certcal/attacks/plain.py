@@ -1,0 +1,151 @@
+"""The sandwich of a network without noise: clean ≤ attacked ≤ certified, within bounds that came from elsewhere."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from certcal.attacks.adversaries import ADVERSARIES
+from certcal.attacks.balls import BALLS
+from certcal.attacks.climb_settings import Settings
+from certcal.attacks.records import Sandwich, SandwichRow, Terms
+from certcal.attacks.sandwich import empty_row
+from certcal.attacks.smoothed import Scene
+from certcal.certificates import ConfidenceIntervals
+from certcal.errors import InputError
+from certcal.metrics import (
+    ReliabilityCurve,
+    choose_bins,
+    expected_calibration_error,
+    reliability_curve,
+    top_label_brier_score,
+)
+from certcal.models import as_inputs, as_labels, as_outputs, device_of, held_still
+from certcal.scalars import check_choice, one_or_more
+from certcal.settings import Adversary, each_once
+from certcal.types import ArrayLike, FloatArray
+from certcal.worstcase import (
+    WorstCaseProblem,
+    allowed_failures,
+    certified_brier_score,
+    certified_calibration_error,
+)
+
+ROUNDING = 1e-6  # how far confidences in single precision may lie beyond bounds that hold without it
+
+
+def attack_bounds(
+    model: nn.Module,
+    x: ArrayLike,
+    bounds: ConfidenceIntervals | Sequence[ConfidenceIntervals],
+    *,
+    adversaries: Iterable[str] | str = (Adversary.BRIER, Adversary.REACH),
+    n_bins: int = 15,
+    edges: ArrayLike | None = None,
+    steps: int = 20,
+    delta: float = 0.001,
+    seed: int = 0,
+    batch_size: int | None = None,
+) -> Sandwich:
+    """How badly calibrated a network is without attack, under attacks, and at most, within each radius of its bounds.
+
+    The network runs without noise, so what is seen is certain: one confidence beyond its bounds, or one certified class
+    that changes, refutes bounds with alpha = 0. Moved inputs stay in [0, 1].
+
+    Paper: —; the attacks are those of Sec. 4, without noise.
+
+    Args:
+        model: gives logits for inputs in [0, 1].
+        x: the inputs that the bounds are about, shape (n, …).
+        bounds: their certificates in ℓ∞ or ℓ2, at one or several radii.
+        adversaries, n_bins, edges, steps, delta, seed, batch_size: as for `attack_certificates`.
+
+    Raises: InputError if an argument is wrong, or the bounds are of another network.
+    """
+    several = (bounds,) if isinstance(bounds, ConfidenceIntervals) else tuple(bounds)
+    wanted = [check_choice("adversaries", name, tuple(Adversary)) for name in one_or_more("adversaries", adversaries)]
+    each_once("adversaries", wanted)
+    own = several[0]
+    if own.norm not in BALLS:
+        raise InputError.expected("bounds", "be in ℓ∞ or ℓ2, in which attacks can move inputs", f"norm {own.norm}")
+    allowed = allowed_failures(own, delta=delta)
+    count = len(choose_bins(n_bins, edges))
+    terms = Terms(**own.terms, delta=delta, n_bins=count, draws=0, attack_draws=0, steps=steps, seed=seed)
+    bins: dict[str, Any] = {"n_bins": n_bins, "edges": edges}
+    with held_still(model):
+        scene = _scene(model, x, own, steps, seed, batch_size)
+        tried = [_row(_within(scene, one), one, Adversary(name), allowed, bins) for one in several for name in wanted]
+    rows, before, after = zip(*tried, strict=True)
+    return Sandwich(rows, before, after, len(own), terms)
+
+
+def _scene(
+    model: nn.Module, x: ArrayLike, own: ConfidenceIntervals, steps: int, seed: int, batch_size: int | None
+) -> Scene:
+    """The network and all inputs, after a look that it is the one that the bounds are about."""
+    device, inputs = device_of(model), as_inputs(x, model, boxed=True)
+
+    def predict(points: Tensor) -> Tensor:
+        return as_outputs(model(points.clone()), len(points)).float().log_softmax(dim=1)
+
+    settings = Settings(norm=own.norm, steps=steps, box=True, seed=seed, batch_size=batch_size)
+    labels, predicted = as_labels(own.label, len(inputs)), as_labels(own.predicted, len(inputs))
+    scene = Scene(predict, inputs, labels, predicted, 0.0, 0.0, 1, device, settings)
+    others = (scene.predictions() != predicted).numpy()
+    # At a tie another rounding may choose another class; further off, it is another network or other inputs.
+    far = others & (np.abs(scene.seen_confidence(inputs) - own.confidence) > 1e-3)
+    if far.any():
+        got = f"another class at {int(far.sum())} inputs, such as {int(own.index[int(np.argmax(far))])}"
+        raise InputError.expected("model", "predict what the bounds say", got)
+    return scene
+
+
+def _within(scene: Scene, bounds: ConfidenceIntervals) -> Scene:
+    """The inputs certified at the radius, with the ball of that radius."""
+    kept = torch.from_numpy(np.flatnonzero(bounds.certified))
+    part = replace(
+        scene,
+        inputs=scene.inputs[kept],
+        labels=scene.labels[kept],
+        predicted=scene.predicted[kept],
+        epsilon=bounds.radius,
+        settings=replace(scene.settings, step_size=2 * bounds.radius / scene.settings.steps if bounds.radius else None),
+    )
+    return replace(part, judge=part.seen_confidence)
+
+
+def _row(
+    scene: Scene, bounds: ConfidenceIntervals, adversary: Adversary, allowed: int, bins: dict[str, Any]
+) -> tuple[SandwichRow, ReliabilityCurve | None, ReliabilityCurve | None]:
+    own = bounds.select(bounds.certified)
+    if not len(own):
+        return empty_row(bounds.radius, adversary, allowed), None, None
+    clean = scene.seen_confidence(scene.inputs)
+    moved = ADVERSARIES[adversary](scene, WorstCaseProblem.of(own, **bins))
+    attacked, correct = scene.seen_confidence(moved), own.correct
+    changed = (replace(scene, inputs=moved).predictions() != scene.predicted).numpy()
+    beyond = np.maximum(np.maximum(attacked - own.upper, own.lower - attacked) - ROUNDING, 0.0)
+    low, high = np.clip(own.lower - ROUNDING, 0.0, 1.0), np.clip(own.upper + ROUNDING, 0.0, 1.0)
+    wide: tuple[FloatArray, FloatArray, Any] = np.asarray(low), np.asarray(high), correct
+    row = SandwichRow(
+        radius=bounds.radius,
+        adversary=adversary.value,
+        inputs=len(own),
+        accuracy=float(correct.mean()),
+        clean_ece=expected_calibration_error(clean, correct, **bins),
+        attacked_ece=expected_calibration_error(attacked, correct, **bins),
+        certified_ece=certified_calibration_error(own, **bins).value,
+        limit_ece=min(certified_calibration_error(*wide, **bins).value + 2 * allowed / len(own), 1.0),
+        clean_brier=top_label_brier_score(clean, correct),
+        attacked_brier=top_label_brier_score(attacked, correct),
+        certified_brier=certified_brier_score(own).value,
+        limit_brier=min(certified_brier_score(*wide).value + allowed / len(own), 1.0),
+        contradictions=int(((beyond > 0) | changed).sum()),
+        allowed=allowed,
+        excess=float(np.sort(beyond)[: len(own) - allowed].sum() / len(own)),
+    )
+    before, after = (reliability_curve(seen, correct, **bins) for seen in (clean, attacked))
+    return row, before, after

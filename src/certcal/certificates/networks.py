@@ -1,0 +1,169 @@
+"""Certify a network without noise: by auto_LiRPA's bounds of its margins, or by its own Lipschitz constant.
+
+Proofs: docs/certificates.md, "Certificates from elsewhere".
+"""
+
+import copy
+import warnings
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from certcal.certificates.intervals import ConfidenceIntervals
+from certcal.certificates.margins import intervals_from_lipschitz, intervals_from_margins
+from certcal.errors import CertcalError, InputError
+from certcal.models import Normalize, Tempered, as_outputs, held_still
+from certcal.scalars import check_choice
+from certcal.settings import Domain, Norm, Relaxation
+
+# auto_LiRPA works in float64 here, the network in float32, whose rounding moves its logits. Margins are widened by this
+# share of the largest logit (and at least of 1): a thousand units of single precision. It is stated, not proven.
+SLACK = 2.0**-13
+_NORMS = {Norm.LINF: float("inf"), Norm.L2: 2.0}
+
+
+def intervals_by_lirpa(
+    model: nn.Module,
+    inputs: Tensor,
+    labels: Tensor,
+    *,
+    radii: tuple[float, ...],
+    norm: str = Norm.LINF,
+    relaxation: str = Relaxation.CROWN,
+    domain: str | None = None,
+    index: Any = None,
+) -> tuple[ConfidenceIntervals, ...]:
+    """Certificates of a network from auto_LiRPA's bounds of its margins z_A − z_j, at each radius.
+
+    The bounds are computed in float64 and widened by `SLACK` of the largest logit, for the network runs in float32.
+
+    Paper: —; Zhang et al. (2018), CROWN; Gowal et al. (2018), IBP.   Errs: outward, and towards not certified.
+
+    Args:
+        model: gives logits for inputs in [0, 1].
+        inputs, labels: shape (n, …) and (n,).
+        radii: within which to certify.
+        norm: "linf" or "l2".
+        relaxation: "ibp", "crown-ibp" or "crown", from quick and wide to slow and narrow.
+        domain: "box" if moved inputs stay in [0, 1], which makes ℓ∞ bounds narrower and is their default.
+        index: positions of the inputs in their data set.
+
+    Raises: InputError if auto_LiRPA cannot bound the network; CertcalError if it is not installed.
+    """
+    within = Norm(check_choice("norm", norm, tuple(_NORMS)))
+    where = Domain(domain or (Domain.BOX if within is Norm.LINF else Domain.EVERYWHERE))
+    if where is Domain.BOX and within is not Norm.LINF:
+        raise InputError.expected("domain", "be everywhere in ℓ2, where the box is not used", repr(str(where)))
+    method = {Relaxation.IBP: "IBP", Relaxation.CROWN_IBP: "CROWN-IBP", Relaxation.CROWN: "CROWN"}[
+        Relaxation(check_choice("relaxation", relaxation, tuple(Relaxation)))
+    ]
+    with held_still(model), torch.no_grad():
+        logits = as_outputs(model(inputs.clone()), len(inputs)).double()
+    predicted = logits.argmax(dim=1)
+    slack = SLACK * logits.abs().amax(dim=1, keepdim=True).clamp(min=1.0).numpy()
+    confidence = logits.softmax(dim=1).gather(1, predicted[:, None])[:, 0].numpy()
+    found = []
+    for radius in radii:
+        lower, upper = _margins(model, inputs.double(), predicted, logits.shape[1], radius, within, where, method)
+        found.append(
+            intervals_from_margins(
+                lower - slack,
+                upper + slack,
+                labels=labels,
+                predicted=predicted,
+                confidence=confidence,
+                index=index,
+                radius=radius,
+                norm=within,
+                domain=where,
+                method=f"lirpa ({relaxation})",
+            )
+        )
+    return tuple(found)
+
+
+def _margins(
+    model: nn.Module, x: Tensor, predicted: Tensor, classes: int, radius: float, norm: Norm, domain: Domain, method: str
+) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """Bounds of z_A − z_j at every point within the radius, float64, shape (n, k)."""
+    bounded, tensor, perturbation = _lirpa()
+    eye = torch.eye(classes, dtype=torch.float64)
+    wanted = eye[predicted][:, None, :] - eye[None]  # (n, k, k): row j gives z_A − z_j
+    ends: dict[str, Tensor] = {}
+    if norm is Norm.LINF:
+        low, high = x - radius, x + radius
+        if domain is Domain.BOX:
+            low, high = low.clamp(0.0, 1.0), high.clamp(0.0, 1.0)
+        ends = {"x_L": torch.nextafter(low, low - 1), "x_U": torch.nextafter(high, high + 1)}
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            net = bounded(copy.deepcopy(model).double().eval(), torch.zeros_like(x), device="cpu", verbose=False)
+            moved = tensor(x, perturbation(norm=_NORMS[norm], eps=radius, **ends))
+            with torch.no_grad():
+                least, most = net.compute_bounds(x=(moved,), C=wanted, method=method)
+    except (NotImplementedError, RuntimeError, AssertionError, KeyError, AttributeError, ValueError) as error:
+        got = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
+        raise InputError.expected("model", f"be one that auto_LiRPA can bound by {method}", got) from error
+    return least.numpy(), most.numpy()
+
+
+def _lirpa() -> tuple[Any, Any, Any]:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            from auto_LiRPA import BoundedModule, BoundedTensor, PerturbationLpNorm
+    except ImportError as error:
+        raise CertcalError(
+            f"The certifier lirpa needs auto_LiRPA ≥ 0.7 ({error}): pip install 'certcal[verify]', and then "
+            "pip install --no-deps git+https://github.com/Verified-Intelligence/auto_LiRPA."
+        ) from error
+    return BoundedModule, BoundedTensor, PerturbationLpNorm
+
+
+def intervals_by_lipschitz(
+    model: nn.Module,
+    inputs: Tensor,
+    labels: Tensor,
+    *,
+    radii: tuple[float, ...],
+    constant: float | None = None,
+    last_layer: str = "global",
+    index: Any = None,
+) -> tuple[ConfidenceIntervals, ...]:
+    """Certificates of a Lipschitz network in ℓ2, from its logits and its constant, at each radius.
+
+    `constant` is that of the logits for inputs in [0, 1]; by default what the network itself carries, after
+    normalisation and temperature.
+
+    Paper: —; docs/certificates.md.   Errs: outward, if the constant is one.
+    """
+    slope = lipschitz_constant(model) if constant is None else constant
+    with held_still(model), torch.no_grad():
+        logits = as_outputs(model(inputs.clone()), len(inputs))
+    return tuple(
+        intervals_from_lipschitz(logits, labels, constant=slope, radius=radius, last_layer=last_layer, index=index)
+        for radius in radii
+    )
+
+
+def lipschitz_constant(model: nn.Module) -> float:
+    """The Lipschitz constant of a network's logits that it carries itself, for inputs in [0, 1].
+
+    Read from `lipschitz_constant`, or from a deel-torchlip module; divided by the smallest standard deviation that
+    inputs are normalised with, and by a temperature.
+    """
+    carried = (
+        getattr(own, name, None) for own in model.modules() for name in ("lipschitz_constant", "_coefficient_lip")
+    )
+    found = next((float(value) for value in carried if isinstance(value, int | float)), None)
+    if found is None:
+        raise InputError.expected("constant", "be given for a network that does not carry its own", "none")
+    for own in model.modules():
+        if isinstance(own, Normalize):
+            found /= float(own.std.min())
+        elif isinstance(own, Tempered):
+            found /= float(own.temperature)
+    return found * (1 + 2.0**-50)

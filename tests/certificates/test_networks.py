@@ -1,0 +1,118 @@
+"""Networks certified without noise: bounds of small ones against search inside the ball."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from certcal import InputError
+from certcal.certificates import (
+    intervals_by_lipschitz,
+    intervals_by_lirpa,
+    intervals_from_logits,
+    lipschitz_constant,
+)
+from certcal.models import Normalize, Tempered
+
+RADII = (0.02, 0.1)
+
+
+@pytest.fixture(scope="module")
+def net():
+    torch.manual_seed(0)
+    layers = (nn.Conv2d(1, 3, 3), nn.ReLU(), nn.Flatten(), nn.Linear(48, 8), nn.ReLU(), nn.Linear(8, 4))
+    network = nn.Sequential(*layers)
+    with torch.no_grad():
+        for own in network.parameters():
+            own.mul_(2.0)
+    return network.eval()
+
+
+@pytest.fixture(scope="module")
+def images():
+    generator = torch.Generator().manual_seed(1)
+    return torch.rand(6, 1, 6, 6, generator=generator), torch.arange(6) % 4
+
+
+def points(x, radius, norm, tries, seed):
+    """Many points of the ball around one image, in the box if ℓ∞, half of them at its corners or border."""
+    rng = np.random.default_rng(seed)
+    moved = rng.standard_normal((tries, x.numel()))
+    if norm == "linf":
+        moved = np.where(rng.random((tries, 1)) < 0.5, np.sign(moved), rng.uniform(-1, 1, moved.shape))
+        return (x + radius * torch.from_numpy(moved).float().reshape(-1, *x.shape)).clamp(0, 1)
+    moved /= np.linalg.norm(moved, axis=1, keepdims=True)
+    return x + radius * (1 - 1e-6) * torch.from_numpy(moved).float().reshape(-1, *x.shape)
+
+
+def climbed(net, x, own, radius, norm, sign):
+    """Where 30 gradient steps take the confidence of a class, up or down."""
+    at = x[None].clone()
+    for _ in range(30):
+        at.requires_grad_(True)
+        (slope,) = torch.autograd.grad(net(at).log_softmax(dim=1)[0, own], at)
+        step = slope.sign() if norm == "linf" else slope / slope.norm().clamp(min=1e-12)
+        offset = (at + sign * radius / 5 * step - x).detach()
+        offset = offset.clamp(-radius, radius) if norm == "linf" else offset * min(1.0, radius / float(offset.norm()))
+        at = (x + offset).clamp(0, 1) if norm == "linf" else x + offset
+    return at
+
+
+@pytest.mark.parametrize(
+    ("norm", "relaxation"), [("linf", "ibp"), ("linf", "crown-ibp"), ("linf", "crown"), ("l2", "crown")]
+)
+def test_nothing_in_the_ball_leaves_the_bounds(net, images, norm, relaxation):
+    pytest.importorskip("auto_LiRPA", reason="the certifier lirpa needs auto_LiRPA")
+    inputs, labels = images
+    made = intervals_by_lirpa(net, inputs, labels, radii=RADII, norm=norm, relaxation=relaxation)
+    for radius, bounds in zip(RADII, made, strict=True):
+        assert bounds.radius == radius
+        for n, x in enumerate(inputs):
+            own = int(bounds.predicted[n])
+            tried = [points(x, radius, norm, 500, seed=n), *(climbed(net, x, own, radius, norm, s) for s in (-1, 1))]
+            with torch.no_grad():
+                probs = net(torch.cat(tried)).double().softmax(dim=1)
+            assert bounds.lower[n] <= float(probs[:, own].min())
+            assert float(probs[:, own].max()) <= bounds.upper[n]
+            if bounds.certified[n]:
+                assert bool((probs.argmax(dim=1) == own).all())
+    assert (made[0].upper - made[0].lower < made[1].upper - made[1].lower).all()
+
+
+def test_margins_are_narrower_than_the_box_of_logits_and_crown_than_ibp(net, images):
+    lirpa = pytest.importorskip("auto_LiRPA", reason="the certifier lirpa needs auto_LiRPA")
+    inputs, labels = images
+    widths = {}
+    for relaxation in ("ibp", "crown-ibp", "crown"):
+        (own,) = intervals_by_lirpa(net, inputs, labels, radii=(0.1,), relaxation=relaxation)
+        widths[relaxation] = own.upper - own.lower
+    x = inputs.double()
+    low, high = (x - 0.1).clamp(0, 1), (x + 0.1).clamp(0, 1)
+    bounded = lirpa.BoundedModule(nn.Sequential(*net).double(), torch.zeros_like(x), device="cpu")
+    ball = lirpa.PerturbationLpNorm(norm=np.inf, eps=0.1, x_L=low, x_U=high)
+    with torch.no_grad():
+        least, most = bounded.compute_bounds(x=(lirpa.BoundedTensor(x, ball),), method="CROWN")
+    nn.Sequential(*net).float()
+    box = intervals_from_logits(least, most, labels=labels, predicted=own.predicted)
+    assert (widths["crown"] <= box.upper - box.lower + 1e-3).all()
+    assert widths["crown"].mean() < 0.9 * (box.upper - box.lower).mean()
+    assert (widths["crown"] <= widths["ibp"] + 1e-9).all()
+
+
+def test_lipschitz_constants_are_read_from_the_network(images):
+    torchlip = pytest.importorskip("deel.torchlip")
+    inputs, labels = images
+    torch.manual_seed(0)
+    plain = torchlip.Sequential(nn.Flatten(), torchlip.SpectralLinear(36, 4), k_coef_lip=2.0)
+    plain(inputs)
+    model = nn.Sequential(Normalize([0.5], [0.25]), plain).eval()
+    assert lipschitz_constant(plain) == pytest.approx(2.0)
+    assert lipschitz_constant(Tempered(model, 0.5)) == pytest.approx(2.0 / 0.25 / 0.5)
+    (made,) = intervals_by_lipschitz(model, inputs, labels, radii=(0.1,))
+    for n, x in enumerate(inputs):
+        with torch.no_grad():
+            seen = model(points(x, 0.1, "l2", 500, seed=n)).double().softmax(dim=1)[:, int(made.predicted[n])]
+        assert made.lower[n] <= float(seen.min())
+        assert float(seen.max()) <= made.upper[n]
+    with pytest.raises(InputError, match="Expected `constant` to be given for a network that does not carry its own"):
+        intervals_by_lipschitz(nn.Flatten(), inputs, labels, radii=(0.1,))
