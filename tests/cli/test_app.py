@@ -201,7 +201,7 @@ def certifying(*words, model="nets:make", data="data.npz", run="new", sigma="1")
 OPEN = "to lie in the open interval (0, 1), but got"
 BAD = {
     "no such run": (["evaluate", "nowhere"], "Expected `run` to be a run folder, but got runs/nowhere"),
-    "no evidence": (["evaluate", "."], "Expected `run` to be a run folder with a config.toml, but got ."),
+    "no evidence": (["evaluate", "."], "Expected `run` to be a run folder with a config.toml or evidence.parquet"),
     "negative radius": (evaluating("--radii", "0,-1"), "Expected `--radii` to be finite and ≥ 0, but got -1"),
     "no numbers": (evaluating("--radii", "a,b"), "Expected `--radii` to be numbers separated by commas"),
     "alpha of 1": (evaluating("--alpha", "1"), f"Expected `--alpha` {OPEN} 1"),
