@@ -3,6 +3,7 @@
 import base64
 import io
 import math
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -41,6 +42,8 @@ class Pictures:
             settings = run.settings()
             if not isinstance(settings, RunSettings) or settings.data.name == IN_PYTHON:
                 return None
+            if "torch" not in sys.modules and not Path(settings.data.name).exists():
+                return None  # `certcal evaluate` does without torch; only files that are at hand are worth loading it
             data = load_data(replace(settings.data, download=False))
             channels, height, width = data.shape
             if channels not in (1, 3) or min(height, width) < 4:
