@@ -8,6 +8,7 @@ from certcal.metrics.calibration import (
     expected_calibration_error,
 )
 from certcal.metrics.dece import differentiable_calibration_error, soft_bin_lines
+from certcal.metrics.one_sided import Miscalibration, miscalibration
 from certcal.metrics.reliability import ReliabilityCurve, bin_sums, curve_from_sums, reliability_curve
 from certcal.metrics.scores import brier_score, log_losses, log_score, top_label_brier_score, top_label_log_score
 from certcal.metrics.sharpness import Sharpness, sharpness
@@ -15,6 +16,7 @@ from certcal.metrics.sharpness import Sharpness, sharpness
 __all__ = [
     "BinRule",
     "Bins",
+    "Miscalibration",
     "ReliabilityCurve",
     "Sharpness",
     "adaptive_calibration_error",
@@ -28,6 +30,7 @@ __all__ = [
     "expected_calibration_error",
     "log_losses",
     "log_score",
+    "miscalibration",
     "reliability_curve",
     "sharpness",
     "soft_bin_lines",

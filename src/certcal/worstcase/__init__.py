@@ -15,6 +15,12 @@ from certcal.worstcase.guarantee import (
     jointly_certified_brier_score,
     jointly_certified_calibration_error,
 )
+from certcal.worstcase.one_sided import (
+    certified_ks_error,
+    certified_largest_gap,
+    certified_overconfidence,
+    certified_underconfidence,
+)
 from certcal.worstcase.operating import (
     OperatingCurve,
     OperatingPoint,
@@ -56,10 +62,14 @@ __all__ = [
     "certified_auroc",
     "certified_brier_score",
     "certified_calibration_error",
+    "certified_ks_error",
+    "certified_largest_gap",
     "certified_log_score",
     "certified_operating_point",
+    "certified_overconfidence",
     "certified_risk_coverage_area",
     "certified_threshold",
+    "certified_underconfidence",
     "choose_few_bins",
     "differentiable_certified_calibration_error",
     "equal_count_calibration_error",

@@ -72,7 +72,7 @@ def solve_cuts(problem: WorstCaseProblem, size: int, failures: int, windows: Win
     inputs = len(problem.lower)
     rounding = (12 * inputs + 64) * (size + 1) * 2.0**-53  # docs/any_binning.md
     far = without_bins(problem, failures)
-    total = best.total + (most_to_gain(problem, failures) if failures else 0.0)
+    total = best.total + most_to_gain(problem, failures)
     value = min(total / problem.size + rounding, far, 1.0)
     witness, stats = _witness(problem, best, failures)
     return replace(

@@ -104,10 +104,11 @@ def with_free_inputs(worth: FloatArray, edges: FloatArray, free: Score) -> Float
     return options
 
 
-def run_worth(tables: ReachTables, edges: FloatArray) -> FloatArray:
+def run_worth(tables: ReachTables, edges: FloatArray, weights: tuple[float, float] = (1.0, 1.0)) -> FloatArray:
     """What a maximal run of equal signs over bins a … b earns, shape (2, b, b) for (sign, a, b).
 
     A correct input belongs to the run that holds its first bin, an incorrect one to the run that holds its last bin.
+    `weights` say what the gaps of + and of − bins count; 0 leaves them out of the error.
     """
     wrong_count, right_count = (corner_sums(table) for table in tables.count)
     wrong_lower, right_lower = (corner_sums(table) for table in tables.lower)
@@ -128,18 +129,18 @@ def run_worth(tables: ReachTables, edges: FloatArray) -> FloatArray:
 
     left, right = edges[start], edges[stop]
     right_stays, wrong_comes = starts_and_stays(right_count), comes_from_left(wrong_count)
+    of_plus, of_minus = weights
     plus = (
-        first_inside(right_count)
-        - first_inside(right_lower)  # correct: z = l
-        + left * wrong_comes  # incorrect, escapes to the − bin left of the run: z ↑ e_a
-        - (last_inside(wrong_lower) - comes_from_left(wrong_lower))  # incorrect, cannot escape: z = l
+        of_plus * (first_inside(right_count) - first_inside(right_lower))  # correct: z = l
+        + of_minus * left * wrong_comes  # incorrect, escapes to the − bin left of the run: z ↑ e_a
+        - of_plus * (last_inside(wrong_lower) - comes_from_left(wrong_lower))  # incorrect, cannot escape: z = l
     )
     minus = (
-        last_inside(wrong_upper)  # incorrect: z = u
-        + (1.0 - right)
+        of_minus * last_inside(wrong_upper)  # incorrect: z = u
+        + of_plus
+        * (1.0 - right)
         * (first_inside(right_count) - right_stays)  # correct, escapes to the + bin on the right: z = e_{b+1}
-        + starts_and_stays(right_upper)
-        - right_stays  # correct, cannot escape: z = u
+        + of_minus * (starts_and_stays(right_upper) - right_stays)  # correct, cannot escape: z = u
     )
     return np.stack([plus, minus])
 

@@ -78,6 +78,8 @@ def _plan(inputs: int, size: int, failures: int) -> tuple[int, int]:
 
 def most_to_gain(problem: WorstCaseProblem, failures: int) -> float:
     """The most that dropping `failures` inputs can gain, whatever the signs: they score at least u − 1 or −l."""
+    if failures == 0:
+        return 0.0
     loss = np.where(problem.correct, 1.0 - problem.upper, problem.lower)
     return float(np.partition(loss, len(loss) - failures)[len(loss) - failures :].sum())
 

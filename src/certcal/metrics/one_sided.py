@@ -1,0 +1,44 @@
+"""Calibration errors that say which way: over- and under-confidence, the largest bin gap, and the KS error."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from certcal.metrics.binning import choose_bins
+from certcal.metrics.calibration import as_predictions
+from certcal.metrics.reliability import bin_sums
+from certcal.types import ArrayLike
+
+
+@dataclass(frozen=True)
+class Miscalibration:
+    """Which way confidences err. The first two add up to the ECE."""
+
+    overconfidence: float  # Σ over bins of confidence − accuracy where it is positive, weighted by inputs
+    underconfidence: float  # Σ over bins of accuracy − confidence where it is positive
+    largest_gap: float  # the largest term of the ECE: share of inputs in a bin × |accuracy − confidence|
+    ks: float  # largest |Σ over z ≤ t of (c − z)| / N over t
+
+
+def miscalibration(
+    confidence: ArrayLike, correct: ArrayLike, *, n_bins: int = 15, edges: ArrayLike | None = None
+) -> Miscalibration:
+    """Over- and under-confidence, the largest weighted bin gap, and the KS calibration error, each in [0, 1].
+
+    Paper: —; Gupta et al. (2021) for the KS error.
+
+    >>> found = miscalibration([0.9, 0.9, 0.2, 0.2], [1, 0, 1, 0], n_bins=2)
+    >>> [round(value, 6) for value in (found.overconfidence, found.underconfidence, found.largest_gap, found.ks)]
+    [0.2, 0.15, 0.2, 0.15]
+    """
+    z, c = as_predictions(confidence, correct)
+    _, confidences, right = bin_sums(z, c, choose_bins(n_bins, edges))
+    gap = (right - confidences) / len(z)
+    values, place = np.unique(z, return_inverse=True)
+    running = np.cumsum(np.bincount(place, c - z, minlength=len(values))) / len(z)
+    return Miscalibration(
+        overconfidence=float(np.maximum(-gap, 0.0).sum()),
+        underconfidence=float(np.maximum(gap, 0.0).sum()),
+        largest_gap=float(np.abs(gap).max()),
+        ks=float(np.abs(running).max()),
+    )

@@ -1,0 +1,221 @@
+"""Can an attack make it over-confident? Certified errors that say which way. Proofs: docs/one_sided.md."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from certcal.certificates import ConfidenceIntervals
+from certcal.scalars import check_integer
+from certcal.settings import Population
+from certcal.types import ArrayLike, FloatArray
+from certcal.worstcase.exact import best_signs, free_input, rounding_bound, run_worth, with_free_inputs
+from certcal.worstcase.failing import most_to_gain
+from certcal.worstcase.problem import WorstCaseProblem
+from certcal.worstcase.reach import goals, send, tabulate
+from certcal.worstcase.solution import FreeInput, Kind, Solution
+
+_END = 2.0  # a threshold above every confidence
+
+
+def certified_overconfidence(
+    lower: ArrayLike | ConfidenceIntervals,
+    upper: ArrayLike | None = None,
+    correct: ArrayLike | None = None,
+    *,
+    population: str = Population.CERTIFIED,
+    n_bins: int = 15,
+    edges: ArrayLike | None = None,
+    uncertified: int = 0,
+    failures: int = 0,
+) -> Solution:
+    """The largest over-confidence: Σ over bins of confidence − accuracy where it is positive, weighted by inputs.
+
+    Exact; with `failures` an upper bound that allows for certificates that fail.
+
+    Paper: —; docs/one_sided.md.   Errs: high (rounding goes up).
+
+    >>> round(certified_overconfidence([0.1, 0.5], [0.6, 0.9], [1, 0], n_bins=3).value, 6)
+    0.45
+    """
+    problem = WorstCaseProblem.checked(
+        lower, upper, correct, population=population, n_bins=n_bins, edges=edges, uncertified=uncertified
+    )
+    return _solve_side(problem, (0.0, 1.0), check_integer("failures", failures, minimum=0))
+
+
+def certified_underconfidence(
+    lower: ArrayLike | ConfidenceIntervals,
+    upper: ArrayLike | None = None,
+    correct: ArrayLike | None = None,
+    *,
+    population: str = Population.CERTIFIED,
+    n_bins: int = 15,
+    edges: ArrayLike | None = None,
+    uncertified: int = 0,
+    failures: int = 0,
+) -> Solution:
+    """The largest under-confidence: Σ over bins of accuracy − confidence where it is positive, weighted by inputs.
+
+    Exact; with `failures` an upper bound that allows for certificates that fail.
+
+    Paper: —; docs/one_sided.md.   Errs: high (rounding goes up).
+
+    >>> round(certified_underconfidence([0.1, 0.5], [0.6, 0.9], [1, 0], n_bins=3).value, 6)
+    0.45
+    """
+    problem = WorstCaseProblem.checked(
+        lower, upper, correct, population=population, n_bins=n_bins, edges=edges, uncertified=uncertified
+    )
+    return _solve_side(problem, (1.0, 0.0), check_integer("failures", failures, minimum=0))
+
+
+def certified_largest_gap(
+    lower: ArrayLike | ConfidenceIntervals,
+    upper: ArrayLike | None = None,
+    correct: ArrayLike | None = None,
+    *,
+    population: str = Population.CERTIFIED,
+    n_bins: int = 15,
+    edges: ArrayLike | None = None,
+    uncertified: int = 0,
+    failures: int = 0,
+) -> Solution:
+    """The largest weighted gap of a single bin: share of the inputs in it × |accuracy − confidence|.
+
+    Exact; with `failures` an upper bound that allows for certificates that fail. `signs` holds the bin's, and 0 else.
+
+    Paper: —; docs/one_sided.md.   Errs: high (rounding goes up).
+
+    >>> round(certified_largest_gap([0.1, 0.5], [0.6, 0.9], [1, 0], n_bins=3).value, 6)
+    0.45
+    """
+    problem = WorstCaseProblem.checked(
+        lower, upper, correct, population=population, n_bins=n_bins, edges=edges, uncertified=uncertified
+    )
+    failed = min(check_integer("failures", failures, minimum=0), len(problem.lower))
+    (count, low, high), edge = vars(tabulate(problem)[0]).values(), problem.bins.edges
+    wrong, right = count
+    own = np.arange(len(edge) - 1)
+    free = problem.uncertified + failed
+
+    def passing(table: FloatArray) -> FloatArray:
+        """Σ over first bin < m ≤ last bin, for each m."""
+        reach = np.triu(table)
+        return np.array([reach[:m, m:].sum() for m in own])
+
+    plus = (right - low[1])[own].sum(axis=1) + (1.0 - edge[:-1]) * (passing(right) + free) - low[0][own, own]
+    beyond = passing(wrong) + wrong.sum(axis=1) - wrong.sum(axis=0)  # reach the bin and go on above it
+    minus = high[0][:, own].sum(axis=0) + edge[1:] * (beyond + free) + (high[1] - right)[own, own]
+    sign, bin_ = np.unravel_index(np.stack([plus, minus]).argmax(), (2, len(own)))
+    total = float(max(plus.max(), minus.max())) + most_to_gain(problem, failed)
+    confidence = _at_one_bin(problem, int(bin_), plus=sign == 0)
+    signs = np.where(own == bin_, 1 if sign == 0 else -1, 0).astype(np.int32)
+    at = float(edge[bin_] if sign == 0 else problem.bins.tops[bin_])
+    return replace(
+        _finished(problem, total, failed, confidence),
+        bins=problem.bins.assign(confidence),
+        signs=signs,
+        free=FreeInput(problem.uncertified, at, correct=bool(sign == 0), bin=int(bin_))
+        if problem.uncertified
+        else None,
+    )
+
+
+def certified_ks_error(
+    lower: ArrayLike | ConfidenceIntervals,
+    upper: ArrayLike | None = None,
+    correct: ArrayLike | None = None,
+    *,
+    population: str = Population.CERTIFIED,
+    uncertified: int = 0,
+    failures: int = 0,
+) -> Solution:
+    """The largest Kolmogorov–Smirnov calibration error: |Σ over z < t of (c − z)| / N at the worst threshold t.
+
+    Exact; with `failures` an upper bound that allows for certificates that fail. `stats["threshold"]` is t.
+
+    Paper: —; docs/one_sided.md.   Errs: high (rounding goes up).
+
+    >>> round(certified_ks_error([0.1, 0.5], [0.6, 0.9], [1, 0]).value, 6)
+    0.45
+    """
+    problem = WorstCaseProblem.checked(lower, upper, correct, population=population, uncertified=uncertified)
+    failed = min(check_integer("failures", failures, minimum=0), len(problem.lower))
+    free, right, low, high = problem.uncertified + failed, problem.correct, problem.lower, problem.upper
+    # Under-confident below t: right at l, wrong above t or at l. The sum falls only where t passes a wrong u.
+    above = np.append(np.unique(high[~right]), _END)
+    under = _below(low[right], 1.0 - low[right], above) - _below(high[~right], low[~right], above)
+    under += free * (above > 0.0)
+    # Over-confident below t: wrong just below t or at u, right above t or at u. It falls only where t passes a right u.
+    below = np.append(np.unique(high[right]), _END)
+    crossing = _below(low[~right], np.ones((~right).sum()), below) - _below(
+        high[~right], np.ones((~right).sum()), below
+    )
+    over = _below(high[right], high[right] - 1.0, below) + _below(high[~right], high[~right], below)
+    over += (crossing + free) * np.minimum(below, 1.0)
+    if under.max() >= over.max():
+        at, total = float(above[under.argmax()]), float(under.max())
+        confidence = np.where(right | (high < at), low, high)
+        place = FreeInput(problem.uncertified, 0.0, correct=True, bin=0)
+    else:
+        at, total = float(below[over.argmax()]), float(over.max())
+        confidence = np.where(~right & (low < at) & (high >= at), min(np.nextafter(at, 0.0), 1.0), high)
+        place = FreeInput(problem.uncertified, min(float(np.nextafter(at, 0.0)), 1.0), correct=False, bin=0)
+    found = _finished(problem, total + most_to_gain(problem, failed), failed, confidence)
+    return replace(found, free=place if problem.uncertified else None, stats={**found.stats, "threshold": at})
+
+
+def _solve_side(problem: WorstCaseProblem, weights: tuple[float, float], failures: int) -> Solution:
+    """The program over runs of equal sign, where only the gaps of one sign count."""
+    tables, cell_of = tabulate(problem)
+    failed = min(failures, len(problem.lower))
+    worth = run_worth(tables, problem.bins.edges, weights)
+    if problem.uncertified + failed:
+        # A free input earns on the side that counts: in the first + bin, or in the last − bin.
+        worth = with_free_inputs(worth, problem.bins.edges, lambda best: problem.free_earning(best) + failed * best)[
+            0 if weights[0] else 1
+        ]
+    signs, total = best_signs(worth)
+    confidence, bins = send(problem, cell_of, goals(problem.bins, signs))
+    found = _finished(problem, total + most_to_gain(problem, failed), failed, confidence)
+    return replace(found, bins=bins, signs=signs, free=_one_sided_free(problem, signs, weights))
+
+
+def _one_sided_free(problem: WorstCaseProblem, signs: FloatArray, weights: tuple[float, float]) -> FreeInput | None:
+    """Where uncertified inputs go: to the side that counts, if a bin is on it."""
+    own = np.flatnonzero(signs > 0 if weights[0] else signs < 0)
+    if not problem.uncertified or not len(own):
+        return free_input(problem.bins, signs, problem.uncertified)
+    if weights[0]:
+        return FreeInput(problem.uncertified, float(problem.bins.edges[own[0]]), correct=True, bin=int(own[0]))
+    last = int(own[-1])
+    return FreeInput(problem.uncertified, float(problem.bins.tops[last]), correct=False, bin=last)
+
+
+def _finished(problem: WorstCaseProblem, total: float, failures: int, confidence: FloatArray) -> Solution:
+    inputs = len(problem.lower)
+    rounding = rounding_bound(4 * inputs + 64, inputs, problem.bins)
+    return Solution(
+        value=min(max(total / problem.size + rounding, 0.0), 1.0),
+        kind=Kind.UPPER if failures or problem.restricts else Kind.EXACT,
+        confidence=confidence,
+        stats={"inputs": inputs, "uncertified": problem.uncertified, "rounding": rounding, "failures": failures},
+    )
+
+
+def _at_one_bin(problem: WorstCaseProblem, bin_: int, *, plus: bool) -> FloatArray:
+    """Everyone who helps the gap of one bin in it, everyone else out of it where that is possible."""
+    bins, low, high = problem.bins, problem.lower, problem.upper
+    reaches = (bins.assign(low) <= bin_) & (bin_ <= bins.assign(high))
+    inside = np.maximum(low, bins.edges[bin_]) if plus else np.minimum(high, bins.tops[bin_])
+    away = np.where(bins.assign(low) != bin_, low, high)  # outside the bin, unless the input reaches no other
+    stuck = bins.assign(away) == bin_
+    away = np.where(stuck, low if plus else high, away)
+    return np.where(reaches & (problem.correct == plus), inside, away)
+
+
+def _below(ends: FloatArray, weights: FloatArray, thresholds: FloatArray) -> FloatArray:
+    """Σ of the weights of those whose end is below each threshold."""
+    order = np.argsort(ends)
+    sums = np.append(0.0, np.cumsum(weights[order]))
+    return np.asarray(sums[np.searchsorted(ends[order], thresholds)])
