@@ -1,8 +1,10 @@
 """Certified metrics: all of them at one radius (`row_at`), and over radii (`evaluate`). Nothing else computes them."""
 
 from certcal.evaluation.at_worst import Contribution, check_position, contributions_at, reliability_at
+from certcal.evaluation.further import ANY_BINNING, FURTHER
 from certcal.evaluation.gap import Gap, split_gap, with_more_draws
 from certcal.evaluation.given import as_given
+from certcal.evaluation.groups import Disparity, Group, GroupTable
 from certcal.evaluation.metric import Before, Given, Metric, Rounding
 from certcal.evaluation.report import ConfidenceMap, Report, evaluate
 from certcal.evaluation.requirements import Judgement, Requirement, judge
@@ -12,13 +14,18 @@ from certcal.evaluation.side_by_side import Difference, SideBySide, compare_repo
 from certcal.worstcase import Population
 
 __all__ = [
+    "ANY_BINNING",
+    "FURTHER",
     "METRICS",
     "Before",
     "ConfidenceMap",
     "Contribution",
     "Difference",
+    "Disparity",
     "Gap",
     "Given",
+    "Group",
+    "GroupTable",
     "Judgement",
     "Metric",
     "Outcome",

@@ -11,7 +11,7 @@ import numpy as np
 from certcal.certificates import ConfidenceIntervals
 from certcal.metrics import Bins, Sharpness, sharpness
 from certcal.types import BoolArray, FloatArray
-from certcal.worstcase import Population, Solution, WorstCaseProblem, allowed_failures, solve_exact
+from certcal.worstcase import Population, Solution, WorstCaseProblem, allowed_failures, solve_exact, without_bins
 
 
 class Rounding(StrEnum):
@@ -100,6 +100,11 @@ class Measured:
     def failures(self) -> int:
         """How many certificates may fail, counted among all inputs: the draws that fail one also choose the row's."""
         return allowed_failures(self.bounds, delta=self.delta)
+
+    @cached_property
+    def without_bins(self) -> float:
+        """The mean distance of the far ends from being right or wrong."""
+        return without_bins(self.problem)
 
     @cached_property
     def sharpness(self) -> Sharpness:

@@ -12,7 +12,9 @@ import numpy as np
 
 from certcal.certificates import ConfidenceIntervals, Method, RunnerUp, average_certified_radius, confidence_bounds_at
 from certcal.errors import CertcalError, InputError
+from certcal.evaluation.further import ANY_BINNING, FURTHER
 from certcal.evaluation.given import as_given
+from certcal.evaluation.groups import GroupTable, as_columns, group_tables
 from certcal.evaluation.row import WITH_MAP, WITHOUT_MAP, Row, row_at
 from certcal.files import expanded, plain, replacing
 from certcal.metrics import Bins
@@ -20,7 +22,7 @@ from certcal.scalars import one_or_more
 from certcal.settings import EvaluateSettings
 from certcal.smoothing import Evidence
 from certcal.types import ArrayLike
-from certcal.worstcase import Population, Solution, allowed_failures, choose_few_bins
+from certcal.worstcase import OperatingCurve, Population, Solution, allowed_failures, choose_few_bins, operating_curve
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -59,6 +61,9 @@ class Report:
     recalibration: ConfidenceMap | None = None  # the map that confidences and bounds have gone through
     open_at: float | None = None  # the radius to show first
 
+    threshold: float = 0.8  # of the operating points that are shown first
+    groups: tuple[tuple[GroupTable, ...], ...] = ()  # per row, one table per column; empty if none were asked for
+
     def __iter__(self) -> Iterator[Row]:
         return iter(self.rows)
 
@@ -85,6 +90,22 @@ class Report:
     def inputs(self) -> int:
         """How many inputs there are."""
         return len(self.bounds[0])
+
+    def operating(
+        self, position: int, *, joint: bool = False, thresholds: ArrayLike | None = None
+    ) -> OperatingCurve | None:
+        """The operating points of a row, by default from 0 to 1 in steps of 0.01; None if its population is empty.
+
+        The joint ones of all rows and thresholds hold together with probability at least 1 - delta.
+        """
+        if self.rows[position].inputs == 0:
+            return None
+        return operating_curve(
+            self.bounds[position],
+            thresholds=thresholds,
+            population=self.population,
+            failures=self.failures if joint else 0,
+        )
 
     @property
     def worst(self) -> tuple[Solution | None, ...]:
@@ -176,6 +197,9 @@ def evaluate(
     approximations: Iterable[str] = (),
     recalibration: ConfidenceMap | None = None,
     open_at: float | None = None,
+    threshold: float = 0.8,
+    groups: Any = (),
+    any_binning: bool = False,
 ) -> Report:
     """Certified accuracy, calibration error and Brier score at each radius, beside the clean ones.
 
@@ -201,6 +225,10 @@ def evaluate(
         recalibration: a map of the confidences, fitted on other inputs than these: see `recalibrate`, `fit_score_map`.
         open_at: one of the radii, that pages and screens show first; by default the largest at which half of the inputs
             are certified.
+        threshold: confidence from which predictions are accepted, of the operating points that are shown first.
+        groups: "predicted", "label", an array with one entry per input, or a mapping of names to such arrays: what is
+            certified of each group, at levels that hold for all groups together; docs/groups.md.
+        any_binning: also the worst case over every binning: seconds per radius for thousands of inputs.
     """
     own_draws = evidence if isinstance(evidence, Evidence) else None
     if own_draws is not None:
@@ -220,6 +248,8 @@ def evaluate(
         if isinstance(approximations, tuple | list) and not approximations
         else one_or_more("approximations", approximations),
         open_at=open_at,
+        threshold=threshold,
+        any_binning=any_binning,
     )
     bins, chosen = choose_few_bins(n_bins, edges), Population(asked.population)
     if not isinstance(recalibration, ConfidenceMap | None):
@@ -232,9 +262,10 @@ def evaluate(
     if open_at is not None and asked.open_at not in distances:
         raise InputError.expected("open_at", f"be one of the radii, {', '.join(map(str, distances))}", open_at)
     options: dict[str, Any] = {"population": chosen, "edges": bins.edges, "delta": delta}
+    columns, further = as_columns(groups, found[0]), (*FURTHER, *(ANY_BINNING if any_binning else ()))
     if recalibration is None:
         bounds = found
-        rows = [row_at(own, approximations=asked.approximations, **options) for own in bounds]
+        rows = [row_at(own, approximations=asked.approximations, further=further, **options) for own in bounds]
     else:
         bounds = (
             tuple(recalibration.intervals(own) for own in found)
@@ -243,10 +274,25 @@ def evaluate(
         )
         rows = [
             replace(
-                row_at(new, approximations=asked.approximations, metrics=WITH_MAP, **options),
+                row_at(new, approximations=asked.approximations, further=further, metrics=WITH_MAP, **options),
                 before=row_at(old, metrics=WITHOUT_MAP, **options),
             )
             for old, new in zip(found, bounds, strict=True)
         ]
     failures = allowed_failures(bounds[0], delta=delta)
-    return Report(tuple(rows), bounds, own_draws, float(delta), failures, chosen, bins, recalibration, open_at)
+    tables = (
+        tuple(group_tables(own, columns, threshold=asked.threshold, **options) for own in bounds) if columns else ()
+    )
+    return Report(
+        tuple(rows),
+        bounds,
+        own_draws,
+        float(delta),
+        failures,
+        chosen,
+        bins,
+        recalibration,
+        open_at,
+        asked.threshold,
+        tables,
+    )

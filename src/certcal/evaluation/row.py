@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from certcal.certificates import ConfidenceIntervals, certified_accuracy
+from certcal.evaluation.further import further_of
 from certcal.evaluation.metric import Before, Given, Measured, Metric, Rounding, metric
 from certcal.metrics import adaptive_calibration_error, expected_calibration_error, top_label_brier_score
 from certcal.scalars import check_choice, check_level, guarded
@@ -178,6 +179,7 @@ class Row:
         before=Before.KEPT,
     )
     approximations: Mapping[str, float] = field(default_factory=dict)  # of the certified ECE, from below
+    further: Mapping[str, float] = field(default_factory=dict)  # rankings, one-sided errors, other binnings, by name
     before: "Row | None" = None  # without the map that confidences and bounds have gone through
     worst: Solution | None = field(default=None, compare=False, repr=False)  # that the certified ECE is attained at
 
@@ -206,6 +208,7 @@ def row_at(
     delta: float = 0.001,
     metrics: Iterable[str] | None = None,
     approximations: Iterable[str] = (),
+    further: Iterable[str] = (),
 ) -> Row:
     """The certified metrics of bounds at their radius, beside the clean ones.
 
@@ -215,6 +218,7 @@ def row_at(
         bounds: from `confidence_bounds`.
         population, n_bins, edges, delta, approximations: as for `evaluate`.
         metrics: names of those wanted, fields of `Row`; only these are computed. By default all that `evaluate` gives.
+        further: names of those wanted of `FURTHER` and `ANY_BINNING`, in `certcal.evaluation`.
 
     Raises: InputError if a metric has no such name.
     """
@@ -231,4 +235,5 @@ def row_at(
         name: approximate_certified_calibration_error(bounds, method=name, edges=at.bins.edges).value
         for name in (approximations if at.inputs else ())
     }
+    found["further"] = further_of(at, further)
     return Row(**found, worst=at.worst if at.inputs and "certified_ece" in found else None)

@@ -30,6 +30,7 @@ from certcal.report.figures import (
 )
 from certcal.report.html import render_page
 from certcal.report.judgements import judgements_markdown, to_junit
+from certcal.report.operating import groups_section, operating_data, operating_section
 from certcal.report.recalibrated import lead, listed, recalibration_section, score_rows, warnings
 from certcal.report.side_by_side import (
     changed_csv,
@@ -79,11 +80,14 @@ __all__ = [
     "default_view",
     "exactly",
     "explanation",
+    "groups_section",
     "guarantee",
     "judgements_markdown",
     "lead",
     "listed",
     "number",
+    "operating_data",
+    "operating_section",
     "page_data",
     "percent",
     "plot_certified_accuracy",

@@ -16,6 +16,7 @@ from certcal.files import expanded
 from certcal.metrics import choose_bins
 from certcal.runs.attack_files import FOLDER as ATTACKS
 from certcal.runs.folder import BOUNDS, CONFIG, EVIDENCE, IN_PYTHON, SOURCES, RunFolder
+from certcal.runs.groups import group_columns
 from certcal.runs.results import Results
 from certcal.runs.switch import Change
 from certcal.scalars import guarded
@@ -133,6 +134,8 @@ def settings_of(report: Report) -> RunSettings | None:
         population=str(report.population),
         n_bins=size,
         approximations=tuple(dict.fromkeys(name for row in report for name in row.approximations)),
+        threshold=report.threshold,
+        any_binning="certified_any_binning" in report[0].further,
     )
     drawn = CertifySettings(sigma=header.sigma, n=int(report.evidence.draws.max()), n0=header.n0, seed=header.seed)
     model, data = ModelSettings(name=IN_PYTHON), DataSettings(name=IN_PYTHON)
@@ -200,10 +203,15 @@ def _evaluated(run: RunFolder, asked: EvaluateSettings, bounds: Sequence[Confide
 
 
 def _report(run: RunFolder, asked: EvaluateSettings, bounds: Sequence[ConfidenceIntervals] | None = None) -> Report:
+    settings = run.settings()
+    data = settings.data.name if isinstance(settings, RunSettings) else None
     if run.bounds.is_file():
-        return evaluate(bounds or load_run_bounds(run), **asked.questions)
+        given = bounds or load_run_bounds(run)
+        groups = group_columns(asked.groups, index=given[0].index, data=data)
+        return evaluate(given, **asked.questions | {"groups": groups})
     evidence = load_run_evidence(run)
-    return evaluate(evidence, **asked.questions | {"radii": asked.radii_at(evidence.header.sigma)})
+    groups = group_columns(asked.groups, index=evidence.index, data=data)
+    return evaluate(evidence, **asked.questions | {"radii": asked.radii_at(evidence.header.sigma), "groups": groups})
 
 
 def load_run_bounds(run: RunFolder) -> tuple[ConfidenceIntervals, ...]:

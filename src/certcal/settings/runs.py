@@ -17,6 +17,7 @@ from certcal.settings.checks import (
     positive,
     radius,
     seed,
+    share,
     side,
     whole,
 )
@@ -123,6 +124,11 @@ class EvaluateSettings(Record, panel="What to ask"):
         (), "Also the paper's approximations (slow)", choices=Approximation, option="--approximate", metavar=NUMBERS
     )
 
+    threshold: float = setting(0.8, "Confidence from which predictions are accepted", check=share)
+    groups: tuple[str, ...] = setting(
+        (), "Also per group: predicted, label, a column of a .npz data file, or a table", metavar="NAME,…"
+    )
+    any_binning: bool = setting(False, "Also the worst case over every binning: slow beyond 1000 inputs.")
     images: bool = setting(
         True, "Show pictures of inputs in the report, or none, as for private data.", option="--images/--no-images"
     )

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from certcal.later import later
 from certcal.settings import Population
-from certcal.worstcase.any_binning import any_binning_calibration_error
+from certcal.worstcase.any_binning import any_binning_calibration_error, without_bins
 from certcal.worstcase.approximate import approximate_certified_calibration_error
 from certcal.worstcase.brier import brier_confidences, certified_brier_score, certified_log_score
 from certcal.worstcase.equal_count import equal_count_calibration_error
@@ -85,6 +85,7 @@ __all__ = [
     "slopes",
     "solve_exact",
     "tabulate",
+    "without_bins",
 ]
 
 __getattr__ = later(__name__, assignments="Assignments")  # it needs torch

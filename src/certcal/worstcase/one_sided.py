@@ -7,7 +7,7 @@ import numpy as np
 from certcal.certificates import ConfidenceIntervals
 from certcal.scalars import check_integer
 from certcal.settings import Population
-from certcal.types import ArrayLike, FloatArray
+from certcal.types import ArrayLike, FloatArray, IntArray
 from certcal.worstcase.exact import best_signs, free_input, rounding_bound, run_worth, with_free_inputs
 from certcal.worstcase.failing import most_to_gain
 from certcal.worstcase.problem import WorstCaseProblem
@@ -181,7 +181,7 @@ def _solve_side(problem: WorstCaseProblem, weights: tuple[float, float], failure
     return replace(found, bins=bins, signs=signs, free=_one_sided_free(problem, signs, weights))
 
 
-def _one_sided_free(problem: WorstCaseProblem, signs: FloatArray, weights: tuple[float, float]) -> FreeInput | None:
+def _one_sided_free(problem: WorstCaseProblem, signs: IntArray, weights: tuple[float, float]) -> FreeInput | None:
     """Where uncertified inputs go: to the side that counts, if a bin is on it."""
     own = np.flatnonzero(signs > 0 if weights[0] else signs < 0)
     if not problem.uncertified or not len(own):

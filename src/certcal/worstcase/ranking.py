@@ -14,7 +14,7 @@ from certcal.types import ArrayLike, BoolArray, FloatArray, IntArray
 from certcal.worstcase.brier import brier_confidences
 from certcal.worstcase.problem import WorstCaseProblem
 
-_MOST_WORK = 2**24  # ways to share failures between right and wrong that are tried one by one
+_MOST_WORK = 2**24  # ways to share failures between right and wrong, times inputs, that are tried one by one
 
 
 def certified_auroc(
@@ -43,7 +43,7 @@ def certified_auroc(
     wrong = np.sort(problem.upper[~problem.correct])
     failed = min(check_integer("failures", failures, minimum=0), len(problem.lower))
     free = failed + problem.uncertified
-    if (failed + 1) * (free + 1) > _MOST_WORK:
+    if failed and (failed + 1) * (free + len(problem.lower)) > _MOST_WORK:
         # At least: pairs that no failure can touch, over the most pairs there can be.
         pairs = _pairs_won(right[failed:], wrong[failed:])
         return float(np.nextafter(pairs / max((len(right) + free) * (len(wrong) + free), 1), 0.0))

@@ -1,0 +1,142 @@
+"""Further metrics of a row: rankings, one-sided errors and other binnings. In results they stand apart."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from certcal.evaluation.metric import Measured, Metric, Rounding
+from certcal.metrics import miscalibration, sharpness
+from certcal.scalars import check_choice
+from certcal.worstcase import (
+    any_binning_calibration_error,
+    certified_auroc,
+    certified_ks_error,
+    certified_largest_gap,
+    certified_overconfidence,
+    certified_risk_coverage_area,
+    certified_underconfidence,
+    equal_count_calibration_error,
+    risk_coverage_area,
+)
+
+_SIDES: dict[str, tuple[str, Callable[..., Any]]] = {
+    "overconfidence": (
+        "by how much confidence exceeds accuracy, over the bins where it does",
+        certified_overconfidence,
+    ),
+    "underconfidence": (
+        "by how much accuracy exceeds confidence, over the bins where it does",
+        certified_underconfidence,
+    ),
+    "largest_gap": ("the largest weighted gap of one bin", certified_largest_gap),
+    "ks": ("the largest gap below a threshold: the Kolmogorov–Smirnov calibration error", certified_ks_error),
+}
+
+
+def _asked(at: Measured, name: str) -> dict[str, Any]:
+    return {"population": at.population} | ({} if name == "ks" else {"edges": at.bins.edges})
+
+
+def _three(
+    name: str,
+    label: str,
+    text: str,
+    clean: Callable[[Measured], float],
+    worst: Callable[[Measured, int], float],
+    **how: Any,
+) -> dict[str, Metric]:
+    """A metric without attack, certified, and allowing for certificates that may fail."""
+    error = how.pop("error", True)
+    side: dict[str, Any] = {"rounding": Rounding.UP if error else Rounding.DOWN, "table": False, **how}
+    return {
+        name: Metric(label, f"{text}, without an attack", clean, table=False, **how),
+        f"certified_{name}": Metric(f"certified {label}", f"{text}, at its worst", lambda at: worst(at, 0), **side),
+        f"joint_{name}": Metric(
+            f"joint {label}",
+            f"{text}, at its worst, allowing for the certificates of the set that may fail",
+            lambda at: worst(at, at.failures),
+            **side,
+        ),
+    }
+
+
+def _side(name: str, text: str, certified: Callable[..., Any]) -> dict[str, Metric]:
+    return _three(
+        name,
+        name.replace("_", " ").replace("ks", "KS error"),
+        text,
+        lambda at: float(getattr(miscalibration(*at.clean, edges=at.bins.edges), name)),
+        lambda at, failures: certified(at.bounds, failures=failures, **_asked(at, name)).value,
+        digits=2,
+        percent=True,
+    )
+
+
+FURTHER: Mapping[str, Metric] = {
+    **_three(
+        "auroc",
+        "AUROC",
+        "how well confidence tells right from wrong",
+        lambda at: sharpness(*at.clean).auroc,
+        lambda at, failures: certified_auroc(at.bounds, population=at.population, failures=failures),
+        digits=3,
+        error=False,
+    ),
+    **_three(
+        "aurc",
+        "AURC",
+        "the mean error rate of the most confident inputs",
+        lambda at: risk_coverage_area(*at.clean),
+        lambda at, failures: certified_risk_coverage_area(at.bounds, population=at.population, failures=failures),
+        digits=4,
+    ),
+    **{key: own for name, (text, certified) in _SIDES.items() for key, own in _side(name, text, certified).items()},
+}
+# These take seconds where there are thousands of inputs.
+ANY_BINNING: Mapping[str, Metric] = {
+    name: Metric(label, text, of, rounding=rounding, digits=2, percent=True, table=False)
+    for name, label, text, of, rounding in (
+        (
+            "certified_any_binning",
+            "certified, any binning",
+            "the largest calibration error over every binning",
+            lambda at: any_binning_calibration_error(at.bounds, population=at.population, n_bins=len(at.bins)).value,
+            Rounding.UP,
+        ),
+        (
+            "joint_any_binning",
+            "joint, any binning",
+            "the same, allowing for the certificates of the set that may fail",
+            lambda at: (
+                any_binning_calibration_error(
+                    at.bounds, population=at.population, n_bins=len(at.bins), failures=at.failures
+                ).value
+            ),
+            Rounding.UP,
+        ),
+        (
+            "certified_equal_count",
+            "certified, equal counts",
+            "bound of the calibration error with equal-count bins that move",
+            lambda at: equal_count_calibration_error(at.bounds, population=at.population, n_bins=len(at.bins)).value,
+            Rounding.UP,
+        ),
+        (
+            "certified_without_bins",
+            "certified, without bins",
+            "the mean distance of the far ends from being right or wrong: what no number of bins exceeds",
+            lambda at: at.without_bins,
+            Rounding.UP,
+        ),
+    )
+}
+
+
+def further_of(at: Measured, names: Iterable[str]) -> dict[str, float]:
+    """The further metrics of these names; NaN where the row's population is empty."""
+    known = {**FURTHER, **ANY_BINNING}
+    return {
+        name: float(known[check_choice("further", name, tuple(known))].of(at)) if at.inputs else np.nan
+        for name in names
+    }

@@ -1,0 +1,103 @@
+// Accept from a threshold: a slider for τ beside the one for R, the sentence in words, and two curves.
+
+const POINTS = [
+  { key: "clean", text: "clean", look: "correct" },
+  { key: "certified", text: "certified", look: "incorrect" },
+  { key: "joint", text: "guaranteed", look: "incorrect", dash: "6 4" },
+];
+
+function operatingHere() {
+  const own = page.operating.views[chosen];
+  return own.certified_accuracy ? own : null;
+}
+
+function tauAt() {
+  return Number(document.getElementById("threshold").value);
+}
+
+function fillOperating() {
+  const own = operatingHere(), at = tauAt(), tau = (at / 100).toFixed(2), host = document.getElementById("accept");
+  document.getElementById("tau").textContent = tau;
+  document.getElementById("threshold").setAttribute("aria-valuetext", `threshold ${tau}`);
+  host.replaceChildren();
+  const share = (key, way) => writtenShare(own[key][at], true, way, 3);
+  if (!own) host.textContent = EMPTY;
+  else if (own.joint_accuracy[at] === null) host.textContent = `Accept above ${tau}: no input can reach this threshold, so nothing is accepted.`;
+  else {
+    host.append(`Accept above ${tau}: whatever the attack within R = ${cell(chosen, "radius")}, at least `);
+    make("strong", host, share("joint_accuracy", "down"));
+    host.append(" of those accepted are right, and at least ");
+    make("strong", host, share("joint_coverage", "down"));
+    const certified = `${share("certified_accuracy", "down")} and ${share("certified_coverage", "down")} if no certificate fails`;
+    const clean = `${share("clean_accuracy")} and ${share("clean_coverage")} without an attack`;
+    host.append(` of the inputs are accepted, with ${page.operating.confident} confidence (${certified}; ${clean}).`);
+  }
+  const body = document.querySelector("#further tbody");
+  body.replaceChildren();
+  for (const [name, help, ...values] of page.operating.views[chosen].further) {
+    const line = make("tr", body), head = make("th", line, name);
+    head.scope = "row";
+    head.dataset.help = help;
+    for (const value of values) make("td", line, value);
+  }
+}
+
+function operatingLine(plot, area, points, line) {
+  const dash = line.dash ? { "stroke-dasharray": line.dash } : {};
+  let path = "", pen = "M";
+  for (const point of points) {
+    if (point) path += `${pen}${area.x(point[0])} ${area.y(point[1])}`;
+    pen = point ? "L" : "M";
+  }
+  draw(area.marks, "path", { class: `${line.look} line`, d: path, ...dash });
+  const here = points[tauAt()];
+  if (here) marker(area.marks, "circle", area.x(here[0]), area.y(here[1]), 4, `${line.look} point`);
+  legendEntry(plot, line.text, (svg) => draw(svg, "line", { class: line.look, x1: 0, x2: 22, y1: 6, y2: 6, "stroke-width": 2, ...dash }));
+}
+
+function operatingPlot(name, x, yLabel, pointsOf, range) {
+  return makePlot(name, (plot, width) => {
+    const own = operatingHere();
+    if (!own) return emptyPlot(plot, width);
+    const lines = POINTS.map((line) => ({ line, points: pointsOf(own, line.key) }));
+    const [from, to] = range(lines.flatMap(({ points }) => points.filter(Boolean).map((point) => point[1])));
+    const y = { from, to, label: yLabel, text: axisText(true) };
+    const area = axes(plot, { width, height: tall(290, 320), x: { from: 0, to: 1, text: axisText(x.percent), label: x.label }, y, inset: 6, left: 50, right: 20 });
+    if (x.marked) draw(area.grid, "line", { class: "now", x1: area.x(tauAt() / 100), x2: area.x(tauAt() / 100), y1: area.top, y2: area.bottom });
+    for (const { line, points } of lines) operatingLine(plot, area, points, line);
+    const told = lines.map(({ line, points }) => `${line.text} ${points[tauAt()] ? writtenShare(points[tauAt()][1], true, "nearest", 3) : "none"}`);
+    plot.svg.setAttribute("aria-label", `${yLabel} at threshold ${(tauAt() / 100).toFixed(2)}: ${told.join(", ")}.`);
+    inspectable(plot, area, {
+      count: 101,
+      start: tauAt(),
+      nearest: (at) => nearestThreshold(lines, area, at),
+      spot: (i) => [area.x(lines[0].points[i]?.[0] ?? i / 100), (area.top + area.bottom) / 2],
+      tell: (i) => [`τ = ${(i / 100).toFixed(2)}`, lines.map(({ line, points }) => [line.text, points[i] ? writtenShare(points[i][1], true, "nearest", 3) : "—"])],
+      mark: (i, cursor) => {
+        for (const { points } of lines) if (points[i]) draw(cursor, "circle", { class: "halo", cx: area.x(points[i][0]), cy: area.y(points[i][1]), r: 6 });
+      },
+    });
+  });
+}
+
+function nearestThreshold(lines, area, at) {
+  const away = (i) => Math.min(...lines.map(({ points }) => (points[i] ? Math.abs(area.x(points[i][0]) - at) : Infinity)));
+  return Array.from({ length: 101 }, (_, i) => i).reduce((best, i) => (away(i) < away(best) ? i : best), 0);
+}
+
+if (page.operating) {
+  const known = (value) => value !== null && value !== undefined;
+  const top = (values) => [0, Math.max(0.05, Math.ceil(Math.max(...values, 0) * 20) / 20)];
+  const low = (values) => [Math.min(0.95, Math.floor(Math.min(...values, 1) * 20) / 20), 1];
+  const plotsHere = [
+    operatingPlot("accepted", { label: "threshold τ", percent: false, marked: true }, "accuracy", (own, key) =>
+      own[`${key}_accuracy`].map((value, i) => (known(value) ? [i / 100, value] : null)), low),
+    operatingPlot("coverage", { label: "coverage", percent: true }, "risk", (own, key) =>
+      own[`${key}_accuracy`].map((value, i) => (known(value) ? [own[`${key}_coverage`][i], 1 - value] : null)), top),
+  ];
+  followers.push(fillOperating);
+  document.getElementById("threshold").addEventListener("input", () => {
+    fillOperating();
+    plotsHere.forEach((plot) => repaint(plot));
+  });
+}

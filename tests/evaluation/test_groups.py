@@ -1,0 +1,154 @@
+"""Groups: each value is that of its inputs alone, disparities are the worst of every attack, levels hold together."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import certcal
+from certcal import InputError, evaluate
+from certcal.evaluation.groups import _least_brier, as_columns, group_tables
+from certcal.worstcase import WorstCaseProblem, allowed_failures
+from enumeration import GRID, every_attack, grid_sets
+from laws import examples
+from smoothing_oracles import random_evidence
+
+EDGES = np.array([0.0, 0.5, 1.0])
+
+
+def bounds_of(lower, upper, correct, certified=None, alpha=0.0):
+    count = len(lower)
+    certified = np.ones(count, bool) if certified is None else np.asarray(certified, bool)
+    base = random_evidence(np.random.default_rng(0), inputs=count, draws=100)
+    own = certcal.confidence_bounds(base, radius=0.1, alpha=0.01)
+    from dataclasses import replace
+
+    return replace(
+        own, lower=np.asarray(lower, float), upper=np.asarray(upper, float), confidence=np.asarray(lower, float),
+        correct=np.asarray(correct, bool), certified=certified, certified_radius=np.where(certified, 1.0, 0.0),
+        alpha=alpha, predicted=np.asarray(correct).astype(np.int64),
+    )  # fmt: skip
+
+
+def ece(z, c):
+    place = np.clip(np.searchsorted(EDGES, z, "right") - 1, 0, len(EDGES) - 2)
+    return sum(np.abs(((c - z) * (place == m)).sum(axis=1)) for m in range(len(EDGES) - 1)) / z.shape[1]
+
+
+@examples(150)
+@given(grid_sets(most=3), grid_sets(most=3), st.booleans())
+def test_disparities_are_the_worst_of_every_attack(one, two, free):
+    """Attacks on two groups do not disturb each other; the ECE's is a bound, the others are attained."""
+    points = np.unique([*GRID, *np.nextafter(GRID[1:], 0.0)])
+    lower, upper, correct = (np.concatenate(parts) for parts in zip(one, two, strict=True))
+    certified = np.ones(len(lower), bool)
+    certified[0] = not (free and len(one[0]) > 1)
+    bounds = bounds_of(lower, upper, correct, certified)
+    names = np.array(["a"] * len(one[0]) + ["b"] * len(two[0]))
+    (table,) = group_tables(bounds, {"x": names}, threshold=0.5, edges=EDGES, delta=0.1)
+    assert [group.failures for group in table.groups] == [0, 0]
+    values = {}
+    for name in "ab":
+        sure = (names == name) & certified
+        z, c = every_attack(lower[sure], upper[sure], correct[sure], points)
+        total, open_ = int((names == name).sum()), int((~certified & (names == name)).sum())
+        right = correct[sure].sum()
+        values[name] = {
+            "accuracy": (right / total, (right + open_) / total),
+            "ece": (ece(z, c).min(), ece(z, c).max()),
+            "brier": (np.square(c - z).mean(axis=1).min(), np.square(c - z).mean(axis=1).max()),
+        }
+    for own in table.disparities:
+        pairs = [values[g][own.metric][1] - values[h][own.metric][0] for g, h in ("ab", "ba")]
+        assert own.certified >= max(pairs) - 1e-12
+        if own.metric != "ece":
+            assert own.certified == pytest.approx(max(pairs), abs=1e-9)
+
+
+def test_a_group_is_evaluated_like_a_set_of_its_own():
+    evidence = random_evidence(np.random.default_rng(3), inputs=120, draws=500)
+    names = np.arange(120) % 3
+    report = evaluate(evidence, radii=[0.1], alpha=0.01, delta=0.03, groups=names)
+    (table,) = report.groups[0]
+    for group in table.groups:
+        own = report.bounds[0].select(names == int(group.name))
+        assert group.row.certified_ece == certcal.certified_calibration_error(own).value
+        assert group.failures == allowed_failures(40, alpha=0.01, delta=0.01)
+        assert group.row.joint_ece == certcal.jointly_certified_calibration_error(own, failures=group.failures).value
+        point = certcal.certified_operating_point(own, threshold=0.8, failures=group.failures)
+        assert group.joint_point.accuracy == pytest.approx(point.accuracy, nan_ok=True)
+    assert table.as_dict()["groups"][0]["inputs"] == 40
+
+
+def test_several_columns_share_delta_and_own_columns_need_no_array():
+    evidence = random_evidence(np.random.default_rng(3), inputs=60, draws=300)
+    report = evaluate(
+        evidence, radii=[0.0, 0.1], alpha=0.01, groups={"predicted": "predicted", "half": np.arange(60) < 30}
+    )
+    assert [table.column for table in report.groups[1]] == ["predicted", "half"]
+    count = sum(len(table.groups) for table in report.groups[0])
+    sizes = {group.inputs: group.failures for group in report.groups[0][1].groups}
+    assert sizes == {30: allowed_failures(30, alpha=0.01, delta=0.001 / count)}
+
+
+def test_small_and_uncertified_groups_say_so():
+    bounds = bounds_of([0.9] * 4, [1.0] * 4, [1, 1, 1, 0], [1, 1, 0, 1], alpha=0.3)
+    (table,) = group_tables(bounds, {"x": np.array(list("aabc"))}, threshold=0.5, edges=EDGES, delta=0.1)
+    one, nobody, _ = table.groups
+    assert "too small: 2 of its 2 certificates may fail" in one.note
+    assert nobody.note == "No input of group b is certified at R = 0.1."
+    assert nobody.point is None
+    assert np.isnan(nobody.row.certified_ece)
+
+
+@pytest.mark.parametrize(
+    ("groups", "message"),
+    [
+        ([1, 2], "`groups` to have one entry for each of 4 inputs, but got 2 in 'group'"),
+        ("sex", "`groups` to be 'predicted', 'label', an array"),
+        ({"x": [1.0, np.nan, 1, 1]}, "missing ones in 'x'"),
+        ({"x": [[1], [2], [3], [4]]}, "shape \\(4, 1\\) in 'x'"),
+    ],
+)
+def test_wrong_groups_are_refused(groups, message):
+    with pytest.raises(InputError, match=message):
+        as_columns(groups, bounds_of([0.1] * 4, [0.2] * 4, [1] * 4))
+
+
+def test_a_column_of_identifiers_is_refused():
+    bounds = bounds_of([0.1] * 1001, [0.2] * 1001, [1] * 1001)
+    with pytest.raises(InputError, match=r"at most 1000 groups .* is it an identifier"):
+        as_columns(np.arange(1001), bounds)
+
+
+def test_all_groups_hold_together():
+    """Certificates fail with probability α each; in at most δ of the trials a group's accuracy is below its promise."""
+    rng, alpha, delta, trials = np.random.default_rng(1), 0.05, 0.2, 4000
+    names = np.repeat([0, 1, 2, 3], [100, 60, 30, 10])
+    bounds = bounds_of([0.6] * 200, [0.9] * 200, [True] * 200, alpha=alpha)
+    (table,) = group_tables(bounds, {"x": names}, threshold=0.5, edges=EDGES, delta=delta)
+    promised = np.array([group.row.joint_accuracy for group in table.groups])
+    assert promised[0] > 0.85
+    right = rng.random((trials, 200)) >= alpha
+    truth = np.stack([right[:, names == name].mean(axis=1) for name in range(4)], axis=1)
+    broken = (truth < promised - 1e-12).any(axis=1).mean()
+    assert 0 < broken <= delta + 3 * np.sqrt(delta / trials)
+
+
+def test_failures_take_the_largest_near_losses():
+    problem = WorstCaseProblem.checked([0.1, 0.2], [0.5, 0.6], [1, 0])
+    assert _least_brier(problem, 0) == pytest.approx((0.25 + 0.04) / 2)
+    assert _least_brier(problem, 1) == pytest.approx(0.04 / 2)
+
+
+def test_further_metrics_and_any_binning_stand_apart_in_rows():
+    evidence = random_evidence(np.random.default_rng(5), inputs=80, draws=300)
+    plain = evaluate(evidence, radii=[0.1], alpha=0.01)
+    more = evaluate(evidence, radii=[0.1], alpha=0.01, any_binning=True)
+    assert plain[0].as_dict().keys() == more[0].as_dict().keys()
+    assert "certified_auroc" in plain[0].further
+    assert "certified_any_binning" not in plain[0].further
+    assert more[0].further["certified_any_binning"] >= more[0].certified_ece - 1e-9
+    assert more[0].further["certified_any_binning"] <= more[0].further["certified_without_bins"]
+    point = plain.operating(0, joint=True, thresholds=[0.8])[0]
+    assert point.failures == plain.failures
