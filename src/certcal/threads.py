@@ -32,21 +32,23 @@ def fastest_threads(call: Callable[[], Tensor]) -> Iterator[None]:
     different bits, one thread is used on every machine.
     """
     before = torch.get_num_threads()
-    seconds: dict[int, float] = {}
     try:
-        torch.set_num_threads(1)
-        alone = call()
-        for threads in {1, before}:
-            torch.set_num_threads(threads)
-            if torch.equal(call(), alone):
-                seconds[threads] = _timed(call)
-        torch.set_num_threads(min(seconds, key=lambda threads: seconds[threads], default=1))
+        if before > 1:
+            torch.set_num_threads(before if _worth_all(call) else 1)
         yield
     finally:
         torch.set_num_threads(before)
 
 
-def _timed(call: Callable[[], object]) -> float:
+def _worth_all(call: Callable[[], Tensor]) -> bool:
+    """Whether torch's threads run `call` faster than one of them, and to the same bits."""
+    call()  # in which libraries choose their algorithms
+    together, seconds = _timed(call)
+    torch.set_num_threads(1)
+    alone, seconds_alone = _timed(call)
+    return seconds < seconds_alone and torch.equal(together, alone)
+
+
+def _timed(call: Callable[[], Tensor]) -> tuple[Tensor, float]:
     start = time.perf_counter()
-    call()
-    return time.perf_counter() - start
+    return call(), time.perf_counter() - start
