@@ -108,4 +108,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__, *(one.name for one in iter_modules(__path__) if one.name[0] != "_")})
+    rooms = (one.name for one in iter_modules(__path__) if one.name[0] != "_")
+    return sorted({*(name for name in globals() if name[:2] == "__"), *__all__, *rooms})

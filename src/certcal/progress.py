@@ -101,3 +101,15 @@ class Progress(AbstractContextManager["Progress"]):
             print(text, file=sys.stderr, flush=True)
         elif not (self._bar.disable or self._transient):
             self._bar.console.print(text, highlight=False)
+
+
+def in_words(seconds: float) -> str:
+    """A duration that nobody will hold us to.
+
+    >>> in_words(0.1), in_words(150), in_words(100_000)
+    ('1 s', '2.5 min', '28 h')
+    """
+    for unit, length in (("h", 3600.0), ("min", 60.0)):
+        if seconds >= 1.5 * length:
+            return f"{seconds / length:.1f} {unit}" if seconds < 10 * length else f"{seconds / length:.0f} {unit}"
+    return f"{max(1.0, seconds):.0f} s"

@@ -73,6 +73,8 @@ def test_rooms_are_reached_through_the_package():
     """In a fresh process: a test that imported a room before would hide a missing one."""
     code = "import certcal\nfor name in dir(certcal): getattr(certcal, name)\nprint(*dir(certcal))"
     assert set(fresh(code)) >= {*certcal.__all__, "attacks", "data", "evaluation", "integrations", "runs", "training"}
+    shown = {name for name in dir(certcal) if not name.startswith("__")}
+    assert not shown & {"Any", "TYPE_CHECKING", "find_spec", "import_module", "iter_modules"}
     with pytest.raises(AttributeError, match="module 'certcal' has no attribute 'nothing'"):
         certcal.nothing  # noqa: B018
 

@@ -22,9 +22,10 @@ from certcal.cli.app import main
 from certcal.data import load_dataset
 from certcal.files import unsealed
 from certcal.models import save_checkpoint
+from certcal.progress import in_words
 from certcal.runs import RunFolder, attack_run, certify_run, evaluate_run
 from certcal.runs import attack as attack_room
-from certcal.runs.attack_cost import ace_passes, in_words, sandwich_passes
+from certcal.runs.attack_cost import ace_passes, sandwich_passes
 from certcal.runs.attack_files import kept_attacks, read_family
 from certcal.settings import AttackSettings, CertifySettings, DataSettings, EvaluateSettings, ModelSettings, RunSettings
 

@@ -44,6 +44,7 @@ def test_certified_inputs_count_by_default(bounds, parts):
     approximate = approximate_certified_calibration_error(bounds, method="brier")
     assert approximate.value == approximate_certified_calibration_error(*parts, method="brier").value
     np.testing.assert_array_equal(recalibrate(bounds, clean_weight=0.0).y, recalibrate(*parts).y)
+    assert bounds.worst_case(n_bins=7).value == certified_calibration_error(*parts, n_bins=7).value
 
 
 def test_all_inputs_count_the_others_as_free(bounds, parts):

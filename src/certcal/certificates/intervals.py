@@ -1,6 +1,7 @@
 """The one noun of all certificates: per input, its class stays and its confidence stays between two bounds."""
 
 from dataclasses import dataclass, replace
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -81,6 +82,11 @@ class ConfidenceIntervals:
         wrong = np.ones(len(self)) if self.other is None else self.other
         right = np.where(self.correct, 0.0, 1.0 - self.least)
         return np.minimum(np.nextafter(np.maximum(np.maximum(stays, wrong), right), np.inf), 1.0)
+
+    def worst_case(self, **options: Any) -> Any:
+        """The largest calibration error within these bounds, a `Solution`: `certified_calibration_error` of them."""
+        # The worst case stands on the certificates, so that this is the one place that asks upwards, when it is called.
+        return import_module("certcal.worstcase").certified_calibration_error(self, **options)
 
     def select(self, keep: BoolArray | Counts) -> "ConfidenceIntervals":
         """The certificates of some of the inputs, chosen by a mask or by positions."""

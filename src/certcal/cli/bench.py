@@ -5,7 +5,7 @@ from rich.text import Text
 
 from certcal.cli import options as o
 from certcal.cli.declare import Part, takes
-from certcal.cli.screen import Screen, clock, print_json
+from certcal.cli.screen import Screen, print_json
 from certcal.settings import BenchSettings, CertifySettings, Sections
 
 
@@ -15,6 +15,7 @@ def bench(*, given: Sections, json: o.Json = False) -> None:
 
     [dim]Example:[/dim] certcal bench --model resnet110 --shape 3,32,32 --inputs 500 --n 100000
     """
+    from certcal.progress import in_words
     from certcal.runs import measure_cost
 
     asked = BenchSettings(**given["bench"])
@@ -30,6 +31,6 @@ def bench(*, given: Sections, json: o.Json = False) -> None:
     table.add_row(
         "draws with evidence", f"{cost.draws_per_second:,.0f} /s, {cost.ratio:.2f} × the time of the forwards"
     )
-    table.add_row("a run", f"{asked.inputs:,} inputs × {asked.n:,} draws: about {clock(seconds)}")
+    table.add_row("a run", f"{asked.inputs:,} inputs × {asked.n:,} draws: about {in_words(seconds)}")
     table.add_row("exact worst case", f"{1000 * cost.worst_case_seconds:.1f} ms for 10,000 inputs")
     Screen(highlight=False).print(table)

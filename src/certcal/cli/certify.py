@@ -7,7 +7,7 @@ import typer
 
 from certcal.cli import options as o
 from certcal.cli.declare import Part, takes
-from certcal.cli.screen import clock, print_json, show_results, tell, tell_answer
+from certcal.cli.screen import print_json, show_results, tell, tell_answer
 from certcal.errors import InputError
 from certcal.settings import (
     BoundsRunSettings,
@@ -125,6 +125,7 @@ def _verify(
 
 
 def _show_dry_run(settings: RunSettings, *, json: bool) -> None:
+    from certcal.progress import in_words
     from certcal.runs import check_run
 
     found, inputs = check_run(settings, tell=tell)
@@ -132,4 +133,4 @@ def _show_dry_run(settings: RunSettings, *, json: bool) -> None:
     if json:
         print_json(found.as_dict() | {"estimated_seconds": seconds})
     else:
-        print(f"{inputs:,} inputs × {settings.certify.n:,} draws: about {clock(seconds)}.")
+        print(f"{inputs:,} inputs × {settings.certify.n:,} draws: about {in_words(seconds)}.")

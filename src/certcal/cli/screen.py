@@ -123,10 +123,3 @@ def in_percent(value: float, side: Literal["up", "down"]) -> str:
     from certcal.report import percent
 
     return "—" if value != value else percent(value, Rounding(side))
-
-
-def clock(seconds: float) -> str:
-    """A time span for people."""
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from certcal.cli import options as o
 from certcal.cli.declare import Part, takes
-from certcal.cli.screen import clock, complain, in_percent, new_table, print_json, show_path, tell, wide_console
+from certcal.cli.screen import complain, in_percent, new_table, print_json, show_path, tell, wide_console
 from certcal.errors import InputError
 from certcal.settings import (
     Beside,
@@ -161,6 +161,8 @@ def _show_trained(result: "TrainResult", command: str, *, json: bool) -> None:
 def show_dry_run(recipe: "TrainRecipe", cost: "TrainCost", *, json: bool) -> None:
     from dataclasses import asdict
 
+    from certcal.progress import in_words
+
     if json:
         print_json({"recipe": asdict(recipe), "cost": asdict(cost) | {"seconds": cost.seconds}})
         return
@@ -175,7 +177,7 @@ def show_dry_run(recipe: "TrainRecipe", cost: "TrainCost", *, json: bool) -> Non
     told = f"\n{cost.parameters:,} parameters, {cost.inputs:,} images, {cost.epochs} epochs of {cost.steps} steps."
     console.print(Text(told))
     console.print(
-        Text(f"{cost.seconds_per_step:.3g} s per step on {cost.device}: about {clock(cost.seconds)}.", "bold")
+        Text(f"{cost.seconds_per_step:.3g} s per step on {cost.device}: about {in_words(cost.seconds)}.", "bold")
     )
 
 

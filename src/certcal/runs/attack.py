@@ -8,7 +8,8 @@ from typing import Any
 
 from certcal.attacks import ACE, SANDWICH, AceTable, Sandwich
 from certcal.errors import InputError
-from certcal.runs.attack_cost import ace_passes, counted, in_words, sandwich_passes, seconds_per_pass
+from certcal.progress import in_words
+from certcal.runs.attack_cost import ace_passes, counted, sandwich_passes, seconds_per_pass
 from certcal.runs.attack_files import FOLDER, Family, read_family, write_family
 from certcal.runs.attack_target import PlainTarget, Target, Tell, certified_at, load_plain_target, load_target
 from certcal.runs.evaluate import rewrite_report

@@ -47,14 +47,6 @@ def seconds_per_pass(model: "nn.Module", inputs: "Tensor", device: Any, *, batch
     return min(once(), once())
 
 
-def in_words(seconds: float) -> str:
-    """A duration that nobody will hold us to."""
-    for unit, length in (("h", 3600.0), ("min", 60.0)):
-        if seconds >= 1.5 * length:
-            return f"{seconds / length:.1f} {unit}" if seconds < 10 * length else f"{seconds / length:.0f} {unit}"
-    return f"{max(1.0, seconds):.0f} s"
-
-
 @contextmanager
 def counted(model: "nn.Module", passes: int, *, doing: str, show: bool | None) -> Iterator[None]:
     """Within this context the passes that the model makes move a bar towards those foreseen."""
