@@ -8,7 +8,7 @@ from rich.text import Text
 
 from certcal.cli import options as o
 from certcal.cli.declare import Part, takes
-from certcal.cli.screen import clock, in_percent, new_table, print_json, tell, wide_console
+from certcal.cli.screen import in_percent, new_table, print_json, tell, wide_console
 from certcal.errors import InputError
 from certcal.settings import CertifySettings, DataSettings, EvaluateSettings, ModelSettings, Sections, load_settings
 
@@ -63,13 +63,15 @@ def _plain(found: "Plan") -> dict[str, Any]:
 
 
 def _show(found: "Plan") -> None:
+    from certcal.progress import in_words
+
     console = wide_console()
     best = found.best
     table = new_table(title=f"Foreseen at R = {best.radius:g} (estimates, from 1,000 draws of a few inputs)")
     for heading in ("σ", "draws", "time", "certified share", "mean width", "guaranteed ECE"):
         table.add_column(heading, justify="right", vertical="bottom")
     for one in found.options:
-        texts = (f"{one.sigma:g}", f"{one.n:,}", clock(one.seconds), in_percent(one.certified_share, "down"))
+        texts = (f"{one.sigma:g}", f"{one.n:,}", in_words(one.seconds), in_percent(one.certified_share, "down"))
         errors = (
             f"{one.mean_width:.3f}" if one.mean_width == one.mean_width else "—",
             in_percent(one.guaranteed_ece, "up"),
@@ -77,4 +79,4 @@ def _show(found: "Plan") -> None:
         table.add_row(*texts, *errors, style="bold" if one == best else None)
     console.print(table)
     console.print(Text(f"\nTake: --sigma {best.sigma:g} --n {best.n} --radius {best.radius:g}", style="bold"))
-    console.print(Text(f"{found.why[0].upper()}{found.why[1:]}; about {clock(best.seconds)}.", style="dim"))
+    console.print(Text(f"{found.why[0].upper()}{found.why[1:]}; about {in_words(best.seconds)}.", style="dim"))
