@@ -4,7 +4,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from bench import attacks, foundations, product, scale, smoothing, training
+from bench import attacks, foundations, product, recalibration, scale, smoothing, training
 from bench.harness import RESULTS, record
 
 SECTIONS = {
@@ -12,6 +12,7 @@ SECTIONS = {
         "foundations": foundations.figures,
         "smoothing": smoothing.figures,
         "product": product.figures,
+        "recalibration": recalibration.figures,
         "attacks": attacks.figures,
         "training": training.figures,
         "scale": scale.figures,

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from certcal.later import later
+from certcal.recalibration.choice import CANDIDATES, Candidate, Choice, choose_map
 from certcal.recalibration.data import MIN_INPUTS, NothingToFitError
 from certcal.recalibration.fitting import recalibrate, recalibrate_bounds
 from certcal.recalibration.heldout import (
@@ -26,9 +27,12 @@ if TYPE_CHECKING:
     from certcal.recalibration.deployment import RecalibratedModel, RecalibratedPredictions
 
 __all__ = [
+    "CANDIDATES",
     "MIN_INPUTS",
     "AnyMap",
     "BetaMap",
+    "Candidate",
+    "Choice",
     "FullMap",
     "HeldOut",
     "HeldOutRow",
@@ -45,6 +49,7 @@ __all__ = [
     "Scores",
     "TemperatureMap",
     "TradeOff",
+    "choose_map",
     "fit_inside",
     "fit_score_map",
     "held_out_evidence",

@@ -60,6 +60,7 @@ from certcal.settings.runs import (
 from certcal.settings.toml import build, check, read_toml, toml_text
 from certcal.settings.training import MachineSettings, TrainSettings, ValidationSettings
 from certcal.settings.verbs import (
+    AUROC_LOSS,
     CLEAN_WEIGHT,
     CLEAN_WEIGHTS,
     AttackSettings,
@@ -70,6 +71,7 @@ from certcal.settings.verbs import (
 )
 
 __all__ = [
+    "AUROC_LOSS",
     "CLEAN_WEIGHT",
     "CLEAN_WEIGHTS",
     "LIBRARIES",

@@ -25,6 +25,7 @@ from certcal.settings.runs import NUMBERS
 
 WHICH = "Which attacks"
 CLEAN_WEIGHT = 0.5  # with 0 the certified score gets least, and the map is often constant
+AUROC_LOSS = 0.01  # that the map which is chosen by itself may give up
 CLEAN_WEIGHTS = (0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0)  # of a trade-off
 
 
