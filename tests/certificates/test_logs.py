@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import special
 
 from certcal.certificates import (
     NO_CLASS,
@@ -13,6 +14,7 @@ from certcal.certificates import (
     Radii,
     average_certified_radius,
     certified_accuracy,
+    intervals_from_log,
     read_certification_log,
     write_certification_log,
 )
@@ -110,3 +112,24 @@ def test_a_log_that_is_no_text_is_refused(tmp_path):
 def test_times_must_match_the_inputs(tmp_path, radii):
     with pytest.raises(InputError, match="Expected `seconds` to have as many entries"):
         write_certification_log(tmp_path / "log.tsv", radii, seconds=[1.0])
+
+
+def test_rounded_radii_become_sound_bounds_of_the_vote_share(tmp_path, rng):
+    """Whatever was rounded to three digits, the share that was proven is never exceeded."""
+    proven = np.concatenate([rng.uniform(0.001, 3, 300), [0.9996, 1.0004, 0.0999600001, 2.0049]])
+    lines = ["idx\tlabel\tpredict\tradius\tcorrect\ttime"]
+    lines += [f"{n}\t1\t1\t{value:.3}\t1\t0:00:01" for n, value in enumerate(proven)]
+    lines.append(f"{len(proven)}\t1\t-1\t0.0\t0\t0:00:01")
+    path = tmp_path / "field.tsv"
+    path.write_text("\n".join(lines) + "\n")
+    for radius in (0.0, 0.25, 1.0):
+        made = intervals_from_log(path, sigma=0.5, radius=radius, alpha=0.001)
+        truth = special.ndtr((proven - radius) / 0.5)
+        assert (np.asarray(made.lower)[:-1] <= truth).all()
+        assert (np.asarray(made.lower)[:-1] >= special.ndtr((proven * 0.989 - radius) / 0.5) - 1e-9).all()
+        assert (made.certified[:-1] <= (proven >= radius)).all()
+        assert (made.lower[-1], made.upper[-1], made.certified[-1], made.correct[-1]) == (0.0, 1.0, False, False)
+        assert (made.upper == 1).all()
+        assert made.level == 0.001
+    exact = intervals_from_log(path, sigma=0.5, radius=0.25, alpha=0.001, rounded=False)
+    assert exact.certified.sum() >= intervals_from_log(path, sigma=0.5, radius=0.25, alpha=0.001).certified.sum()

@@ -11,10 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy import special
 
+from certcal.certificates.intervals import ConfidenceIntervals
 from certcal.certificates.radius import NO_CLASS, Radii
 from certcal.errors import InputError
-from certcal.scalars import guarded
+from certcal.scalars import check_level, check_number, guarded
+from certcal.types import FloatArray
 
 COLUMNS = ("idx", "label", "predict", "radius", "correct", "time")
 _ABSTAINED = "-1"
@@ -88,6 +91,54 @@ def read_certification_log(path: str | Path) -> Radii:
     # Through float64, which holds every index below 2^53 exactly.
     index, label, predicted, radius = np.array(rows, dtype=np.float64).T
     return Radii(index.astype(np.int64), label.astype(np.int64), predicted.astype(np.int64), radius.copy(), alpha=None)
+
+
+def intervals_from_log(
+    path: str | Path, *, sigma: float, radius: float, alpha: float, rounded: bool = True
+) -> ConfidenceIntervals:
+    """Certificates of the vote share of a smoothed classifier from its certification log, at one radius.
+
+    A radius r says that the noisy votes for the class have a share of at least Φ(r / σ), hence at a distance of R of at
+    least Φ((r − R) / σ). A log knows no upper bound but 1, no confidence of the network, and nothing of inputs it
+    abstained on. In place of the unknown share at the input itself stands its lower limit Φ(r / σ).
+
+    Paper: —; docs/certificates.md, with Cohen et al. (2019), Theorem 1.   Errs: outward, and towards not certified.
+
+    Args:
+        path: the log, with columns idx, label, predict, radius, correct.
+        sigma: of the noise, which logs do not say.
+        radius: R.
+        alpha: error probability per input with which the log was made, which it does not say either.
+        rounded: whether radii may have been rounded to nearest, with three digits as is the custom; half a unit
+            of the third is taken off. False for logs that round down, such as certcal's.
+    """
+    scale = check_number("sigma", sigma, "be a finite number > 0", lambda number: number > 0)
+    distance = check_number("radius", radius, "be finite and ≥ 0", lambda number: number >= 0)
+    read = read_certification_log(path)
+    least = read.radius - (_half_units(read.radius) if rounded else 0.0)
+    known = np.where(least > 0, least, np.nan)
+    shares = [np.nan_to_num(special.ndtr((known - off) / scale) * (1 - 1e-12)) for off in (distance, 0.0)]
+    return ConfidenceIntervals(
+        lower=shares[0],
+        upper=np.ones(len(read)),
+        confidence=shares[1],
+        predicted=read.predicted,
+        correct=read.correct,
+        index=read.index,
+        label=read.label,
+        certified=np.asarray(known >= distance),
+        certified_radius=known,
+        radius=distance,
+        alpha=check_level("alpha", alpha),
+        method="log (vote share)",
+    )
+
+
+def _half_units(radius: FloatArray) -> FloatArray:
+    """Half a unit of the third digit that counts, which trailing zeros that were cut off do not show."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        size = np.floor(np.log10(np.where(radius > 0, radius, np.nan)))
+    return np.nan_to_num(0.5000001 * 10.0 ** (size - 2))
 
 
 def _values(place: str, header: list[str], line: str) -> tuple[int, int, int, float]:
