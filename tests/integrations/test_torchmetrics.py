@@ -7,10 +7,12 @@ import torch
 from torch import distributed, multiprocessing
 from torchmetrics import MetricCollection
 
+import certcal
 from certcal import InputError, certified_brier_score, certified_calibration_error, expected_calibration_error
 from certcal.integrations.torchmetrics import (
     CertifiedBrierScore,
     CertifiedCalibrationError,
+    CertifiedOperatingPoint,
     ExpectedCalibrationError,
 )
 from problems import CATALOGUE, smoothed_like
@@ -188,3 +190,14 @@ def test_two_processes_give_the_value_of_the_whole_set(tmp_path):
     for make, data, function in CASES.values():
         values = [value for name, value in found if name == make.__name__]
         assert values == pytest.approx([function(*data)] * 2, abs=1e-12)
+
+
+def test_operating_points_add_up_over_batches():
+    lower, upper, correct = np.array([0.7, 0.2, 0.6, 0.9]), np.array([0.9, 0.6, 0.8, 1.0]), np.array([1, 1, 0, 1])
+    metric = CertifiedOperatingPoint(threshold=0.5)
+    assert np.isnan(metric.coverage)
+    metric.update(lower[:1], upper[:1], correct[:1])
+    metric.update(lower[1:], upper[1:], correct[1:], uncertified=2)
+    point = certcal.certified_operating_point(lower, upper, correct, threshold=0.5, uncertified=2)
+    assert metric.compute().item() == point.accuracy
+    assert metric.coverage == point.coverage

@@ -15,6 +15,7 @@ from torchmetrics import Metric
 from certcal.errors import InputError
 from certcal.metrics import Bins, as_predictions, bin_sums, choose_bins, curve_from_sums
 from certcal.report import INCORRECT, plot_reliability
+from certcal.scalars import check_number
 from certcal.types import ArrayLike, FloatArray
 from certcal.worstcase import (
     ReachTables,
@@ -23,6 +24,7 @@ from certcal.worstcase import (
     brier_confidences,
     choose_few_bins,
     goals,
+    operating_curve,
     optimise,
     rounding_bound,
     tabulate,
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["CertifiedBrierScore", "CertifiedCalibrationError", "ExpectedCalibrationError"]
+__all__ = ["CertifiedBrierScore", "CertifiedCalibrationError", "CertifiedOperatingPoint", "ExpectedCalibrationError"]
 
 
 class _SummedMetric(Metric):
@@ -176,6 +178,42 @@ class CertifiedCalibrationError(_SummedMetric):
         return _draw(
             sums, self, ax, title="certified calibration error {:.1%}" + free, colour=INCORRECT, interval=False
         )
+
+
+class CertifiedOperatingPoint(_SummedMetric):
+    """The least accuracy, under attack, of predictions accepted from a threshold; `coverage` is their least share.
+
+    >>> metric = CertifiedOperatingPoint(threshold=0.5)
+    >>> metric.update([0.7, 0.2], [0.9, 0.6], [1, 1])
+    >>> metric.update([0.6], [0.8], [0])
+    >>> metric.compute().item(), round(metric.coverage, 3)
+    (0.5, 0.667)
+    """
+
+    higher_is_better = True
+
+    def __init__(self, *, threshold: float, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.threshold = check_number("threshold", threshold, "lie in [0, 1]", lambda value: 0.0 <= value <= 1.0)
+        # Metrics with other thresholds must not be merged, which the edges see to.
+        self._add_sums(Bins.from_edges(np.unique([0.0, self.threshold, 1.0])), 5)
+
+    def update(self, lower: ArrayLike, upper: ArrayLike, correct: ArrayLike, *, uncertified: int = 0) -> None:
+        """Add a batch of certified bounds and correctness, shape (n,), and how many inputs came without certificate."""
+        curve = operating_curve(lower, upper, correct, thresholds=[self.threshold], uncertified=uncertified)
+        counts = (curve.right[0], curve.accepted[0], curve.certain[0], curve.reachable[0], curve.inputs)
+        self._accumulate(np.array(counts, dtype=np.float64))
+
+    def compute(self) -> Tensor:
+        """The least accuracy of those accepted, of all inputs so far; NaN if no input can be accepted."""
+        right, accepted, _, reachable, _ = self._total()
+        return self._scalar(np.nan if not reachable else right / accepted if accepted else 1.0)
+
+    @property
+    def coverage(self) -> float:
+        """The least share of the inputs so far that is accepted; NaN if there are none."""
+        *_, certain, _, inputs = self._total()
+        return float(certain / inputs) if inputs else np.nan
 
 
 def _draw(sums: FloatArray, metric: Any, ax: "Axes | None", *, title: str, **style: Any) -> "tuple[Figure, Axes]":
