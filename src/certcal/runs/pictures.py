@@ -36,14 +36,14 @@ class Pictures:
     @classmethod
     def of(cls, run: RunFolder, evidence: "Evidence") -> "Pictures | None":
         """The images that evidence was drawn from; None if there are none, or others under their numbers."""
-        from certcal.smoothing import Source
-
         try:
             settings = run.settings()
             if not isinstance(settings, RunSettings) or settings.data.name == IN_PYTHON:
                 return None
             if "torch" not in sys.modules and not Path(settings.data.name).exists():
                 return None  # `certcal evaluate` does without torch; only files that are at hand are worth loading it
+            from certcal.smoothing import Source
+
             data = load_data(replace(settings.data, download=False))
             channels, height, width = data.shape
             if channels not in (1, 3) or min(height, width) < 4:
