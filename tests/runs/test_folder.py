@@ -182,7 +182,7 @@ def test_folders_that_are_no_runs_are_named(tmp_path):
     with pytest.raises(InputError, match=r"hold evidence.parquet \(make it with `certcal certify`\)"):
         RunFolder.existing(run.path)
     run.shards.mkdir()
-    with pytest.raises(InputError, match="go on with `certcal certify`"):
+    with pytest.raises(InputError, match="make it with `certcal certify`"):
         RunFolder.existing(run.path)
 
 

@@ -53,7 +53,7 @@ SIGNATURES = {
     "collect_evidence": (
         "(model, data, *, sigma, n=100000, n0=100, seed=0, chunk=250, stages=None, stop=None, plan=None, "
         "outputs='logits', domain=(0.0, 1.0), device=None, precision='float32', batch_size=None, fuse=False, "
-        "compile=None, store=None, engine='local', progress=None)"
+        "compile=None, store=None, engine='local', progress=None, begin=None)"
     ),
     "confidence_bounds": (
         "(evidence, *, radius, alpha, method=<Method.CDF_CP: 'cdf-cp'>, split_alpha=True, "

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     data=DataSettings,
     certify=Part(CertifySettings, only=("sigma", "outputs", "device", "precision", "seed")),
     evaluate=Part(EvaluateSettings, only=("open_at", "alpha", "delta", "method", "population", "n_bins"), words={
-        "open_at": ("--radius", "Radius to plan for (default: σ/2).")
+        "open_at": ("--radius", "Radius to plan for.")
     }),
 )  # fmt: skip
 def plan(
@@ -34,7 +34,7 @@ def plan(
     """Foresee what a run will come to: for some minutes the draws and the error, for a radius the noise and the draws.
 
     Checks model and data, and tries 1,000 draws of 48 inputs; nothing is written. Without --sigma, with --radius,
-    several noises are tried.
+    several noises are tried. Without --radius it is σ/2.
 
     [dim]Example:[/dim] certcal plan --model resnet110 --weights net.pt --data cifar10 --radius 0.25 --minutes 30
     """
