@@ -19,7 +19,9 @@ def evidence(rng):
     return replace(found, label=(rng.random(300) < 0.2 + 0.7 * found.confidence).astype(np.int64))
 
 
-@pytest.mark.parametrize("loss", [0.0, 0.01, 1.0])
+@pytest.mark.parametrize(
+    "loss", [pytest.param(0.0, marks=pytest.mark.slow), 0.01, pytest.param(1.0, marks=pytest.mark.slow)]
+)
 def test_the_least_certified_error_among_those_that_stay_sharp(evidence, loss):
     choice = choose_map(evidence, radii=[0.0, 0.1], auroc_loss=loss, candidates=FEW, repeats=1, **TERMS)
     assert [one for one, _ in choice.tried] == list(FEW)
@@ -42,6 +44,7 @@ def test_the_least_certified_error_among_those_that_stay_sharp(evidence, loss):
     assert choice.map.about["chosen"]["clean_weight"] == choice.chosen.clean_weight
 
 
+@pytest.mark.slow
 def test_all_candidates_make_maps_that_certify(evidence):
     for one in CANDIDATES:
         own = one.fit(evidence, radii=(0.1,), **TERMS)

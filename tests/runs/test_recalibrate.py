@@ -113,3 +113,16 @@ def table_row(row):
 def test_both_runs_are_here():
     assert [path.stem for path in RUNS] == ["digits_bounds", "fashion_bounds"]
     assert [path.stem for path in RESULTS] == ["recalibration-digits", "recalibration-fashion-mnist"]
+
+
+def test_the_page_shows_the_records_of_maps_inside():
+    """As `python -m experiments.score_maps --docs` writes them: every row with its scores."""
+    records = sorted((ROOT / "experiments" / "results").glob("score_maps-*.json"))
+    assert records
+    for path in records:
+        for row in json.loads(path.read_text())["rows"]:
+            own = row["scores"]
+            shares = " | ".join(
+                f"{100 * own[name]:.1f}" for name in ("certified_ece", "certified_brier", "brier", "brier_all")
+            )
+            assert f"| {row['radius']:g} | {row['map']} | {shares} | {own['auroc']:.3f} |" in PAGE

@@ -55,6 +55,7 @@ def test_sums_of_adjusted_bounds_fail_at_no_more_than_their_rate(rng, levels, ra
     assert radius > 0 or failed > 0
 
 
+@pytest.mark.slow
 def test_the_claim_holds_at_its_level_and_beats_failed_certificates(rng):
     """True worst cases by the exact program at the true ranges, for those the claim counts; 40 sets of 60 inputs."""
     means, radius, delta = rng.normal(1.6, 0.4, 60), 0.15, 0.2
