@@ -37,6 +37,8 @@ check: .venv/ready  ## format, lint, types, layers, all tests
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python -m build --outdir build/dist .
+	$(BIN)/twine check --strict build/dist/*
 	$(MAKE) test
 	$(MAKE) slow
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from certcal.settings import Domain, Norm, RunnerUp
+from certcal.shown import Shown
 from certcal.smoothing import Counts
 from certcal.types import BoolArray, FloatArray
 
@@ -24,8 +25,8 @@ class BoundsOf(np.ndarray[Any, np.dtype[np.float64]]):
     uncertified: int = 0
 
 
-@dataclass(frozen=True, eq=False)
-class ConfidenceIntervals:
+@dataclass(frozen=True, eq=False, repr=False)
+class ConfidenceIntervals(Shown):
     """Certificates of the n inputs at one radius R: the class stays (C1), its confidence stays in [lower, upper] (C2).
 
     "Confidence" is the model's probability of the predicted class A, bounded both ways, not the largest probability of
@@ -57,6 +58,10 @@ class ConfidenceIntervals:
         own = np.asarray(self.lower).view(BoundsOf)
         own.uncertified = int(np.size(self.certified) - np.count_nonzero(self.certified))
         object.__setattr__(self, "lower", own)
+
+    def __repr__(self) -> str:
+        kept = int(np.count_nonzero(self.certified))
+        return f"ConfidenceIntervals({len(self)} inputs, {kept} certified at R = {self.radius:g}, method {self.method})"
 
     def __len__(self) -> int:
         return len(self.lower)

@@ -20,6 +20,7 @@ from certcal.files import expanded, plain, replacing
 from certcal.metrics import Bins
 from certcal.scalars import one_or_more
 from certcal.settings import EvaluateSettings
+from certcal.shown import Shown
 from certcal.smoothing import Evidence
 from certcal.types import ArrayLike
 from certcal.worstcase import OperatingCurve, Population, Solution, allowed_failures, choose_few_bins, operating_curve
@@ -48,7 +49,7 @@ class ConfidenceMap(Protocol):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Report:
+class Report(Shown):
     """The rows of an evaluation, by position or by radius, with the certificates they were made from."""
 
     rows: tuple[Row, ...]
@@ -77,7 +78,8 @@ class Report:
 
     def __repr__(self) -> str:
         radii = f"R = {self.rows[0].radius:g} … {self.rows[-1].radius:g}" if self.rows else "no radii"
-        return f"Report({self.inputs} inputs, {len(self.rows)} radii, {radii}, method {self.method})"
+        values = ", ".join(f"{row.joint_ece:.4f}" for row in self.rows)
+        return f"Report({self.inputs} inputs, {len(self.rows)} radii, {radii}, joint ECE {values})"
 
     def at(self, radius: float) -> Row:
         """The row of a radius."""

@@ -11,6 +11,7 @@ from certcal.evaluation.further import further_of
 from certcal.evaluation.metric import Before, Given, Measured, Metric, Rounding, metric
 from certcal.metrics import adaptive_calibration_error, expected_calibration_error, top_label_brier_score
 from certcal.scalars import check_choice, check_level, guarded
+from certcal.shown import Shown
 from certcal.types import ArrayLike
 from certcal.worstcase import (
     Population,
@@ -33,7 +34,7 @@ _AGAIN = "allowing for the certificates of the set that may fail"
 
 
 @dataclass(frozen=True)
-class Row:
+class Row(Shown):
     """What is certified at one radius. Errors and scores are those of the row's population; NaN if it is empty.
 
     The `certified_` values follow if every input's certificate holds; the `joint_` ones allow for the failures that the

@@ -18,6 +18,7 @@ from certcal.report.attacks import (
 from certcal.report.changes import Changes, plot_changes, prepare_changes
 from certcal.report.comparison import Comparison, comparison_cells, comparison_markdown, comparison_table, reading
 from certcal.report.content import by_radius, default_view, page_data, why_first
+from certcal.report.display import as_html, draw
 from certcal.report.figures import (
     INCORRECT,
     plot_certified_accuracy,
@@ -67,6 +68,7 @@ __all__ = [
     "advice_section",
     "answer",
     "answer_about",
+    "as_html",
     "attack_data",
     "attack_diagrams",
     "by_radius",
@@ -78,6 +80,7 @@ __all__ = [
     "comparison_markdown",
     "comparison_table",
     "default_view",
+    "draw",
     "exactly",
     "explanation",
     "groups_section",

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from certcal.errors import InputError
+from certcal.shown import Shown
 from certcal.types import BoolArray, FloatArray
 
 Counts = NDArray[np.int64]
@@ -75,7 +76,7 @@ class EvidenceHeader:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Evidence:
+class Evidence(Shown):
     """Per input, the sufficient statistic of its noisy predictions. Arrays run over the n inputs.
 
     Selection draws only choose the class; everything else comes from separate estimation draws.

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from certcal.shown import Shown
 from certcal.types import FloatArray, IntArray
 
 
@@ -25,7 +26,7 @@ class Status(StrEnum):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Solution:
+class Solution(Shown):
     """A worst case over all confidences within their bounds.
 
     Attributes:

@@ -1,0 +1,136 @@
+"""What a notebook shows of a result: a table, a sentence and a small figure, as HTML."""
+
+import io
+from base64 import b64encode
+from collections.abc import Sequence
+from functools import singledispatch
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from certcal.certificates import ConfidenceIntervals
+from certcal.errors import InputError
+from certcal.evaluation import METRICS, Report, Rounding, Row
+from certcal.report.content import default_view
+from certcal.report.figures import new_axes, plot_certified_boxes, plot_errors
+from certcal.report.tables import cells, column_of, columns, exactly, number
+from certcal.report.views import prepare_certified_boxes
+from certcal.report.words import guarantee
+from certcal.smoothing import Evidence
+from certcal.worstcase import Solution
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+@singledispatch
+def as_html(result: object) -> str:
+    """A result as HTML for a notebook.
+
+    Paper: —.   Errs: numbers are rounded to their cautious side.
+    """
+    return f"<pre>{escape(repr(result))}</pre>"
+
+
+@as_html.register(Report)
+def _report(result: Report) -> str:
+    heads, shown = columns(result), default_view(result)
+    kept = [place for place, column in enumerate(heads) if column.main]
+    lines = [[line[place] for place in kept] for line in cells(result)]
+    table = _table([heads[place].label for place in kept], lines)
+    return f"{table}<p>{escape(guarantee(result, shown))}</p>{_figure(result)}"
+
+
+@as_html.register(Row)
+def _row(result: Row) -> str:
+    known = {name: value for name, value in result.as_dict().items() if name in METRICS}
+    return _table(
+        ["metric", "value"], [[METRICS[name].label, column_of(name).show(own)] for name, own in known.items()]
+    )
+
+
+@as_html.register(Evidence)
+def _evidence(result: Evidence) -> str:
+    header = result.header
+    lines = [
+        ["inputs", f"{len(result):,}"],
+        ["draws", f"{int(result.draws.sum()):,}"],
+        ["σ", f"{header.sigma:g}, in the units of {header.units}"],
+        ["classes", str(header.classes)],
+        ["accuracy of the smoothed model", f"{result.correct.mean():.1%}"],
+        ["model", header.model[:12]],
+        ["run as", header.precision],
+    ]
+    return _table(["evidence", ""], lines)
+
+
+@as_html.register(ConfidenceIntervals)
+def _intervals(result: ConfidenceIntervals) -> str:
+    kept = result.certified
+    width = (result.upper - result.lower)[kept]
+    lines = [
+        ["inputs", f"{len(result):,}"],
+        ["certified", f"{int(kept.sum()):,}"],
+        ["certified and right", f"{int((kept & result.correct).sum()):,}"],
+        ["mean width, certified", number(float(width.mean()), Rounding.UP) if kept.any() else "—"],
+    ]
+    return _table([f"certificates at R = {exactly(result.radius)}", ""], lines) + (
+        _figure(result) if kept.any() else ""
+    )
+
+
+@as_html.register(Solution)
+def _solution(result: Solution) -> str:
+    lines = [
+        ["value", number(result.value, Rounding.DOWN if result.kind == "lower" else Rounding.UP, 6)],
+        ["kind", str(result.kind)],
+        ["inputs", f"{len(result.confidence):,}"],
+        ["status", str(result.status)],
+    ]
+    return _table(["worst case", ""], lines)
+
+
+@singledispatch
+def draw(result: object, *, ax: "Axes | None" = None) -> "Axes":
+    """The figure of a result.
+
+    Paper: —
+    """
+    raise InputError.expected("result", "be a Report, ConfidenceIntervals or a Solution", type(result).__name__)
+
+
+@draw.register(Report)
+def _draw_report(result: Report, *, ax: "Axes | None" = None) -> "Axes":
+    return plot_errors(result.rows, ax=ax)
+
+
+@draw.register(ConfidenceIntervals)
+def _draw_intervals(result: ConfidenceIntervals, *, ax: "Axes | None" = None) -> "Axes":
+    kept = result.select(result.certified)
+    return plot_certified_boxes(prepare_certified_boxes(kept), ax=ax)
+
+
+@draw.register(Solution)
+def _draw_solution(result: Solution, *, ax: "Axes | None" = None) -> "Axes":
+    axes = ax or new_axes()
+    axes.hist(result.confidence, bins=np.linspace(0, 1, 31).tolist())
+    axes.set(xlabel="confidence at the worst case", ylabel="inputs")
+    return axes
+
+
+def _table(heads: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
+    head = "".join(f'<th style="text-align:right">{escape(one)}</th>' for one in heads)
+    body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in line) + "</tr>" for line in lines)
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _figure(result: Any) -> str:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure, file = Figure(figsize=(4.2, 3.4), layout="constrained"), io.BytesIO()
+    FigureCanvasAgg(figure)
+    draw(result, ax=figure.add_subplot())
+    figure.savefig(file, format="png", dpi=100)
+    return f'<img alt="" src="data:image/png;base64,{b64encode(file.getvalue()).decode()}">'
