@@ -91,7 +91,7 @@ def guarded(function: Callable[P, R]) -> Callable[P, R]:
     def checked(*args: P.args, **kwargs: P.kwargs) -> R:
         given = signature.bind(*args, **kwargs).arguments
         for name, (described, fits) in wanted().items():
-            if name in given and not (fits(given[name]) or given[name] is signature.parameters[name].default):
+            if name in given and not fits(given[name]):
                 raise InputError.expected(name, f"be {described}", f"a {type(given[name]).__name__}")
         return function(*args, **kwargs)
 
@@ -109,30 +109,45 @@ def _wanted(function: Callable[..., Any]) -> Iterator[tuple[str, tuple[str, Call
         kinds = tuple(get_origin(one) or one for one in options)
         if name == "return" or not all(isinstance(kind, type) for kind in kinds):
             continue
-        inner = get_args(options[0])[:1]
-        if any(kind in (os.PathLike, Path) for kind in kinds):
-            yield name, ("a path", lambda value: isinstance(value, str | os.PathLike))
-        elif kinds == (int,):
-            yield name, ("a whole number", lambda value: isinstance(value, numbers.Integral) and value is not True)
-        elif kinds[0] in (Sequence, Mapping) and (not inner or _is_ours(inner[0]) or kinds[0] is Mapping):
-            yield name, _several(kinds[0], inner)
-        elif all(map(_is_ours, kinds)):
-            described = " or ".join(kind.__name__ for kind in kinds)
-            yield name, (f"a {described}", functools.partial(_is_a, kinds))
+        inner, optional = get_args(options[0])[:1], len(options) < len(get_args(hint)) and isinstance(hint, UnionType)
+        found = _fitting(kinds, inner)
+        if found is not None:
+            yield name, (found[0], functools.partial(_none_or, found[1]) if optional else found[1])
+
+
+def _fitting(kinds: tuple[type, ...], inner: tuple[Any, ...]) -> tuple[str, Callable[[Any], bool]] | None:
+    """What one of these kinds is called, and whether something is one; None where other checks say more."""
+    if any(kind in (os.PathLike, Path) for kind in kinds):
+        return "a path", lambda value: isinstance(value, str | os.PathLike)
+    if kinds == (int,):
+        return "a whole number", lambda value: isinstance(value, numbers.Integral) and value is not True
+    if kinds in ((Sequence,), (Iterable,), (Mapping,)) and (kinds[0] is Mapping or _is_ours_or_text(*inner)):
+        return _several(kinds[0], inner)
+    if all(map(_is_ours, kinds)):
+        return f"a {' or '.join(kind.__name__ for kind in kinds)}", functools.partial(_is_a, kinds)
+    return None
 
 
 def _several(kind: type, inner: tuple[Any, ...]) -> tuple[str, Callable[[Any], bool]]:
     if kind is Mapping:
         return "a table", lambda value: isinstance(value, Mapping)
-    name = inner[0].__name__
+    described = "texts" if inner == (str,) else inner[0].__name__
     return (
-        f"a list of {name}",
+        f"a list of {described}",
         lambda value: isinstance(value, list | tuple) and all(_is_a(inner, one) for one in value),
     )
 
 
+def _none_or(fits: Callable[[Any], bool], value: Any) -> bool:
+    return value is None or fits(value)
+
+
 def _is_a(kinds: Any, value: Any) -> bool:
     return isinstance(value, kinds)
+
+
+def _is_ours_or_text(kind: Any) -> bool:
+    return kind is str or _is_ours(kind)
 
 
 def _is_ours(kind: Any) -> bool:

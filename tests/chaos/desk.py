@@ -12,11 +12,12 @@ def make(size, classes):
 """
 RADII = ["--radii", "0,0.05,0.1", "--no-figures"]
 MODEL = ["--model", "nets:make", "--data", "data.npz"]
-CERTIFY = ["certify", "made", *MODEL, "--sigma", 0.25, "--n", 20_000, *RADII]
-TRAIN = ["train", "net", *MODEL, "--objective", "noise", "--sigma", 0.25, "--epochs", 30, "--batch-size", 16,
-         "--checkpoint-every", 5, "--device", "cpu"]  # fmt: skip
-ATTACK = ["attack", "made", "--ace-steps", 20, "--steps", 5, "--draws", 500, "--no-figures"]
-RECALIBRATE = ["recalibrate", "made", "--on-failure", "identity", "--repeats", 5, "--no-figures"]
+CERTIFY = ["certify", "made", *MODEL, "--sigma", 0.25, "--n", 5000, "--no-checks", *RADII]
+TRAIN = ["train", "net", *MODEL, "--objective", "noise", "--sigma", 0.25, "--epochs", 8, "--batch-size", 16,
+         "--checkpoint-every", 1, "--device", "cpu"]  # fmt: skip
+ATTACK = ["attack", "made", "--ace-steps", 3, "--steps", 2, "--draws", 100, "--attack-draws", 4, "--limit", 9,
+          "--adversaries", "brier", "--radii", "0.05", "--no-figures", "--trust"]  # fmt: skip
+RECALIBRATE = ["recalibrate", "made", "--on-failure", "identity", "--repeats", 2, "--no-figures"]
 SWEEP = ["sweep", "grid", "--recipe", "sweep.toml", "--device", "cpu", "--trust"]
 STUDY = ["reproduce", "study.toml", "--device", "cpu", "--trust"]
 RECIPE = """
@@ -28,10 +29,10 @@ name = "data.npz"
 name = "data.npz"
 [train]
 sigma = 0.25
-epochs = 4
-batch_size = 16
+epochs = 2
+batch_size = 8
 [certify]
-n = 1000
+n = 250
 [evaluate]
 radii = [0.05]
 """
@@ -55,9 +56,9 @@ def lay_out(desk):
     """Data, network and recipes."""
     desk.mkdir(parents=True)
     rng = np.random.default_rng(0)
-    labels = np.arange(60) % 3
-    inputs = rng.random((60, 1, 4, 4), dtype=np.float32) * 0.3
-    inputs[np.arange(60), 0, labels] += 0.6
+    labels = np.arange(30) % 3
+    inputs = rng.random((30, 1, 4, 4), dtype=np.float32) * 0.3
+    inputs[np.arange(30), 0, labels] += 0.6
     np.savez(desk / "data.npz", inputs=inputs, labels=labels)
     (desk / "nets.py").write_text(NETS)
     (desk / "sweep.toml").write_text(GRID)

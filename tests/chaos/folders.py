@@ -13,7 +13,7 @@ from tests.chaos.harness import typed
 
 from certcal.files import sealed, unsealed
 
-VERBS = (["evaluate", "made", "--no-figures"], ["report", "made"], ["certify", "made", "--no-figures"],
+VERBS = (["evaluate", "made", "--no-figures"], ["report", "made", "--no-figures"], ["certify", "made", "--no-figures"],
          ["attack", "made", "--ace-steps", 1, "--family", "ace"], ["recalibrate", "made", "--repeats", 2],
          ["train", "net"], ["sweep", "grid"], ["data", "data.npz"])  # fmt: skip
 NAMES = (

@@ -11,7 +11,7 @@ from certcal.certificates import ConfidenceIntervals, confidence_bounds_at
 from certcal.evaluation.report import Report
 from certcal.evaluation.row import row_at
 from certcal.metrics import expected_calibration_error
-from certcal.scalars import check_integer, check_number
+from certcal.scalars import check_integer, check_number, guarded
 from certcal.smoothing import Evidence
 from certcal.types import FloatArray
 from certcal.worstcase import Population, certified_calibration_error
@@ -36,6 +36,7 @@ class Gap:
     softer: float  # with logits divided by 2
 
 
+@guarded
 def split_gap(report: Report) -> list[Gap]:
     """Each row's guaranteed calibration error, taken apart. Estimates; the parts add up to the guarantee.
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from certcal.errors import InputError
 from certcal.evaluation.report import Report
 from certcal.evaluation.row import METRICS
-from certcal.scalars import check_choice
+from certcal.scalars import check_choice, guarded
 
 _SIGNS = {"<=": operator.le, ">=": operator.ge, "<": operator.lt, ">": operator.gt}
 _NUMBER = r"[0-9.]+(?:e[-+]?[0-9]+)?"
@@ -65,6 +65,7 @@ class Judgement:
         return f"{self.requirement.text}: {met}, {value}"
 
 
+@guarded
 def judge(report: Report, requirements: Iterable[str | Requirement]) -> list[Judgement]:
     """Whether a report meets requirements, each of a radius that it has.
 

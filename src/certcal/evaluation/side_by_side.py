@@ -9,7 +9,7 @@ from certcal.certificates import ConfidenceIntervals
 from certcal.errors import InputError
 from certcal.evaluation.report import Report
 from certcal.evaluation.row import row_at
-from certcal.scalars import check_integer
+from certcal.scalars import check_integer, guarded
 from certcal.smoothing import Counts
 from certcal.types import FloatArray
 
@@ -55,6 +55,7 @@ class SideBySide:
         return np.flatnonzero(np.any(differ, axis=0))
 
 
+@guarded
 def compare_reports(reports: Mapping[str, Report], *, resamples: int = 200, seed: int = 0) -> SideBySide:
     """Reports with the same radii, bins and population, side by side, with bootstrap intervals of their differences.
 

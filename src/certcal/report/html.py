@@ -36,6 +36,10 @@ def render_page(data: Mapping[str, Any]) -> str:
 
     Paper: —
     """
+    if not {"columns", "rows", "cells", "views", "default_view"} <= data.keys():
+        raise InputError.expected(
+            "data", "be what `page_data` gives", f"a table of {', '.join(map(str, data)) or 'nothing'}"
+        )
     from jinja2 import Environment, FunctionLoader, StrictUndefined
 
     own = [name for name in SECTIONS if data.get(name)]

@@ -16,6 +16,7 @@ _OTHERS = {
 }
 
 
+@guarded
 def answer(report: Report, position: int) -> str:
     """The calibration error without and under attack at a row's radius, in one short line; `guarantee` has the terms.
 
@@ -31,6 +32,7 @@ def answer(report: Report, position: int) -> str:
     return told.replace(" %", "\u00a0%")
 
 
+@guarded
 def answer_about(report: Report, position: int) -> str:
     """Which inputs the short answer is about."""
     row, all_inputs = report[position], f"all {report.inputs:,} inputs"

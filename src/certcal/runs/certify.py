@@ -127,6 +127,7 @@ def _once(run: RunFolder, settings: RunSettings, what: str, device: str) -> Call
     return begin
 
 
+@guarded
 def check_run(settings: RunSettings, *, tell: Callable[[str], None]) -> tuple[Checkup, int]:
     """What checks find before a run, and of how many inputs it would be; draws nothing and writes nothing.
 

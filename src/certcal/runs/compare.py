@@ -9,6 +9,7 @@ from certcal.evaluation import SideBySide, compare_reports
 from certcal.report import changed_csv, side_by_side_csv, side_by_side_markdown, side_by_side_page
 from certcal.runs.evaluate import evaluate_again, radii_of
 from certcal.runs.folder import RunFolder
+from certcal.scalars import guarded
 
 
 @dataclass(frozen=True, eq=False)
@@ -19,6 +20,7 @@ class Compared:
     page: Path
 
 
+@guarded
 def compare_runs(
     runs: Sequence[RunFolder], folder: Path, *, radii: tuple[float, ...] | None = None, resamples: int = 200
 ) -> Compared:

@@ -151,6 +151,7 @@ def rewrite_report(run: RunFolder, *, figures: bool = True) -> Results:
     return evaluate_run(run, run.settings().evaluate, figures=figures)
 
 
+@guarded
 def judge_run(run: RunFolder, requirements: Iterable[str]) -> list[Judgement]:
     """Whether a run meets requirements, at their radii and otherwise evaluated as it was last; writes nothing.
 

@@ -14,11 +14,13 @@ from certcal.files import plain, sealed
 from certcal.runs.folder import BOUNDS, CONFIG, EVIDENCE, SOURCES, RunFolder, save_bounds
 from certcal.runs.provenance import provenance
 from certcal.runs.switch import digest_of
+from certcal.scalars import guarded
 from certcal.settings import BoundsRunSettings, BoundsSettings, build_sections, merged, read_toml, settings_text
 
 NOT_NAMED = "not named"  # the model or data of bounds that nobody named any for
 
 
+@guarded
 def import_bounds(
     run: RunFolder, table: Path, stated: BoundsSettings, asked: dict[str, Any], config: Path | None = None
 ) -> tuple[ConfidenceIntervals, ...]:

@@ -108,6 +108,7 @@ def load_evidence(path: str | os.PathLike[str]) -> Evidence:
     return merge_shards([path])
 
 
+@guarded
 def load_so_far(folder: str | os.PathLike[str]) -> Evidence:
     """The evidence in a folder of shards that is still being drawn: of each input its draws up to the first gap.
 
