@@ -44,11 +44,11 @@ radii = [0.05]
 [[baseline]]
 name = "base"
 objective = { name = "noise" }
-train = {}
+train = { sigma = 0.25 }
 [[method]]
 name = "again"
 objective = { name = "noise" }
-train = { epochs = 2 }
+train = { epochs = 2, batch_size = 8 }
 """
 
 

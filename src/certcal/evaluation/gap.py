@@ -80,6 +80,7 @@ def _gap(report: Report, position: int, endless: ConfidenceIntervals, others: li
     )
 
 
+@guarded
 def with_more_draws(evidence: Evidence, times: int) -> Evidence:
     """The evidence as if each draw had been made so many times: what more draws would show, if they were like these.
 

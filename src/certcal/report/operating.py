@@ -8,6 +8,7 @@ from certcal.evaluation import ANY_BINNING, FURTHER, GroupTable, Metric, Report,
 from certcal.files import plain
 from certcal.report.content import by_radius
 from certcal.report.tables import number, percent
+from certcal.scalars import guarded
 from certcal.worstcase import OperatingCurve
 
 _NAMES = {"accuracy": "accuracy", "ece": "ECE", "brier": "Brier score"}
@@ -24,6 +25,7 @@ _GROUP_COLUMNS = (
 )
 
 
+@guarded
 def operating_data(report: Report, position: int, *, step: int = 1) -> dict[str, Any] | None:
     """The operating points of one row, from 0 to 1 in steps of `step` hundredths: clean, certified and joint.
 

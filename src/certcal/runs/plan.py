@@ -9,6 +9,7 @@ from certcal.certificates import confidence_bounds
 from certcal.evaluation import row_at, with_more_draws
 from certcal.runs.checkup import Checkup, check_up
 from certcal.runs.load import load_data, load_model
+from certcal.scalars import guarded
 from certcal.settings import RunSettings
 from certcal.smoothing import Evidence
 
@@ -42,6 +43,7 @@ class Plan:
     checkup: Checkup
 
 
+@guarded
 def plan_run(
     settings: RunSettings, *, minutes: float | None, sigmas: Sequence[float], tell: Callable[[str], None]
 ) -> Plan:

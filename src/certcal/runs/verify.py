@@ -15,11 +15,13 @@ from certcal.progress import Progress
 from certcal.runs.folder import CONFIG, EVIDENCE, RunFolder, save_bounds
 from certcal.runs.load import load_data, load_model
 from certcal.runs.plain import keep_bounds
+from certcal.scalars import guarded
 from certcal.settings import BoundsRunSettings, Certifier
 
 BATCH = 50  # inputs that are certified and stored together
 
 
+@guarded
 def verify_run(
     run: RunFolder, settings: BoundsRunSettings, *, progress: bool | None = None
 ) -> tuple[ConfidenceIntervals, ...]:
