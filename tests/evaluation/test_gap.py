@@ -28,6 +28,17 @@ def test_parts_add_up_and_none_is_negative(rng, population):
         assert gap.half_radius <= gap.guaranteed + 1e-9
 
 
+def test_many_inputs_are_judged_by_a_spread_of_them(rng):
+    evidence = random_evidence(rng, inputs=1500, draws=1000)
+    report = evaluate(evidence, radii=[0.1], alpha=0.01)
+    (gap,), few = split_gap(report), evidence.select(np.arange(0, 1500, 3))
+    parts = (gap.clean, gap.adversary, gap.uncertified, gap.sampling)
+    assert sum(parts) == pytest.approx(gap.guaranteed) == pytest.approx(report[0].joint_ece)
+    assert gap.clean == report[0].ece
+    own = [evaluate(one, radii=[0.1], alpha=0.01)[0].joint_ece for one in (with_more_draws(few, 10), few)]
+    assert gap.ten_times_draws - gap.guaranteed == pytest.approx(own[0] - own[1], abs=0.02)
+
+
 def test_without_an_adversary_all_but_the_clean_error_is_sampling(rng):
     report = evaluate(random_evidence(rng, inputs=60, draws=1000), radii=[0.0], alpha=1e-6)  # no failure to allow for
     (gap,) = split_gap(report)
