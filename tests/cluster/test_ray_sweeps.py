@@ -166,7 +166,7 @@ def test_fine_tuning_waits_for_its_baseline_and_is_left_out_without_one(desk, mo
         ]
     stages = [(good, tuned[good.folder]), (bad, tuned[bad.folder])]
     run = RunFolder(desk)
-    results = run_trials(run, stages, cluster=object(), progress=False, tell=lambda text: None)
+    results = run_trials(run, stages, where=object(), progress=False, tell=lambda text: None)
     assert begun == [bad.folder, good.folder, tuned[good.folder][0].folder]
     assert [one.failed for one in results.failures][1:] == ["the model that it starts from failed"]
     table = (desk / "results.csv").read_text()

@@ -134,7 +134,7 @@ def test_a_sweep_on_a_cluster_that_cannot_be_reached(tmp_path, monkeypatch, caps
     monkeypatch.chdir(tmp_path)
     for words, expected in (
         (["--engine", "ray", "--ray-address", "127.0.0.1:1"], "127.0.0.1:1: [Errno 111] Connection refused"),
-        (["--workers", "2"], "Expected `engine` to be ray with --workers"),
+        (["--workers", "2"], "Expected `--engine` to be ray with --workers"),
     ):
         with pytest.raises(SystemExit) as caught:
             main(["sweep", "grid", "--recipe", "sweep.toml", *words])

@@ -30,7 +30,7 @@ DOORS = {
 EMPTY = inspect.Parameter.empty
 # What a door asks of its own: the record's None stands for what another setting says.
 ASKED = {"radii", "epsilons", "limit", "device"}
-INSTEAD = {(RecalibrateSettings, "method")}
+INSTEAD = {(RecalibrateSettings, "method"), (EvaluateSettings, "alpha")}  # bounds from elsewhere have their own
 PAIRS = [(record, door) for record, doors in DOORS.items() for door in doors]
 
 

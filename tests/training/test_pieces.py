@@ -257,7 +257,7 @@ def test_damaged_checkpoints_and_changed_data_are_refused(tmp_path):
 
 
 def test_one_process_at_a_time_trains_in_a_folder(tmp_path):
-    held = lock_folder(tmp_path, "run", "is training in")
+    held = lock_folder(tmp_path, "run", "is training in", file=".training")
     with pytest.raises(InputError, match="be a folder that no other process is training in"):
         trained(tmp_path)
     os.close(held)

@@ -48,12 +48,14 @@ def test_certified_inputs_count_by_default(bounds, parts):
 
 
 def test_all_inputs_count_the_others_as_free(bounds, parts):
-    free = 150 - len(parts[0])
+    free, known = 150 - len(parts[0]), bounds
+    bounds = replace(bounds, other=None)  # then nothing is known of them
     for score in (certified_calibration_error, jointly_certified_calibration_error, jointly_certified_brier_score):
         more = {} if score is certified_calibration_error else {"failures": 1}
         whole = score(bounds, population="all", **more)
         assert whole.value == score(*parts, uncertified=free, **more).value
         assert whole.free.count == free
+        assert score(known, population="all", **more).value < whole.value
     bound = population_bound(bounds, delta=0.05)
     share = bounds.delta_share * 0.05  # what this look at the draws may spend
     assert bound.value == population_bound(*parts, alpha=0.01, delta=share, uncertified=free).value
@@ -61,6 +63,8 @@ def test_all_inputs_count_the_others_as_free(bounds, parts):
 
 def test_a_free_input_is_wrong_at_confidence_one(bounds, parts):
     free, alone = 150 - len(parts[0]), certified_brier_score(*parts).value
+    assert certified_brier_score(bounds, population="all").value < (alone * len(parts[0]) + free) / 150
+    bounds = replace(bounds, other=None)  # nothing is known of the others
     whole = certified_brier_score(bounds, population="all")
     assert whole.value >= (alone * len(parts[0]) + free) / 150
     assert whole.value == pytest.approx((alone * len(parts[0]) + free) / 150, rel=1e-14)

@@ -97,6 +97,7 @@ def intervals(lower, upper, correct, certified):
     inputs, certified = len(correct), np.asarray(certified, dtype=bool)
     return ConfidenceIntervals(
         lower=np.asarray(lower, float), upper=np.asarray(upper, float), confidence=np.asarray(lower, float),
+        index=np.arange(inputs), label=np.zeros(inputs, np.int64),
         predicted=np.zeros(inputs, np.int64), correct=correct, certified=certified,
         certified_radius=np.where(certified, 1.0, 0.0), radius=0.5, alpha=0.001, method="cdf-cp", split_alpha=True,
     )  # fmt: skip

@@ -174,9 +174,12 @@ def _readings(state: State, expected: State) -> Iterator[State]:
 
 
 def _with_head(state: State, expected: State) -> State:
-    """The state with its last layer renamed, if each side has one layer more that is called as last layers are."""
-    ours, theirs = ({_layer(name) for name in one} for one in (expected.keys() - state, state.keys() - expected))
-    if len(ours) != 1 or len(theirs) != 1 or not all(name.split(".")[-1] in HEADS for name in (*ours, *theirs)):
+    """The state with its last layer renamed, if each side has one of its own that is called as last layers are."""
+    ours, theirs = (
+        {_layer(name) for name in own if _layer(name).rpartition(".")[2] in HEADS}
+        for own in (expected.keys() - state, state.keys() - expected)
+    )
+    if len(ours) != 1 or len(theirs) != 1:
         return state
     (new,), (old,) = ours, theirs
     return {f"{new}.{name.rpartition('.')[2]}" if _layer(name) == old else name: own for name, own in state.items()}

@@ -8,6 +8,7 @@ highest that is over-confident (−); where that leads depends only on its first
 equal signs it stands in. So inputs are counted by (correctness, first bin, last bin) and a run's worth is a table.
 """
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -76,7 +77,7 @@ def solve_exact(problem: WorstCaseProblem) -> Solution:
         confidence=confidence,
         bins=bins,
         signs=signs,
-        free=free_input(problem.bins, signs, problem.uncertified),
+        free=restricted_input(problem, signs),
         stats={"inputs": inputs, "uncertified": problem.uncertified, "rounding": rounding},
     )
 
@@ -189,6 +190,16 @@ def free_input(bins: Bins, signs: IntArray, count: int) -> FreeInput | None:
         return FreeInput(count, float(edges[plus[0]]), correct=True, bin=int(plus[0]))
     last = int(minus[-1])
     return FreeInput(count, float(bins.tops[last]), correct=False, bin=last)
+
+
+def restricted_input(problem: WorstCaseProblem, signs: IntArray) -> FreeInput | None:
+    """The uncertified inputs against these signs, at the confidence that earns what they earn on average."""
+    free = free_input(problem.bins, signs, problem.uncertified)
+    if free is None or not problem.restricts:
+        return free
+    alone = np.array([1.0 - problem.bins.edges[free.bin] if free.correct else problem.bins.edges[free.bin + 1]])
+    earned = float(problem.free_earning(alone)[0]) / free.count
+    return replace(free, confidence=1.0 - earned if free.correct else earned)
 
 
 def corner_sums(table: FloatArray) -> FloatArray:
