@@ -49,8 +49,8 @@ class Pictures:
             if channels not in (1, 3) or min(height, width) < 4:
                 return None
             known = dict(zip(data.index.tolist(), range(len(data)), strict=True))
-            first = int(evidence.index[0])
-            item = next(Source(data.select(data.index.new_tensor([known[first]]))).items(set()))
+            places = [known[index] for index in evidence.index.tolist()]
+            item = next(Source(data.select(data.index.new_tensor(places[:1]))).items(set()))
             return cls(data, known) if item.content == evidence.content[0] else None
         except (CertcalError, KeyError, OSError, ValueError):  # a page without pictures is still a page
             return None
