@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from certcal.evaluation.metric import Measured, Metric, Rounding
-from certcal.metrics import miscalibration, sharpness
+from certcal.metrics import sharpness
 from certcal.scalars import check_choice
 from certcal.worstcase import (
     any_binning_calibration_error,
@@ -32,10 +32,6 @@ _SIDES: dict[str, tuple[str, Callable[..., Any]]] = {
     "largest_gap": ("the largest weighted gap of one bin", certified_largest_gap),
     "ks": ("the largest gap below a threshold: the Kolmogorov–Smirnov calibration error", certified_ks_error),
 }
-
-
-def _asked(at: Measured, name: str) -> dict[str, Any]:
-    return {"population": at.population} | ({} if name == "ks" else {"edges": at.bins.edges})
 
 
 def _three(
@@ -66,8 +62,8 @@ def _side(name: str, text: str, certified: Callable[..., Any]) -> dict[str, Metr
         name,
         name.replace("_", " ").replace("ks", "KS error"),
         text,
-        lambda at: float(getattr(miscalibration(*at.clean, edges=at.bins.edges), name)),
-        lambda at, failures: certified(at.bounds, failures=failures, **_asked(at, name)).value,
+        lambda at: float(getattr(at.miscalibration, name)),
+        lambda at, failures: certified(at.problem, failures=failures).value,
         digits=2,
         percent=True,
     )
@@ -79,7 +75,7 @@ FURTHER: Mapping[str, Metric] = {
         "AUROC",
         "how well confidence tells right from wrong",
         lambda at: sharpness(*at.clean).auroc,
-        lambda at, failures: certified_auroc(at.bounds, population=at.population, failures=failures),
+        lambda at, failures: certified_auroc(at.problem, failures=failures),
         digits=3,
         error=False,
     ),
@@ -88,7 +84,7 @@ FURTHER: Mapping[str, Metric] = {
         "AURC",
         "the mean error rate of the most confident inputs",
         lambda at: risk_coverage_area(*at.clean),
-        lambda at, failures: certified_risk_coverage_area(at.bounds, population=at.population, failures=failures),
+        lambda at, failures: certified_risk_coverage_area(at.problem, failures=failures),
         digits=4,
     ),
     **{key: own for name, (text, certified) in _SIDES.items() for key, own in _side(name, text, certified).items()},

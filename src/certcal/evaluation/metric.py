@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from certcal.certificates import ConfidenceIntervals
-from certcal.metrics import Bins, Sharpness, sharpness
+from certcal.metrics import Bins, Miscalibration, Sharpness, miscalibration, sharpness
 from certcal.types import BoolArray, FloatArray
 from certcal.worstcase import Population, Solution, WorstCaseProblem, allowed_failures, solve_exact, without_bins
 
@@ -85,6 +85,11 @@ class Measured:
     def clean(self) -> tuple[FloatArray, BoolArray]:
         """Estimated confidences of the population, and which of its predictions are right."""
         return self.seen.confidence, self.seen.correct
+
+    @cached_property
+    def miscalibration(self) -> Miscalibration:
+        """Which way the estimated confidences of the population err."""
+        return miscalibration(*self.clean, edges=self.bins.edges)
 
     @cached_property
     def problem(self) -> WorstCaseProblem:

@@ -94,11 +94,7 @@ class Row(Shown):
     joint_ece: float = metric(
         "guaranteed ECE",
         f"certified ECE, {_AGAIN}",
-        lambda at: (
-            jointly_certified_calibration_error(
-                at.bounds, population=at.population, edges=at.bins.edges, failures=at.failures
-            ).value
-        ),
+        lambda at: jointly_certified_calibration_error(at.problem, failures=at.failures).value,
         _UP | _PERCENT | _MAIN,
         before=Before.KEPT,
     )
@@ -118,14 +114,14 @@ class Row(Shown):
     certified_brier: float = metric(
         "certified Brier",
         "the largest Brier score within the certificates",
-        lambda at: certified_brier_score(at.bounds, population=at.population).value,
+        lambda at: certified_brier_score(at.problem).value,
         _UP | _SCORE,
         before=Before.SHOWN,
     )
     joint_brier: float = metric(
         "guaranteed Brier",
         f"certified Brier score, {_AGAIN}",
-        lambda at: jointly_certified_brier_score(at.bounds, population=at.population, failures=at.failures).value,
+        lambda at: jointly_certified_brier_score(at.problem, failures=at.failures).value,
         _UP | _SCORE,
         before=Before.KEPT,
     )

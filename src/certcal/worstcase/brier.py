@@ -13,7 +13,7 @@ from certcal.worstcase.solution import FreeInput, Kind, Solution
 
 
 def certified_brier_score(
-    lower: ArrayLike | ConfidenceIntervals,
+    lower: ArrayLike | ConfidenceIntervals | WorstCaseProblem,
     upper: ArrayLike | None = None,
     correct: ArrayLike | None = None,
     *,

@@ -58,7 +58,7 @@ def allowed_failures(inputs: int | ConfidenceIntervals, *, alpha: float | None =
 
 
 def jointly_certified_calibration_error(
-    lower: ArrayLike | ConfidenceIntervals,
+    lower: ArrayLike | ConfidenceIntervals | WorstCaseProblem,
     upper: ArrayLike | None = None,
     correct: ArrayLike | None = None,
     *,
@@ -101,7 +101,7 @@ def jointly_certified_calibration_error(
 
 
 def jointly_certified_brier_score(
-    lower: ArrayLike | ConfidenceIntervals,
+    lower: ArrayLike | ConfidenceIntervals | WorstCaseProblem,
     upper: ArrayLike | None = None,
     correct: ArrayLike | None = None,
     *,

@@ -10,7 +10,7 @@ from certcal.settings import Population
 from certcal.types import ArrayLike, FloatArray, IntArray
 from certcal.worstcase.exact import best_signs, free_input, rounding_bound, run_worth, with_free_inputs
 from certcal.worstcase.failing import most_to_gain
-from certcal.worstcase.problem import WorstCaseProblem
+from certcal.worstcase.problem import WorstCaseProblem, once_per_problem
 from certcal.worstcase.reach import goals, send, tabulate
 from certcal.worstcase.solution import FreeInput, Kind, Solution
 
@@ -18,7 +18,7 @@ _END = 2.0  # a threshold above every confidence
 
 
 def certified_overconfidence(
-    lower: ArrayLike | ConfidenceIntervals,
+    lower: ArrayLike | ConfidenceIntervals | WorstCaseProblem,
     upper: ArrayLike | None = None,
     correct: ArrayLike | None = None,
     *,
@@ -44,7 +44,7 @@ def certified_overconfidence(
 
 
 def certified_underconfidence(
-    lower: ArrayLike | ConfidenceIntervals,
+    lower: ArrayLike | ConfidenceIntervals | WorstCaseProblem,
     upper: ArrayLike | None = None,
     correct: ArrayLike | None = None,
     *,
@@ -70,7 +70,7 @@ def certified_underconfidence(
 
 
 def certified_largest_gap(
-    lower: ArrayLike | ConfidenceIntervals,
+    lower: ArrayLike | ConfidenceIntervals | WorstCaseProblem,
     upper: ArrayLike | None = None,
     correct: ArrayLike | None = None,
     *,
@@ -122,7 +122,7 @@ def certified_largest_gap(
 
 
 def certified_ks_error(
-    lower: ArrayLike | ConfidenceIntervals,
+    lower: ArrayLike | ConfidenceIntervals | WorstCaseProblem,
     upper: ArrayLike | None = None,
     correct: ArrayLike | None = None,
     *,
@@ -142,17 +142,9 @@ def certified_ks_error(
     problem = WorstCaseProblem.checked(lower, upper, correct, population=population, uncertified=uncertified)
     failed = min(check_integer("failures", failures, minimum=0), len(problem.lower))
     free, right, low, high = problem.uncertified + failed, problem.correct, problem.lower, problem.upper
-    # Under-confident below t: right at l, wrong above t or at l. The sum falls only where t passes a wrong u.
-    above = np.append(np.unique(high[~right]), _END)
-    under = _below(low[right], 1.0 - low[right], above) - _below(high[~right], low[~right], above)
-    under += free * (above > 0.0)
-    # Over-confident below t: wrong just below t or at u, right above t or at u. It falls only where t passes a right u.
-    below = np.append(np.unique(high[right]), _END)
-    crossing = _below(low[~right], np.ones((~right).sum()), below) - _below(
-        high[~right], np.ones((~right).sum()), below
-    )
-    over = _below(high[right], high[right] - 1.0, below) + _below(high[~right], high[~right], below)
-    over += (crossing + free) * np.minimum(below, 1.0)
+    above, under, below, over, crossing = _sums_below(problem)
+    under = under + free * (above > 0.0)
+    over = over + (crossing + free) * np.minimum(below, 1.0)
     if under.max() >= over.max():
         at, total = float(above[under.argmax()]), float(under.max())
         confidence = np.where(right | (high < at), low, high)
@@ -214,8 +206,22 @@ def _at_one_bin(problem: WorstCaseProblem, bin_: int, *, plus: bool) -> FloatArr
     return np.where(reaches & (problem.correct == plus), inside, away)
 
 
+@once_per_problem
+def _sums_below(problem: WorstCaseProblem) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, IntArray]:
+    """Thresholds and what certified inputs earn below each, under- and over-confident; how many wrong ones cross it."""
+    right, low, high = problem.correct, problem.lower, problem.upper
+    order = np.argsort(high[~right])
+    wrong_high, wrong_low = high[~right][order], low[~right][order]
+    right_low, right_high = np.sort(low[right]), np.sort(high[right])
+    # Under-confident below t: right at l, wrong above t or at l. The sum falls only where t passes a wrong u.
+    above = np.append(np.unique(wrong_high), _END)
+    under = _below(right_low, 1.0 - right_low, above) - _below(wrong_high, wrong_low, above)
+    # Over-confident below t: wrong just below t or at u, right above t or at u. It falls only where t passes a right u.
+    below = np.append(np.unique(right_high), _END)
+    over = _below(right_high, right_high - 1.0, below) + _below(wrong_high, wrong_high, below)
+    return above, under, below, over, np.searchsorted(np.sort(wrong_low), below) - np.searchsorted(wrong_high, below)
+
+
 def _below(ends: FloatArray, weights: FloatArray, thresholds: FloatArray) -> FloatArray:
-    """Σ of the weights of those whose end is below each threshold."""
-    order = np.argsort(ends)
-    sums = np.append(0.0, np.cumsum(weights[order]))
-    return np.asarray(sums[np.searchsorted(ends[order], thresholds)])
+    """Σ of the weights of those whose end is below each threshold; ends rise."""
+    return np.append(0.0, np.cumsum(weights))[np.searchsorted(ends, thresholds)]

@@ -121,9 +121,11 @@ def _largest_with_spread(problem: WorstCaseProblem, sample: Solution, factor: fl
         def score(v: FloatArray, centre: float = centre, curvature: float = curvature) -> FloatArray:
             return v + curvature * np.square(v - centre)
 
-        signs, total = _best_signs_by(problem, cell_of, score)
+        before, (signs, total) = signs, _best_signs_by(problem, cell_of, score)
         rounding = (4.0 + 16.0 * curvature) * rounding_bound(len(cell_of), len(cell_of), problem.bins)
         best = min(best, total / size + factor * tau / 2.0 + rounding)
+        if np.array_equal(signs, before):
+            break  # the same would be found again
     return best
 
 
@@ -156,16 +158,17 @@ def _run_worth_by(problem: WorstCaseProblem, cell_of: IntArray, score: Score) ->
     """Σ of score(v_n) over the inputs charged to a run a … b, shape (2, b, b): Lemma 3 of docs/exact.md."""
     bins: Bins = problem.bins
     size, cell, edges = len(bins), cell_of.astype(np.intp), bins.edges
-    wrong, right = slice(0, size * size), slice(size * size, None)
 
-    def summed(values: FloatArray, which: slice) -> FloatArray:  # by first and last bin
-        table = sum_by_bin(cell, values, 2 * size * size)[which]
-        return corner_sums(table.reshape(size, size))
+    def summed(
+        values: FloatArray,
+    ) -> tuple[FloatArray, FloatArray]:  # of wrong and of right ones, by first and last bin
+        wrong, right = sum_by_bin(cell, values, 2 * size * size).reshape(2, size, size)
+        return corner_sums(wrong), corner_sums(right)
 
     start, stop = np.ogrid[:size, 1 : size + 1]
-    own_plus, own_minus = summed(score(1.0 - problem.lower), right), summed(score(problem.upper), wrong)
-    stuck_plus, stuck_minus = summed(score(-problem.lower), wrong), summed(score(problem.upper - 1.0), right)
-    wrong_count, right_count = (summed(np.ones(len(cell)), which) for which in (wrong, right))
+    stuck_plus, own_plus = summed(score(problem.correct - problem.lower))
+    own_minus, stuck_minus = summed(score(problem.upper - problem.correct))
+    wrong_count, right_count = map(corner_sums, tabulate(problem)[0].count)
     comes = wrong_count[start, stop] - wrong_count[start, start]  # last bin in the run, first bin before it
     leaves = right_count[stop, -1] - right_count[start, -1] - (right_count[stop, stop] - right_count[start, stop])
     stuck_wrong = stuck_plus[-1, stop] - stuck_plus[-1, start] - (stuck_plus[start, stop] - stuck_plus[start, start])

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import wraps
+from typing import TypeVar
 
 import numpy as np
 
@@ -52,7 +54,7 @@ class WorstCaseProblem:
     @classmethod
     def checked(
         cls,
-        lower: ArrayLike | ConfidenceIntervals,
+        lower: "ArrayLike | ConfidenceIntervals | WorstCaseProblem",
         upper: ArrayLike | None = None,
         correct: ArrayLike | None = None,
         *,
@@ -61,7 +63,12 @@ class WorstCaseProblem:
         edges: ArrayLike | None = None,
         uncertified: int = 0,
     ) -> "WorstCaseProblem":
-        """The problem that users describe with arrays or with bounds in place of all three, or an `InputError`."""
+        """The problem that users describe with arrays or with bounds in place of all three, or an `InputError`.
+
+        One that is made already stays as it is, with all that is `once_per_problem`, for several metrics of the same.
+        """
+        if isinstance(lower, WorstCaseProblem):
+            return lower
         if isinstance(lower, ConfidenceIntervals):
             if upper is not None or correct is not None:
                 raise InputError.expected("upper", "be left out, and `correct` too, with bounds as `lower`", "both")
@@ -95,7 +102,7 @@ class WorstCaseProblem:
 
     def after_failures(self, failures: int) -> "WorstCaseProblem":
         """The same problem with nothing known any more of those uncertified inputs that are most restricted."""
-        if self.farthest is None:
+        if self.farthest is None or not len(self.farthest):
             return self
         far = np.sort(self.farthest)
         far[:failures] = 1.0
@@ -110,6 +117,23 @@ class WorstCaseProblem:
     def size(self) -> int:
         """How many inputs there are, with and without certificate."""
         return len(self.lower) + self.uncertified
+
+
+Found = TypeVar("Found")
+
+
+def once_per_problem(function: Callable[[WorstCaseProblem], Found]) -> Callable[[WorstCaseProblem], Found]:
+    """What a function finds is kept with the problem: metrics of the same inputs ask for the same tables and sums."""
+
+    @wraps(function)
+    def found(problem: WorstCaseProblem) -> Found:
+        own = f"_{function.__name__}"
+        if own not in vars(problem):
+            vars(problem)[own] = function(problem)
+        result: Found = vars(problem)[own]
+        return result
+
+    return found
 
 
 def choose_few_bins(n_bins: int, edges: ArrayLike | None) -> Bins:

@@ -18,7 +18,7 @@ _MOST_WORK = 2**24  # ways to share failures between right and wrong, times inpu
 
 
 def certified_auroc(
-    lower: ArrayLike | ConfidenceIntervals,
+    lower: ArrayLike | ConfidenceIntervals | WorstCaseProblem,
     upper: ArrayLike | None = None,
     correct: ArrayLike | None = None,
     *,
@@ -83,7 +83,7 @@ def risk_coverage_area(confidence: ArrayLike, correct: ArrayLike) -> float:
 
 
 def certified_risk_coverage_area(
-    lower: ArrayLike | ConfidenceIntervals,
+    lower: ArrayLike | ConfidenceIntervals | WorstCaseProblem,
     upper: ArrayLike | None = None,
     correct: ArrayLike | None = None,
     *,
@@ -114,9 +114,11 @@ def certified_risk_coverage_area(
 
 def _area(confidence: FloatArray, correct: BoolArray) -> float:
     """The mean over k of the expected error rate of the first k."""
-    _, place, count = np.unique(-confidence, return_inverse=True, return_counts=True)
-    mistakes = np.bincount(place, ~correct, minlength=len(count))
-    before, start = np.cumsum(mistakes) - mistakes, np.cumsum(count) - count  # whole numbers: no rounding
+    ordered, wrong = np.sort(confidence)[::-1], np.sort(confidence[~correct])
+    start = np.append(0, np.flatnonzero(np.diff(ordered)) + 1)[: len(ordered)]  # of equal confidences
+    count = np.diff(start, append=len(ordered))
+    mistakes = np.diff(len(wrong) - np.searchsorted(wrong, ordered[start]), prepend=0)
+    before = np.cumsum(mistakes) - mistakes  # whole numbers: no rounding
     places: IntArray = np.arange(1, len(confidence) + 1)
     within = places - np.repeat(start, count)  # place among its equals
     errors = np.repeat(before, count) + within * np.repeat(mistakes / count, count)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from certcal.blocks import BLOCK, over_blocks
 from certcal.metrics import Bins, sum_by_bin
 from certcal.types import FloatArray, IntArray
-from certcal.worstcase.problem import WorstCaseProblem
+from certcal.worstcase.problem import WorstCaseProblem, once_per_problem
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,6 +24,7 @@ class ReachTables:
     upper: FloatArray  # sums of upper bounds
 
 
+@once_per_problem
 def tabulate(problem: WorstCaseProblem) -> tuple[ReachTables, IntArray]:
     """The tables, and each input's cell in them as (correct · M + first bin) · M + last bin, shape (n,)."""
     size, cells = len(problem.bins), 2 * len(problem.bins) ** 2
