@@ -100,8 +100,8 @@ def test_both_families_from_a_shell(desk, run):
     wanted = {f"{name}.{ending}" for name in ("sandwich", "ace") for ending in ("json", "csv", "md", "tex")}
     assert {path.name for path in (run.path / "attack").iterdir()} == wanted
     drawn = {path.name for path in (run.path / "figures").iterdir()}
-    assert drawn == {f"{name}.{kind}" for name in ("sandwich", "attack_reliability", "ace_reliability")
-                     for kind in ("png", "svg")}  # fmt: skip
+    own = ("sandwich", "attack_reliability", "ace_reliability")
+    assert drawn >= {f"{name}.{kind}" for name in own for kind in ("png", "svg")}
     assert 'id="attacks"' in (run.path / "report.html").read_text()
     metrics = json.loads((run.path / "metrics.json").read_text())
     assert metrics["attack"]["sandwich"]["holds"] is True
@@ -271,8 +271,9 @@ def test_a_run_without_evidence_or_with_other_weights_or_data(desk, run, typed):
         attack_run(run, AttackSettings(**SMALL))
     run.config.write_text(text)
     run.evidence.unlink()
+    shutil.rmtree(run.shards)
     _, error = typed("attack", "mine", cwd=desk, code=2)
-    assert "Expected `run` to hold evidence.parquet (go on with `certcal certify`)" in error
+    assert "Expected `run` to hold evidence.parquet (make it with `certcal certify`)" in error
     assert not (run.path / "attack").exists()
 
 

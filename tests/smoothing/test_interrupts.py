@@ -85,14 +85,12 @@ class TestInterrupts:
 
     @pytest.mark.slow
     def test_while_a_shard_gets_its_name(self, tmp_path, monkeypatch):
-        from certcal.smoothing import shards
-
         replace_file = os.replace
-        monkeypatch.setattr(shards.os, "replace", lambda *a: self.interrupt(replace_file(*a)))
+        monkeypatch.setattr(os, "replace", lambda *a: self.interrupt(replace_file(*a)))
         monkeypatch.setattr("certcal.smoothing.keeper.SAVE_SECONDS", 0.0)
         with pytest.raises(KeyboardInterrupt):
             collect(Counting(small_model(), 10**9, None), store=tmp_path, data=small_data(40))
-        monkeypatch.setattr(shards.os, "replace", replace_file)
+        monkeypatch.setattr(os, "replace", replace_file)
         model, data = Counting(small_model(), 10**9, None), small_data(40)
         assert_same(collect(model, data, store=tmp_path), collect(model, data))
 

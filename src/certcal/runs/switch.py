@@ -11,7 +11,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 
 from certcal.errors import InputError
@@ -142,6 +142,9 @@ def _finish(folder: Path) -> None:
             # What somebody has changed since is theirs.
             if name not in new and digest_of(folder / name) == own:
                 (folder / name).unlink()
+                with suppress(OSError):  # not empty, or not ours
+                    if (folder / name).parent != folder:
+                        (folder / name).parent.rmdir()
         os.replace(switch / MANIFEST, folder / MANIFEST)
         to_disk(folder)
     shutil.rmtree(switch, ignore_errors=True)
