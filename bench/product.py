@@ -1,10 +1,15 @@
-"""What people wait for at the command line: help, and an evaluation of ten thousand inputs."""
+"""What people wait for at the command line: help, and evaluations of many inputs."""
 
+import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from bench.harness import Figure, medians
 from bench.smoothing import SIGMA, synthetic_evidence
@@ -18,29 +23,66 @@ RADII = (0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 2.5, 3.0)
 def figures() -> Iterator[Figure]:
     """Whole processes, start-up included: 10 000 inputs with 100 000 draws each, 13 radii, exact worst case."""
     with tempfile.TemporaryDirectory() as folder:
-        run = RunFolder(Path(folder) / "run")
-        run.create()
-        save_evidence(synthetic_evidence(10_000, 100_000), run.evidence)
-        run.save_settings(
-            RunSettings(
-                model=ModelSettings(name="synthetic"),
-                data=DataSettings(name="synthetic"),
-                certify=CertifySettings(sigma=SIGMA),
-                evaluate=EvaluateSettings(radii=RADII),
-            )
+        run, table, other = (
+            _run_of(Path(folder) / "run", 10_000),
+            Path(folder) / "table.parquet",
+            Path(folder) / "table",
         )
-
-        def call(*words: str) -> None:
-            subprocess.run([sys.executable, "-m", "certcal", *words], check=True, capture_output=True)
-
-        calls = {
-            "help": lambda: call("--help"),
-            "evaluate": lambda: call("evaluate", str(run.path)),
-            "without figures": lambda: call("evaluate", str(run.path), "--no-figures"),
+        _write_table(table, 1_000_000)
+        bounds = ("--bounds", str(table), "--norm", "linf", "--radius", "0.1", "--alpha", "0")
+        calls: dict[str, Callable[[], object]] = {
+            "help": lambda: _call("--help"),
+            "evaluate": lambda: _call("evaluate", str(run)),
+            "without figures": lambda: _call("evaluate", str(run), "--no-figures"),
+            "table": lambda: _call("evaluate", str(other), *bounds, "--no-figures"),
         }
         times = medians(calls, repeats=3)
-        page = (run.path / "report.html").stat().st_size
+        page = (run / "report.html").stat().st_size
+        memory = _call("evaluate", str(_run_of(Path(folder) / "many", 100_000)), "--no-figures")
     note = f"{times['without figures']:.1f} s without figures"
     yield Figure("certcal evaluate, 10 000 inputs × 13 radii, with start-up", times["evaluate"], "s", 10, note=note)
     yield Figure("certcal --help", times["help"], "s", 1)
     yield Figure("its report.html", page / 1e6, "MB", 1)
+    yield Figure("certcal evaluate, a table of 10^6 rows, with start-up", times["table"], "s", 3)
+    yield Figure("memory of certcal evaluate, 100 000 inputs × 13 radii", memory, "GB", 2)
+
+
+def _run_of(path: Path, inputs: int) -> Path:
+    """The folder of a run with synthetic evidence."""
+    run = RunFolder(path)
+    run.create()
+    save_evidence(synthetic_evidence(inputs, 100_000), run.evidence)
+    run.save_settings(
+        RunSettings(
+            model=ModelSettings(name="synthetic"),
+            data=DataSettings(name="synthetic"),
+            certify=CertifySettings(sigma=SIGMA),
+            evaluate=EvaluateSettings(radii=RADII),
+        )
+    )
+    return path
+
+
+def _write_table(path: Path, rows: int) -> None:
+    """Bounds of so many inputs, as another tool may give them."""
+    rng = np.random.default_rng(0)
+    confidence, label = rng.beta(6, 2, rows), rng.integers(0, 10, rows)
+    right, width = rng.random(rows) < confidence, 0.1 * rng.random((2, rows))
+    columns = {
+        "label": label,
+        "predicted": np.where(right, label, (label + 1) % 10),
+        "confidence": confidence,
+        "lower": np.maximum(confidence - width[0], 0.0),
+        "upper": np.minimum(confidence + width[1], 1.0),
+        "certified": rng.random(rows) < 0.8,
+    }
+    pq.write_table(pa.table(columns), path)
+
+
+def _call(*words: str) -> float:
+    """Run `certcal` by itself; the most memory it had, in GB."""
+    process = subprocess.Popen([sys.executable, "-m", "certcal", *words], stdout=subprocess.DEVNULL)
+    _, status, used = os.wait4(process.pid, 0)
+    if status:
+        raise RuntimeError(f"certcal {' '.join(words)} failed")
+    return used.ru_maxrss / 1e6

@@ -40,6 +40,30 @@ def to_numpy(name: str, value: ArrayLike) -> NDArray[Any]:
     return array
 
 
+# PyArrow's own ways to and from NumPy import pandas where it is installed, for a third of a second.
+def from_arrow(array: Any) -> NDArray[Any]:
+    """The values of a PyArrow array."""
+    if not len(array) or array.null_count or str(array.type) not in _ARROW:
+        return np.asarray(array.to_numpy(zero_copy_only=False))
+    if str(array.type) == "bool":
+        return from_arrow(array.cast("uint8")).view(np.bool_)
+    stored = np.frombuffer(array.buffers()[1], dtype=_ARROW[str(array.type)])
+    return stored[array.offset : array.offset + len(array)]
+
+
+def to_arrow(values: NDArray[Any]) -> Any:
+    """A PyArrow array of numbers, or of truth values."""
+    import pyarrow as pa
+
+    if values.dtype == np.bool_:
+        return to_arrow(values.view(np.uint8)).cast("bool")
+    own = np.ascontiguousarray(values)
+    return pa.Array.from_buffers(pa.from_numpy_dtype(own.dtype), len(own), [None, pa.py_buffer(own)])
+
+
+_ARROW = {"bool": "?", "uint8": "u1", "int32": "i4", "int64": "i8", "float": "f4", "double": "f8"}
+
+
 def contiguous(array: NDArray[Any]) -> NDArray[Any]:
     """The same numbers in order and writable, as torch needs them: views that run backwards are copied."""
     return np.require(array, requirements=["C", "W"])

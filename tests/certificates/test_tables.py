@@ -9,6 +9,7 @@ import pytest
 
 from certcal import InputError, confidence_bounds
 from certcal.certificates import intervals_by_radius, intervals_from_table, table_of
+from certcal.inputs import from_arrow, to_arrow
 from smoothing_oracles import random_evidence
 
 GOOD = {
@@ -105,3 +106,18 @@ def test_missing_values_radii_and_files_are_named(tmp_path):
         intervals_from_table("table.txt")
     with pytest.raises(InputError, match=r"Expected `table` to be a .parquet or .csv file, a data frame or a mapping"):
         intervals_from_table(3)
+
+
+@pytest.mark.parametrize("kind", ["?", "u1", "i4", "i8", "f4", "f8", "i2"])
+@pytest.mark.parametrize("size", [0, 1, 21])
+def test_columns_pass_to_arrow_and_back(rng, kind, size):
+    values = rng.integers(0, 2, 2 * size)[::2].astype(kind)  # not contiguous
+    column = to_arrow(values)
+    assert column.equals(pa.array(values))
+    for start in (0, size // 3):
+        back = from_arrow(column[start:])
+        assert back.dtype == values.dtype
+        np.testing.assert_array_equal(back, values[start:])
+    missing = from_arrow(pa.array([1.5, None]))
+    assert missing[0] == 1.5
+    assert np.isnan(missing[1])

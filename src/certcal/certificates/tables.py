@@ -14,7 +14,16 @@ from certcal.certificates.intervals import ConfidenceIntervals
 from certcal.certificates.stated import UNSAID, Stated
 from certcal.errors import InputError
 from certcal.files import expanded
-from certcal.inputs import as_bounds, as_classes, as_correctness, as_probabilities, as_vector, check_same_length
+from certcal.inputs import (
+    as_bounds,
+    as_classes,
+    as_correctness,
+    as_probabilities,
+    as_vector,
+    check_same_length,
+    from_arrow,
+    to_arrow,
+)
 from certcal.scalars import one_or_more
 from certcal.settings import Domain, Norm
 from certcal.types import BoolArray, FloatArray
@@ -116,7 +125,7 @@ def table_of(bounds: Sequence[ConfidenceIntervals]) -> "pa.Table":
     columns["radius"] = np.repeat([own.radius for own in bounds], len(first))
     stated = {name: getattr(first, name) for name in ("method", "norm", "domain", "delta_share")}
     about = json.dumps({"alpha": first.level} | stated)
-    return pa.table({name: columns[name] for name in COLUMNS}).replace_schema_metadata({_KEY: about})
+    return pa.table({name: to_arrow(columns[name]) for name in COLUMNS}).replace_schema_metadata({_KEY: about})
 
 
 def _read(table: Any) -> tuple[Columns, dict[str, Any]]:
@@ -128,7 +137,7 @@ def _read(table: Any) -> tuple[Columns, dict[str, Any]]:
         for name, column in kept.items():
             if column.null_count and name != "certified_radius":
                 raise InputError.expected(name, "be given for every input", f"{column.null_count} missing values")
-        columns = {name: column.to_numpy() for name, column in kept.items()}
+        columns = {name: from_arrow(column.combine_chunks()) for name, column in kept.items()}
         stated = (table.schema.metadata or {}).get(_KEY)
     elif isinstance(table, Mapping) or hasattr(table, "columns"):
         names = table.keys() if isinstance(table, Mapping) else table.columns

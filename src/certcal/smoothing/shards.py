@@ -22,6 +22,7 @@ import pyarrow.parquet as pq
 
 from certcal.errors import CertcalError, InputError
 from certcal.files import replacing
+from certcal.inputs import from_arrow
 from certcal.settings import MAX_CLASSES
 from certcal.smoothing.evidence import CELLS, Counts, EvidenceHeader
 
@@ -144,7 +145,9 @@ def read_shard(path: Path) -> tuple[EvidenceHeader, Rows]:
     """Header and rows of a shard, or an error that names the file."""
     header = read_header(path)
     try:
-        table = pq.read_table(path, page_checksum_verification=True)
+        # Not `read_table`, which imports pandas where it is installed.
+        with pq.ParquetFile(path, page_checksum_verification=True) as file:
+            table = file.read()
         if set(table.column_names) != set(FIELDS):
             raise _unreadable(path, f"its columns are {', '.join(table.column_names)}")
         widths = {"votes": header.classes, "histogram": CELLS}
@@ -203,8 +206,8 @@ def _as_lists(values: Counts) -> pa.Array:
 def _as_array(column: pa.ChunkedArray, width: int | None) -> Counts:
     whole = column.combine_chunks()
     if width is None:
-        return np.asarray(whole.to_numpy(zero_copy_only=False), dtype=np.int64)
-    return np.asarray(whole.flatten().to_numpy(zero_copy_only=False), dtype=np.int64).reshape(-1, width)
+        return np.asarray(from_arrow(whole), dtype=np.int64)
+    return np.asarray(from_arrow(whole.flatten()), dtype=np.int64).reshape(-1, width)
 
 
 def _unreadable(path: Path, why: str) -> CertcalError:
