@@ -8,6 +8,7 @@ import pytest
 from certcal import InputError, evaluate
 from certcal.evaluation import contributions_at, reliability_at
 from certcal.report import page_data, prepare_boxes, prepare_moves, prepare_widths
+from certcal.report.views import _stably_sorted_at
 from smoothing_oracles import random_evidence
 
 
@@ -116,3 +117,11 @@ def test_classes_without_a_name_are_numbered(report):
     data = page_data(report, title="a", created="now", facts=[], classes=["only one"])
     names = {top[key] for view in data["views"] for top in view["top"] for key in ("label", "predicted")}
     assert names <= {"only one", "1"}
+
+
+@pytest.mark.parametrize("size", [0, 1, 5, 1000])
+@pytest.mark.parametrize("levels", [1, 3, 10**6])
+def test_a_few_places_of_a_stable_order_need_no_whole_one(rng, size, levels):
+    order = rng.integers(0, levels, size) / levels
+    ranks = np.linspace(0, size - 1, min(size, 120)).round().astype(np.intp)
+    np.testing.assert_array_equal(_stably_sorted_at(order, ranks), np.argsort(order, kind="stable")[ranks])

@@ -221,8 +221,8 @@ def _clean(
     if isinstance(given, ConfidenceIntervals):
         if confidence is not None:
             raise InputError.expected("confidence", "be left out with bounds, which bring their own", "both")
-        seen = given if population == Population.ALL else given.select(given.certified)
-        return seen.confidence, seen.correct
+        seen = given.certified | (population == Population.ALL)
+        return given.confidence[seen], given.correct[seen]
     if confidence is None:
         return None, None
     if problem.uncertified:
