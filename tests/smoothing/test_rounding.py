@@ -1,4 +1,4 @@
-"""Certificates hold in floating point: noise on a grid hides the input, and radii allow for the rounding."""
+"""Sums in floating point tell nothing of the input: noise on a grid hides it, and radii allow for the rounding."""
 
 import math
 from dataclasses import replace

@@ -5,7 +5,7 @@ before it. The key is the seed, every bit of it. The counter is (block, input, s
 d elements has the blocks j·B + 1 to (j + 1)·B, with B = 2⌈d / 16⌉. No two draws share a counter, and Philox maps
 counters to words one to one. Box and Muller's formula makes normals of pairs of 32-bit words.
 
-docs/noise.md proves why noisy inputs rounded in this way are Gaussian smoothing exactly, in floating point too.
+docs/noise.md proves why sums rounded in this way tell nothing of the input, and says what is assumed of the normals.
 """
 
 import math

@@ -201,9 +201,9 @@ def _rounding(header: EvidenceHeader) -> str:
             "low bits of floating-point sums may tell the network of its input (docs/noise.md)."
         )
     return (
-        f"The smoothed model rounds inputs and noise to multiples of 2^{math.log2(header.grid):.0f}, so that the "
-        f"guarantee holds in floating point too: every R > 0 allows for {number(header.reach, Rounding.UP)} more, and "
-        "R = 0 is about the input itself (docs/noise.md)."
+        f"The smoothed model rounds inputs and noise to multiples of 2^{math.log2(header.grid):.0f}, so that their "
+        f"sums are exact in floating point: every R > 0 allows for {number(header.reach, Rounding.UP)} more, and R = 0 "
+        "is about the input itself. What is still assumed of the noise: docs/noise.md."
     )
 
 

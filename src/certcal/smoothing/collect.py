@@ -82,7 +82,7 @@ def collect_evidence(
         n: estimation draws per input, rounded up to whole chunks.
         n0: selection draws per input, which only choose the class to certify.
         seed: of the noise. Noise depends on (seed, input, draw) alone. Like inputs it is rounded to a fine grid, which
-            makes certificates hold in floating point too; docs/noise.md.
+            makes their sums exact in floating point; docs/noise.md says what is still assumed.
         chunk: draws that are stored together.
         stages: draws after which sampling may stop for an input, rising to `n`; needs `stop`.
         stop: given the evidence of some inputs, says which of them need no more draws, such as

@@ -57,7 +57,8 @@ def pooled_calibration_error(
 
     The same claim as that of `jointly_certified_calibration_error` for the inputs that `confidence_bounds` certifies at
     `radius` and `alpha`, or for all. A random part of the draws decides tangents and bins, and the rest is summed;
-    `seed` chooses the parts and must not depend on the draws.
+    `seed` chooses the parts and must not depend on the draws; nor may the radius, edges or a score map: one that was
+    fitted on these draws voids the claim.
 
     Paper: —; docs/guarantee.md.   Errs: high.
     Raises: InputError if inputs have different or unplanned numbers of draws.
