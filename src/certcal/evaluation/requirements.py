@@ -36,9 +36,12 @@ class Requirement:
         name = name.replace("guaranteed_", "joint_", 1) if name.startswith("guaranteed_") else name
         check_choice("require", name, tuple(METRICS))
         try:
-            return cls(text.strip(), name, float(radius), sign, float(limit) / (100 if percent else 1))
+            asked = cls(text.strip(), name, float(radius), sign, float(limit) / (100 if percent else 1))
         except ValueError as error:
             raise InputError.expected("require", "have a number as radius and as limit", repr(text)) from error
+        if asked.limit > 1 and METRICS[name].percent:  # a gate that would always open
+            raise InputError.expected("require", f"have a share as limit, such as 0.3 or {limit} %", repr(text))
+        return asked
 
     def judge(self, report: Report) -> "Judgement":
         """Whether a report that has the radius meets it. What has no value there, or NaN, fails."""

@@ -22,15 +22,17 @@ function fillOperating() {
   host.replaceChildren();
   const share = (key, way) => writtenShare(own[key][at], true, way, 3);
   if (!own) host.textContent = EMPTY;
-  else if (own.joint_accuracy[at] === null) host.textContent = `Accept above ${tau}: no input can reach this threshold, so nothing is accepted.`;
+  else if (own.joint_accuracy[at] === null) host.textContent = `Accept from ${tau}: no input can reach this threshold, so nothing is accepted.`;
   else {
-    host.append(`Accept above ${tau}: whatever the attack within R = ${cell(chosen, "radius")}, at least `);
+    const whose = page.population === "certified" ? "certified inputs" : "inputs";
+    host.append(`Accept from ${tau}: whatever the attack within R = ${cell(chosen, "radius")}, at least `);
     make("strong", host, share("joint_accuracy", "down"));
-    host.append(" of those accepted are right, and at least ");
+    host.append(` of the accepted ${whose} are right, and at least `);
     make("strong", host, share("joint_coverage", "down"));
     const certified = `${share("certified_accuracy", "down")} and ${share("certified_coverage", "down")} if no certificate fails`;
     const clean = `${share("clean_accuracy")} and ${share("clean_coverage")} without an attack`;
-    host.append(` of the inputs are accepted, with ${page.operating.confident} confidence (${certified}; ${clean}).`);
+    host.append(` of the ${whose} are accepted, with ${page.operating.confident} confidence (${certified}; ${clean}).`);
+    if (page.population === "certified") host.append(" Inputs that are not certified at this R are left out: evaluate with --population all to count them.");
   }
   const body = document.querySelector("#further tbody");
   body.replaceChildren();
