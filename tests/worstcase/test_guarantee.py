@@ -141,7 +141,7 @@ def test_steps_bound_the_exact_value_also_where_runs_are_emptied(seed, monkeypat
     options = [{"failures": k, "edges": edges} for k in range(1, len(parts[0]))]
     exact = [jointly_certified_calibration_error(*parts, **option).value for option in options]
     monkeypatch.setattr("certcal.worstcase.failing.MOST_WORK", 900)
-    monkeypatch.setattr("certcal.worstcase.failing._most_to_gain", lambda *_: np.inf)  # a bound of its own
+    monkeypatch.setattr("certcal.worstcase.failing.most_to_gain", lambda *_: np.inf)  # a bound of its own
     coarse = [jointly_certified_calibration_error(*parts, **option).value for option in options]
     assert (np.array(coarse) >= np.array(exact) - 1e-13).all()
     assert np.diff(coarse).min() >= -1e-13
