@@ -12,6 +12,7 @@ from scipy import optimize, stats
 from torch import nn
 
 from certcal import InputError, certified_brier_score, certified_calibration_error, confidence_bounds, evaluate
+from certcal.files import sealed, unsealed
 from certcal.recalibration import (
     FullMap,
     IdentityMap,
@@ -184,9 +185,9 @@ class TestUse:
             rows = [evaluate(evidence, radii=0.1, alpha=0.01, recalibration=g)[0] for g in (own, again)]
             assert rows[0] == rows[1]
             assert rows[0].certified_brier < rows[0].before.certified_brier
-        body = json.loads((tmp_path / "map.json").read_text())
+        body = unsealed(json.loads((tmp_path / "map.json").read_text()))
         body["inside"]["levels"][3] = 2.0
-        (tmp_path / "bad.json").write_text(json.dumps(body))
+        (tmp_path / "bad.json").write_text(json.dumps(sealed(body)))
         with pytest.raises(InputError, match=r"Expected `levels` to lie in \[0, 1\]"):
             load_map(tmp_path / "bad.json")
 

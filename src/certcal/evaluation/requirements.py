@@ -39,7 +39,7 @@ class Requirement:
             asked = cls(text.strip(), name, float(radius), sign, float(limit) / (100 if percent else 1))
         except ValueError as error:
             raise InputError.expected("require", "have a number as radius and as limit", repr(text)) from error
-        if asked.limit > 1 and METRICS[name].percent:  # a gate that would always open
+        if asked.limit > 1 and not percent and METRICS[name].percent:  # a gate that would always open
             raise InputError.expected("require", f"have a share as limit, such as 0.3 or {limit} %", repr(text))
         return asked
 
