@@ -128,7 +128,7 @@ def test_a_folder_that_nodes_do_not_share(desk, cluster):
     with pytest.raises(InputError, match="does not see what this program writes there") as caught:
         sweep(recipe({"train.seed": [1]}), "/proc/self/cwd/sweep", engine=cluster)
     assert "Expected `run` to be a folder that this program and every node of the cluster share" in str(caught.value)
-    assert {path.name for path in (desk / "sweep").iterdir()} == {"sweep.toml"}
+    assert {path.name for path in (desk / "sweep").iterdir()} == {".lock", "manifest.json", "sweep.toml"}
 
 
 def test_data_or_a_network_that_nodes_do_not_have(desk, cluster):
