@@ -1,8 +1,9 @@
-# `docker build -t certcal . && docker run --rm -v "$PWD/runs:/work/runs" certcal` certifies the demo and leaves its page in runs/demo.
+# `docker build -t certcal . && docker run --rm -v "$PWD/runs:/certified/runs" certcal` certifies the demo and leaves its page in runs/demo.
 FROM python:3.12-slim
-COPY . /src
-# The CPU build of torch: the usual one brings gigabytes for GPUs.
-RUN pip install --no-cache-dir torch --index-url https://download.pytorch.org/whl/cpu && pip install --no-cache-dir /src
-WORKDIR /work
+COPY . /source
+# By default torch with GPU support. For a small image of the CPU build: --build-arg OPTIONS="--index-url …", as torch's site says.
+ARG OPTIONS=""
+RUN pip install --no-cache-dir $OPTIONS torch && pip install --no-cache-dir /source
+WORKDIR /certified
 ENTRYPOINT ["certcal"]
 CMD ["demo"]
