@@ -19,6 +19,7 @@ from certcal.evaluation import row as rows
 from certcal.evaluation import row_at
 from certcal.recalibration import IsotonicMap
 from certcal.report import caveats, explanation, guarantee
+from certcal.settings import EvaluateSettings
 from certcal.worstcase import (
     allowed_failures,
     jointly_certified_brier_score,
@@ -48,6 +49,14 @@ def test_rows_are_what_the_functions_give(evidence):
         assert row.certified_brier == pytest.approx(certified_brier_score(*parts).value, rel=1e-12)
         assert row.certified_brier >= certified_brier_score(*parts).value
         assert row.ece == expected_calibration_error(bounds.confidence[kept], bounds.correct[kept])
+
+
+def test_evidence_alone_is_asked_what_the_command_line_asks(evidence):
+    sigma = evidence.header.sigma
+    report = evaluate(evidence)
+    assert [row.radius for row in report] == list(EvaluateSettings().radii_at(sigma))
+    assert report.alpha == EvaluateSettings().alpha
+    assert report.as_dicts() == evaluate(evidence, radii=EvaluateSettings().radii_at(sigma), alpha=0.001).as_dicts()
 
 
 def test_errors_grow_and_accuracy_falls_with_the_radius_on_all_inputs(evidence):

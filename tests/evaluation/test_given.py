@@ -74,7 +74,6 @@ def test_what_is_unsaid_or_does_not_fit_is_asked_for(proven, rng):
         ([proven[0], proven[1].select(np.arange(5))], {}, "Expected `bounds` to have the same index at every radius"),
         ([proven[0], replace(proven[1], norm="linf")], {}, "Expected `bounds` to have one norm, but got l2 and linf"),
         ("nothing", {}, "Expected `evidence` to be evidence, or certificates from `confidence_bounds` or "),
-        (random_evidence(rng, inputs=3, draws=10), {"alpha": 0.1}, "Expected `radii` to be given with evidence"),
         (random_evidence(rng, inputs=3, draws=10), {"alpha": 0, "radii": 0}, "Expected `alpha` to lie in the open "),
     ):
         with pytest.raises(InputError, match=told):

@@ -1,5 +1,6 @@
 """`certcal certify`: from a model and data to evidence and a report."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,6 +17,7 @@ from certcal.settings import (
     Cluster,
     DataSettings,
     EvaluateSettings,
+    LogSettings,
     ModelSettings,
     PlaceSettings,
     RunSettings,
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
     bounds=Part(
         BoundsSettings, only=("certifier", "norm", "relaxation", "constant", "last_layer"), panel="Without noise"
     ),
+    logging=LogSettings,
 )
 def certify(
     run: o.RunName,
@@ -73,11 +76,11 @@ def certify(
     """
     from certcal.runs import RunFolder, certify_run, check_factories, evaluate_run
 
-    folder, where = RunFolder.named(run), o.engine_of(given)
+    folder, where, tools = RunFolder.named(run), o.engine_of(given), o.trackers_of(given)
     o.follow_paper(given["evaluate"], paper)
     certifier = given["bounds"].get("certifier", "smoothing")
     if folder.bounds.is_file() or certifier != "smoothing" or _names_bounds(folder.config):
-        _verify(folder, config, given, trust=trust, figures=not no_figures, json=json)
+        _verify(folder, config, given, trust=trust, figures=not no_figures, json=json, log=tools)
         return
     if given.pop("bounds"):
         raise InputError.expected(
@@ -99,7 +102,7 @@ def certify(
 
     certify_run(folder, settings, engine=where, progress=True, checks=not no_checks, tell=tell, first=first)
     tell(f"evidence: {folder.evidence}")
-    show_results(evaluate_run(folder, settings.evaluate, figures=not no_figures), as_json=json)
+    show_results(evaluate_run(folder, settings.evaluate, figures=not no_figures), as_json=json, log=tools)
 
 
 def _names_bounds(config: Path) -> bool:
@@ -108,7 +111,14 @@ def _names_bounds(config: Path) -> bool:
 
 
 def _verify(
-    folder: "RunFolder", config: Path | None, given: Sections, *, trust: bool, figures: bool, json: bool
+    folder: "RunFolder",
+    config: Path | None,
+    given: Sections,
+    *,
+    trust: bool,
+    figures: bool,
+    json: bool,
+    log: Sequence[str],
 ) -> None:
     """Certify a network without noise."""
     from certcal.runs import check_factories, evaluate_run, verify_run
@@ -121,7 +131,9 @@ def _verify(
     settings = build_sections(BoundsRunSettings, values, str(source or "options"))
     check_factories([settings.model], folder.path, named=given["model"].get("name"), trust=trust)
     bounds = verify_run(folder, settings, progress=True)
-    show_results(evaluate_run(folder, folder.settings().evaluate, bounds=bounds, figures=figures), as_json=json)
+    show_results(
+        evaluate_run(folder, folder.settings().evaluate, bounds=bounds, figures=figures), as_json=json, log=log
+    )
 
 
 def _show_dry_run(settings: RunSettings, *, json: bool) -> None:

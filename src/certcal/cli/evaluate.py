@@ -11,7 +11,7 @@ from certcal.cli import options as o
 from certcal.cli.declare import Part, takes
 from certcal.cli.screen import show_results, tell
 from certcal.errors import InputError
-from certcal.settings import BoundsSettings, EvaluateSettings, Sections, change_evaluation
+from certcal.settings import BoundsSettings, EvaluateSettings, LogSettings, Sections, change_evaluation
 
 _BOUNDS = typer.Option(
     "--bounds",
@@ -22,7 +22,7 @@ _BOUNDS = typer.Option(
 _OF_NOISE = ("method", "split_alpha", "runner_up")
 
 
-@takes(evaluate=EvaluateSettings, bounds=Part(BoundsSettings, only=("norm", "domain")))
+@takes(evaluate=EvaluateSettings, bounds=Part(BoundsSettings, only=("norm", "domain")), logging=LogSettings)
 def evaluate(
     run: o.RunName,
     *,
@@ -49,6 +49,7 @@ def evaluate(
     """
     from certcal.runs import RunFolder, copy_run, evaluate_run, import_bounds
 
+    tools = o.trackers_of(given)
     folder = RunFolder.named(run) if bounds else RunFolder.existing(run)
     o.follow_paper(given["evaluate"], paper)
     if bounds is not None or folder.bounds.is_file():
@@ -71,4 +72,4 @@ def evaluate(
         tell(f"remembered from {folder.path} (--reset forgets it): {words}")
     if out is not None:
         folder = copy_run(folder, out)
-    show_results(evaluate_run(folder, asked, bounds=read, figures=not no_figures), as_json=json)
+    show_results(evaluate_run(folder, asked, bounds=read, figures=not no_figures), as_json=json, log=tools)

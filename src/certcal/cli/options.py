@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from certcal.errors import InputError
-from certcal.settings import Sections, declared
+from certcal.settings import LogSettings, Sections, declared
 
 if TYPE_CHECKING:
     from certcal.cluster import Cluster
@@ -55,6 +55,16 @@ def engine_of(given: Sections) -> "str | Cluster":
         wanted = "be ray with --workers, --ray-address or --gpus-per-worker"
         raise InputError.expected("engine", wanted, repr(place.engine))
     return place.engine
+
+
+def trackers_of(given: Sections) -> tuple[str, ...]:
+    """The tools to log to, taken out of what was given. One that is not installed is refused before any work."""
+    tools: tuple[str, ...] = LogSettings(**given.pop("logging")).log
+    if tools:
+        from certcal.integrations import check_trackers
+
+        check_trackers(tools)
+    return tools
 
 
 def remembered(settings: object, given: Sections) -> str:

@@ -1,7 +1,7 @@
 """What people see in the terminal."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -11,6 +11,7 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
+from certcal.errors import CertcalError
 from certcal.files import printable
 
 if TYPE_CHECKING:
@@ -49,8 +50,35 @@ def print_json(content: Any) -> None:
     print(json.dumps(content, indent=1, allow_nan=False))
 
 
-def show_results(results: "Results", *, as_json: bool) -> None:
-    """The table over radii, the guarantee in words and where the page is; or what metrics.json holds."""
+def show_results(results: "Results", *, as_json: bool, log: Sequence[str] = ()) -> None:
+    """The table over radii, the guarantee in words and where the page is; or what metrics.json holds.
+
+    Then the results are logged to tools.
+    """
+    tell_stale(results)
+    if as_json:
+        print_json(results.metrics)
+    else:
+        _show(results)
+    for tool in log:
+        _log(results, tool)
+
+
+def _log(results: "Results", tool: str) -> None:
+    """Log results to a tool. They are in the run's folder whatever becomes of it."""
+    from certcal.integrations import log_report
+
+    run = results.run
+    known: dict[str, Any] = {"settings": vars(run.settings()), "page": results.page}
+    try:
+        place = log_report(results.report, tool, name=run.path.name, folder=run.path / "tensorboard", **known)
+    except CertcalError as error:
+        raise CertcalError(f"{str(error).rstrip('.')}. Again with: certcal evaluate {run.path} --log {tool}") from error
+    tell(f"{tool}: {place}")
+
+
+def _show(results: "Results") -> None:
+    """The table over radii, the guarantee in words and where the page is."""
     from certcal.report import (
         answer,
         answer_about,
@@ -63,10 +91,6 @@ def show_results(results: "Results", *, as_json: bool) -> None:
         why_first,
     )
 
-    tell_stale(results)
-    if as_json:
-        print_json(results.metrics)
-        return
     console, report = wide_console(), results.report
     shown = default_view(report)
     wanted = [place for place, column in enumerate(columns(report)) if column.main]

@@ -215,8 +215,8 @@ def evaluate(
 
     Args:
         evidence: of a smoothed model; or certificates from elsewhere, at one radius or a list for several.
-        radii: at which to certify, in the units of the inputs; given bounds have theirs.
-        alpha: error probability per input; given bounds state theirs, 0 if they are proven.
+        radii: at which to certify, in the units of the inputs; by default 0 to 2 σ by σ/4; given bounds have theirs.
+        alpha: error probability per input, by default 0.001; given bounds state theirs, 0 if they are proven.
         delta: error probability of the joint claim.
         method, split_alpha, runner_up: as for `confidence_bounds`; given bounds do not ask for them.
         population: "certified" leaves out inputs that are not certified at R, as the paper does; "all" counts them
@@ -233,10 +233,9 @@ def evaluate(
         any_binning: also the worst case over every binning: seconds per radius for thousands of inputs.
     """
     own_draws = evidence if isinstance(evidence, Evidence) else None
-    if own_draws is not None:
-        for name, value in (("radii", radii), ("alpha", alpha)):
-            if value is None:
-                raise InputError.expected(name, "be given with evidence", "None")
+    if own_draws is not None:  # as on the command line
+        radii = EvaluateSettings().radii_at(own_draws.header.sigma) if radii is None else radii
+        alpha = EvaluateSettings().alpha if alpha is None else alpha
     asked = EvaluateSettings(
         radii=None if radii is None else one_or_more("radii", radii),
         alpha=0.0 if alpha is None else alpha,

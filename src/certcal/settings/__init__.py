@@ -24,6 +24,7 @@ from certcal.settings.choices import (
     Relaxation,
     RunnerUp,
     Scaling,
+    Tracker,
     is_program,
 )
 from certcal.settings.cluster import Beside, Cluster, PlaceSettings, as_cluster, check_address
@@ -65,6 +66,7 @@ from certcal.settings.verbs import (
     CLEAN_WEIGHTS,
     AttackSettings,
     BenchSettings,
+    LogSettings,
     RecalibrateSettings,
     as_budget,
     check_fits_box,
@@ -103,6 +105,7 @@ __all__ = [
     "Family",
     "InputDomain",
     "LastLayer",
+    "LogSettings",
     "MachineSettings",
     "MapKind",
     "Method",
@@ -127,6 +130,7 @@ __all__ = [
     "Sections",
     "Setting",
     "SmoothAdvSettings",
+    "Tracker",
     "TrainSettings",
     "ValidationSettings",
     "as_budget",

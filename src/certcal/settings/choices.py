@@ -167,3 +167,11 @@ class Engine(StrEnum):
 
     LOCAL = "local"  # in this process
     RAY = "ray"  # on the workers of a Ray cluster
+
+
+class Tracker(StrEnum):
+    """Tools that keep experiments."""
+
+    MLFLOW = "mlflow"
+    WANDB = "wandb"
+    TENSORBOARD = "tensorboard"

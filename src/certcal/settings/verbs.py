@@ -19,7 +19,7 @@ from certcal.settings.checks import (
     up_to_a_million,
     whole,
 )
-from certcal.settings.choices import Adversary, Family, MapKind, Objective, OnFailure
+from certcal.settings.choices import Adversary, Family, MapKind, Objective, OnFailure, Tracker
 from certcal.settings.declare import Record, setting
 from certcal.settings.runs import NUMBERS
 
@@ -134,3 +134,10 @@ class BenchSettings(Record, panel="What to measure"):
         if len(self.shape) != 3 or self.shape[1] != self.shape[2] or min(self.shape) < 1:
             got = repr(",".join(map(str, self.shape)))
             raise InputError.expected("shape", "be channels, height and the same width, as 3,32,32", got)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogSettings(Record, panel="Output"):
+    """Which tools the results are logged to, as for `certcal.integrations.log_report`."""
+
+    log: tuple[str, ...] = setting((), "Also log metrics and page to", choices=Tracker, metavar="NAME,…")
