@@ -12,6 +12,9 @@ from certcal.files import printable
 def report(
     run: o.RunName,
     no_figures: o.NoFigures = False,
+    card: Annotated[
+        bool, typer.Option("--card", help="Also write card.md: a model card's section, and results for the Hub.")
+    ] = False,
     open: Annotated[bool, typer.Option("--open", help="Show the page in a browser.")] = False,
 ) -> None:
     """Write report.html and the figures of a run again, as it was last evaluated.
@@ -20,8 +23,9 @@ def report(
     """
     from certcal.runs import RunFolder, rewrite_report
 
-    results = rewrite_report(RunFolder.existing(run), figures=not no_figures)
+    results = rewrite_report(RunFolder.existing(run), figures=not no_figures, card=card)
     tell_stale(results)
-    print(printable(str(results.page)))
+    for path in (results.page, *([results.card] if card else [])):
+        print(printable(str(path)))
     if open:
         typer.launch(str(results.page))

@@ -82,23 +82,22 @@ def _show(results: "Results") -> None:
     from certcal.report import (
         answer,
         answer_about,
-        cells,
-        columns,
         default_view,
         exactly,
         explanation,
         guarantee,
+        main_cells,
         why_first,
     )
 
     console, report = wide_console(), results.report
     shown = default_view(report)
-    wanted = [place for place, column in enumerate(columns(report)) if column.main]
+    heads, lines = main_cells(report)
     table = new_table(title=results.title)
-    for place in wanted:
-        table.add_column(columns(report)[place].label, justify="right", vertical="bottom")
-    for position, line in enumerate(cells(report)):
-        table.add_row(*(line[place] for place in wanted), style="bold" if position == shown else None)
+    for head in heads:
+        table.add_column(head, justify="right", vertical="bottom")
+    for position, line in enumerate(lines):
+        table.add_row(*line, style="bold" if position == shown else None)
     console.print()
     console.print(Text(answer(report, shown), style="bold"))
     console.print(Text(answer_about(report, shown), style="dim"))

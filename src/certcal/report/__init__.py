@@ -15,6 +15,7 @@ from certcal.report.attacks import (
     tightness,
     verdict,
 )
+from certcal.report.card import model_card
 from certcal.report.changes import Changes, plot_changes, prepare_changes
 from certcal.report.comparison import Comparison, comparison_cells, comparison_markdown, comparison_table, reading
 from certcal.report.content import by_radius, default_view, page_data, why_first
@@ -42,7 +43,7 @@ from certcal.report.side_by_side import (
     side_by_side_page,
     side_by_side_records,
 )
-from certcal.report.tables import cells, columns, exactly, number, percent, to_csv, to_latex, to_markdown
+from certcal.report.tables import cells, columns, exactly, main_cells, number, percent, to_csv, to_latex, to_markdown
 from certcal.report.views import (
     CertifiedInputs,
     Widths,
@@ -88,6 +89,8 @@ __all__ = [
     "judgements_markdown",
     "lead",
     "listed",
+    "main_cells",
+    "model_card",
     "number",
     "operating_data",
     "operating_section",

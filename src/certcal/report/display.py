@@ -14,7 +14,7 @@ from certcal.errors import InputError
 from certcal.evaluation import METRICS, Report, Rounding, Row
 from certcal.report.content import default_view
 from certcal.report.figures import new_axes, plot_certified_boxes, plot_errors
-from certcal.report.tables import cells, column_of, columns, exactly, number
+from certcal.report.tables import column_of, exactly, main_cells, number
 from certcal.report.views import prepare_certified_boxes
 from certcal.report.words import guarantee
 from certcal.smoothing import Evidence
@@ -35,11 +35,8 @@ def as_html(result: object) -> str:
 
 @as_html.register(Report)
 def _report(result: Report) -> str:
-    heads, shown = columns(result), default_view(result)
-    kept = [place for place, column in enumerate(heads) if column.main]
-    lines = [[line[place] for place in kept] for line in cells(result)]
-    table = _table([heads[place].label for place in kept], lines)
-    return f"{table}<p>{escape(guarantee(result, shown))}</p>{_figure(result)}"
+    words = escape(guarantee(result, default_view(result)))
+    return f"{_table(*main_cells(result))}<p>{words}</p>{_figure(result)}"
 
 
 @as_html.register(Row)

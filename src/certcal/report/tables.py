@@ -99,6 +99,13 @@ def cells(report: Report) -> list[list[str]]:
     return [[column.show(row.get(column.key)) for column in shown] for row in report.as_dicts()]
 
 
+def main_cells(report: Report, *more: str) -> tuple[list[str], list[list[str]]]:
+    """Labels and rows of the few columns that are shown first, and of more of them by name."""
+    shown = columns(report)
+    kept = [place for place, column in enumerate(shown) if column.main or column.key in more]
+    return [shown[place].label for place in kept], [[line[place] for place in kept] for line in cells(report)]
+
+
 def to_csv(report: Report) -> str:
     """The table with every digit, as CSV."""
     shown = columns(report)

@@ -60,12 +60,12 @@ def guarantee(report: Report, position: int) -> str:
     radius = f"R = {exactly(row.radius)}"
     if row.worst is None:
         return f"At {radius} no input is certified, so nothing is claimed there."
-    moved = "without an attack" if row.radius == 0 else f"under any {_perturbation(report, row.radius)}"
+    moved = "without an attack" if row.radius == 0 else f"under any {perturbation(report, row.radius)}"
     model = model_words(report)
     on = f"on the {row.inputs:,} of {report.inputs:,} inputs that are certified at {radius}"
     if report.population is Population.ALL:
         on = f"on all {report.inputs:,} inputs"
-    chance = f"With probability at least {_complement(report.delta)} over {_randomness(report)}, {moved}"
+    chance = f"With probability at least {complement(report.delta)} over {_randomness(report)}, {moved}"
     start = chance if report.level else f"{moved[0].upper()}{moved[1:]}"
     return (
         f"{start}, the {model}'s expected calibration error {on} is at most "
@@ -81,7 +81,8 @@ def model_words(report: Report) -> str:
     return " ".join([*words, "model"])
 
 
-def _perturbation(report: Report, radius: float) -> str:
+def perturbation(report: Report, radius: float) -> str:
+    """What may happen to each input."""
     own = report.bounds[0]
     size = exactly(radius)
     said = {
@@ -144,7 +145,7 @@ def explanation(report: Report, position: int) -> str:
     share = "none fails" if count == 0 else "at most 1 fails" if count == 1 else f"at most {count} fail"
     return (
         f"Each input's certificates fail with probability at most {report.level!r}; among {report.inputs:,} "
-        f"inputs, with probability at least {_complement(report.delta)} {share}, and these numbers allow for the "
+        f"inputs, with probability at least {complement(report.delta)} {share}, and these numbers allow for the "
         "worst choice. "
         f"If none fails, the calibration error is at most {percent(row.certified_ece, Rounding.UP)}. "
         f"Without an attack it is {clean if report.evidence is None else f'estimated at {clean}'}."
@@ -164,7 +165,7 @@ def caveats(report: Report) -> list[str]:
     about = [
         "It is about these inputs: the calibration error of this set, not of inputs that were not certified here.",
         "Population ECE, in the table, is a separate bound for what these inputs were drawn from: at each R by itself, "
-        f"with probability at least {_complement(report.delta)}, if they are independent draws and model, R, bins and "
+        f"with probability at least {complement(report.delta)}, if they are independent draws and model, R, bins and "
         "any map were fixed without them. It counts every input, and says nothing of calibration without bins, of "
         "other distributions, or of the certified inputs alone.",
         *_of_the_model(report),
@@ -207,7 +208,7 @@ def _rounding(header: EvidenceHeader) -> str:
     )
 
 
-def _complement(level: float) -> str:
+def complement(level: float) -> str:
     """1 − level in percent, every digit of it."""
     if level < 1e-9:
         return f"1 − {level!r}"

@@ -38,10 +38,11 @@ def evaluate_run(
     *,
     bounds: Sequence[ConfidenceIntervals] | None = None,
     figures: bool = True,
+    card: bool = False,
 ) -> Results:
     """The evaluation of a run's evidence; certificates, metrics, tables, figures and page are written to its folder.
 
-    `bounds` are those of a run without noise, where they have just been read.
+    `bounds` are those of a run without noise, where they have just been read. `card` asks for a model card's section.
 
     Paper: Sec. 5.   Errs: as `certcal.evaluate` does.
     """
@@ -49,7 +50,7 @@ def evaluate_run(
     with run.writing(), run.change() as change:  # from reading on: all that is written is of one evidence
         results = _evaluated(run, asked, bounds)
         change.write(CONFIG, settings_text(settings))
-        results.write(change, figures=figures)
+        results.write(change, figures=figures, card=card)
     run.log(f"evaluate: {len(results.report)} radii, {results.report.inputs} inputs, method {results.report.method}")
     return results
 
@@ -143,12 +144,12 @@ def settings_of(report: Report) -> RunSettings | None:
 
 
 @guarded
-def rewrite_report(run: RunFolder, *, figures: bool = True) -> Results:
+def rewrite_report(run: RunFolder, *, figures: bool = True, card: bool = False) -> Results:
     """The evaluation of a run as it was last asked for, after everything that follows from it was written again.
 
     Paper: —; run folders are ours.
     """
-    return evaluate_run(run, run.settings().evaluate, figures=figures)
+    return evaluate_run(run, run.settings().evaluate, figures=figures, card=card)
 
 
 @guarded

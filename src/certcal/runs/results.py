@@ -19,6 +19,7 @@ from certcal.report import (
     explanation,
     groups_section,
     guarantee,
+    model_card,
     operating_data,
     operating_section,
     page_data,
@@ -74,19 +75,41 @@ class Results:
         """Where the page is."""
         return self.run.path / "report.html"
 
-    def write(self, change: Change, *, figures: bool, recalibration: Mapping[str, Any] | None = None) -> None:
-        """Everything. Figures of another evaluation do not stay; nor do any, without `figures`."""
+    @property
+    def card(self) -> Path:
+        """Where the section for a model card is, if it was asked for."""
+        return self.run.path / "card.md"
+
+    def write(
+        self, change: Change, *, figures: bool, recalibration: Mapping[str, Any] | None = None, card: bool = False
+    ) -> None:
+        """Everything. Figures and a card of another evaluation do not stay; nor do any that are not asked for."""
         report = self.report
         self._write_certificates(change)
         change.write("tables/radii.csv", to_csv(report))
         change.write("tables/radii.md", to_markdown(report))
         change.write("tables/radii.tex", to_latex(report))
         change.drop("figures/")
+        change.drop(self.card.name)
+        if card:
+            change.write(self.card.name, self._card())
         if figures:
             write_figures(change, report)
             self.attacks.write_figures(change, self._shown_radius)
         change.write_json("metrics.json", self.metrics)
         change.write(self.page.name, self._page(recalibration))
+
+    def _card(self) -> str:
+        """The section for a model card."""
+        model, data = (self.sources.get(part, {}) for part in ("model", "data"))
+        shape = data.get("shape") or []
+        return model_card(
+            self.report,
+            model=model.get("name") or self.run.path.name,
+            data=data.get("name") or self.run.path.name,
+            task="image-classification" if len(shape) == 3 and shape[0] in (1, 3) else "other",
+            facts=facts(self.report, self.sources, self.circumstances),
+        )
 
     def _page(self, recalibration: Mapping[str, Any] | None) -> str:
         """The page that people read."""
