@@ -158,9 +158,9 @@ def test_validation_is_on_held_out_images_and_keeps_the_best(tmp_path, monkeypat
 
     proper_validate, proper_batches = loop.validate, loop.Batches
 
-    def validate(model, data, *rest):
+    def validate(model, data, *rest, **how):
         used.append(data)
-        return proper_validate(model, data, *rest)
+        return proper_validate(model, data, *rest, **how)
 
     def batches(data, *rest, **options):
         seen.append(data)

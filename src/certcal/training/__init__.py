@@ -6,6 +6,7 @@ from certcal.training.fabric import leave_group
 from certcal.training.loop import Trainer, TrainResult, train
 from certcal.training.objectives import OBJECTIVES, make_objective
 from certcal.training.step import Objective, Step
+from certcal.training.validation import validate
 
 __all__ = [
     "OBJECTIVES",
@@ -22,4 +23,5 @@ __all__ = [
     "leave_group",
     "make_objective",
     "train",
+    "validate",
 ]

@@ -298,7 +298,8 @@ class Trainer:
         }
         last = state.epoch + 1 == settings.epochs
         if self.parts.held_out is not None and ((state.epoch + 1) % every == 0 or last) and self.fabric.is_global_zero:
-            found = validate(self.model, self.parts.held_out, settings, self.validation, self.fabric.device)
+            how = {"sigma": settings.sigma, "seed": settings.seed, "device": self.fabric.device}
+            found = validate(self.model, self.parts.held_out, self.validation, **how)
             if mean_accuracy(found) >= state.best.get("certified_accuracy", 0.0):
                 state.best = {"epoch": state.epoch + 1, "certified_accuracy": mean_accuracy(found)}
                 save_checkpoint(self.model, self.folder / BEST)

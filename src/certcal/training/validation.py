@@ -1,14 +1,16 @@
 """Certified metrics on held-out training data, from few draws: to follow training and choose among models."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor
 
 from certcal.certificates import confidence_bounds_at
 from certcal.data import ImageData, split_data
 from certcal.evaluation import row_at
-from certcal.settings import TrainSettings, ValidationSettings
+from certcal.settings import ValidationSettings
 from certcal.smoothing import collect_evidence
 
 METRICS = ("certified_accuracy", "certified_ece", "certified_brier")
@@ -36,21 +38,32 @@ def validation_radii(validation: ValidationSettings, sigma: float) -> tuple[floa
 
 
 def validate(
-    model: nn.Module, data: ImageData, settings: TrainSettings, validation: ValidationSettings, device: torch.device
+    model: Callable[[Tensor], Any],
+    data: Any,
+    validation: ValidationSettings,
+    *,
+    sigma: float,
+    seed: int,
+    device: torch.device,
+    **reading: Any,
 ) -> dict[str, float]:
-    """Certified accuracy, calibration error and Brier score at each radius; NaN where no input is certified."""
+    """Certified accuracy, calibration error and Brier score at each radius; NaN where no input is certified.
+
+    `reading` says how data and outputs are read, as for `collect_evidence`.
+    """
     evidence = collect_evidence(
         model,
         data,
-        sigma=settings.sigma,
+        sigma=sigma,
         n=validation.draws,
         n0=validation.n0,
         chunk=min(250, validation.draws),
-        seed=settings.seed,
+        seed=seed,
         device=str(device),
         progress=False,
+        **reading,
     )
-    radii = validation_radii(validation, settings.sigma)
+    radii = validation_radii(validation, sigma)
     values: dict[str, float] = {}
     for own in confidence_bounds_at(evidence, radii=radii, alpha=validation.alpha, method=validation.method):
         row = row_at(own, n_bins=validation.n_bins, metrics=METRICS)

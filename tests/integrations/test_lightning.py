@@ -1,0 +1,127 @@
+"""The Lightning callback in a real Trainer, against the same metrics computed by hand."""
+
+import math
+
+import pytest
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, IterableDataset, TensorDataset
+
+import certcal
+from certcal import InputError
+from certcal.certificates import confidence_bounds_at
+from certcal.evaluation import row_at
+
+pytest.importorskip("pytorch_lightning", reason="Lightning is not installed (the extra `lightning`)")
+from pytorch_lightning import LightningModule, Trainer
+from pytorch_lightning.callbacks import Callback
+
+from certcal.integrations.lightning import CertifyEvery
+
+INPUTS, LABELS = torch.rand(40, 1, 4, 4, generator=torch.Generator().manual_seed(0)), torch.arange(40) % 3
+FEW = {"sigma": 0.25, "inputs": 8, "draws": 100, "n0": 20}
+
+
+class Net(LightningModule):
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.body = nn.Sequential(nn.Flatten(), nn.Dropout(0.5), nn.Linear(16, 3))
+
+    def forward(self, batch):
+        return self.body(batch)
+
+    def training_step(self, batch, _):
+        return nn.functional.cross_entropy(self(batch[0]), batch[1])
+
+    def validation_step(self, batch, _):
+        self.log("loss", nn.functional.cross_entropy(self(batch[0]), batch[1]))
+
+    def configure_optimizers(self):
+        return torch.optim.SGD(self.parameters(), lr=0.1)
+
+
+class Watch(Callback):
+    """Keeps what was logged, and whether the module trains, after each epoch."""
+
+    def __init__(self):
+        self.seen, self.training = [], []
+
+    def on_validation_end(self, trainer, module):
+        if not trainer.sanity_checking:
+            self.seen.append({name: value.item() for name, value in trainer.callback_metrics.items()})
+            trainer.callback_metrics.clear()
+
+    def on_train_epoch_start(self, trainer, module):
+        self.training.append(all(part.training for part in module.modules()))
+
+
+@pytest.fixture
+def fit(tmp_path):
+    def fit(callback, data=None, epochs=2):
+        net, watch = Net(), Watch()
+        loaders = (
+            DataLoader(TensorDataset(INPUTS, LABELS), batch_size=16, shuffle=True),
+            val_loader() if data is None else data,
+        )
+        quiet = {"logger": False, "enable_progress_bar": False, "enable_model_summary": False}
+        trainer = Trainer(
+            max_epochs=epochs, accelerator="cpu", callbacks=[callback, watch], default_root_dir=tmp_path,
+            enable_checkpointing=False, **quiet,
+        )  # fmt: skip
+        trainer.fit(net, *loaders)
+        return net, watch
+
+    return fit
+
+
+def val_loader():
+    return DataLoader(TensorDataset(INPUTS, LABELS), batch_size=16)
+
+
+@pytest.mark.filterwarnings("ignore:.*does not have many workers", "ignore:.*number of training batches")
+@pytest.mark.filterwarnings("ignore:.*:pytorch_lightning.utilities.warnings.PossibleUserWarning")
+class TestCallback:
+    def test_metrics_are_those_of_the_same_inputs_and_draws(self, fit):
+        net, watch = fit(CertifyEvery(every=2, radii=[0.05, 2.0], **FEW))
+        assert not any("certified" in name for name in watch.seen[0])  # every second epoch
+        logged = {name: value for name, value in watch.seen[1].items() if "certified" in name}
+        spread = torch.arange(8) * 5
+        evidence = certcal.collect_evidence(net, (INPUTS[spread], LABELS[spread]), sigma=0.25, n=100, n0=20, chunk=100)
+        for bounds in confidence_bounds_at(evidence, radii=[0.05, 2.0], alpha=0.001):
+            row = row_at(bounds)
+            for name in ("certified_accuracy", "certified_ece", "certified_brier"):
+                wanted = getattr(row, name)
+                assert logged.pop(f"{name}/{bounds.radius:g}") == pytest.approx(wanted, rel=1e-6, nan_ok=True)
+        assert not logged
+        assert math.isnan(row.certified_ece)  # nothing is certified at the large radius
+        assert watch.training == [True, True]  # dropout is on again
+
+    def test_a_part_of_the_module_and_other_data_can_be_certified(self, fit):
+        inner = CertifyEvery(model=lambda module: module.body, data=(INPUTS[:3], LABELS[:3]), radii=0.05, **FEW)
+        net, watch = fit(inner, epochs=1)
+        evidence = certcal.collect_evidence(net.body, inner.data, sigma=0.25, n=100, n0=20, chunk=100)
+        wanted = certcal.evaluate(evidence, radii=0.05)[0].certified_accuracy
+        assert watch.seen[0]["certified_accuracy/0.05"] == pytest.approx(wanted)
+
+    def test_data_that_cannot_be_spread_is_asked_for(self, fit):
+        class Stream(IterableDataset):
+            def __iter__(self):
+                return iter([(INPUTS[0], LABELS[0])])
+
+        with pytest.raises(InputError, match="Expected `data` to be given where validation data has no length"):
+            fit(CertifyEvery(**FEW), data=DataLoader(Stream()), epochs=1)
+
+    def test_normalised_inputs_are_refused_in_the_usual_words(self, fit):
+        wide = DataLoader(TensorDataset(3 * INPUTS - 1, LABELS), batch_size=16)
+        with pytest.raises(InputError, match="normalisation is the model's first layer"):
+            fit(CertifyEvery(**FEW), data=wide, epochs=1)
+
+
+def test_wrong_settings_are_refused_at_once():
+    with pytest.raises(InputError, match="Expected `every` to be an integer ≥ 1"):
+        CertifyEvery(sigma=0.25, every=0)
+    with pytest.raises(InputError, match="Expected `alpha`"):
+        CertifyEvery(sigma=0.25, alpha=2)
+    with pytest.raises(InputError, match="Expected `sigma`"):
+        CertifyEvery(sigma=-1)
