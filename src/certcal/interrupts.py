@@ -1,4 +1,4 @@
-"""Ctrl-C, and what schedulers send before they kill, wait for a safe point, so that no chunk is half counted."""
+"""Ctrl-C, and what schedulers send before they kill, wait for a safe point; time limits end work in the same way."""
 
 import signal
 import threading
@@ -33,3 +33,25 @@ def deferred_interrupts() -> Iterator[Callable[[], bool]]:
             signal.signal(number, signal.SIG_DFL if handler is None else handler)
         if signal.SIGTERM in noted:
             signal.raise_signal(signal.SIGTERM)
+
+
+@contextmanager
+def time_limit(seconds: float | None) -> Iterator[Callable[[], bool]]:
+    """Within this context Ctrl-C comes by itself after so many seconds; the function given tells whether it did."""
+    rung: list[bool] = []
+
+    def ring(number: int, frame: FrameType | None) -> None:
+        rung.append(True)
+        signal.raise_signal(signal.SIGINT)
+
+    if seconds is None:
+        yield lambda: False
+        return
+    before = signal.signal(signal.SIGALRM, ring)
+    # 0 would mean never. Again later, for the case that the first came when nobody asked any more.
+    signal.setitimer(signal.ITIMER_REAL, max(seconds, 1e-6), 15.0)
+    try:
+        yield lambda: bool(rung)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)

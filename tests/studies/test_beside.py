@@ -45,5 +45,5 @@ def test_what_finds_no_room_runs_again_with_fewer_beside_it(tmp_path, monkeypatc
 def test_what_fails_alone_has_failed(tmp_path, monkeypatch):
     trial = sweep_trials(build_sweep(RECIPE, "test"), tmp_path)[0]
     failure = Failure.of(trial, MemoryError("no room"))
-    monkeypatch.setattr(room, "_round", lambda waiting, after, at_once: ((one, failure) for one in waiting))
+    monkeypatch.setattr(room, "_round", lambda waiting, after, at_once, until: ((one, failure) for one in waiting))
     assert list(room.beside([(trial, [trial])], 4)) == [(trial, failure)]

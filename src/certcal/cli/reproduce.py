@@ -36,6 +36,14 @@ def reproduce(
     weights: Annotated[
         list[str] | None, _which("--weights", "Checkpoint of a baseline; repeatable.", "NAME=FILE")
     ] = None,
+    sample: Annotated[int | None, _which("--sample", "At most so many settings of each method.", "N")] = None,
+    like: Annotated[
+        str | None, _which("--like", "Only what the study in this folder selected, as for another seed.", "RUN")
+    ] = None,
+    quote: Annotated[
+        bool, _which("--quote", "Train nothing: certify what is selected with all draws, after about.screen of them.")
+    ] = False,
+    minutes: Annotated[float | None, _which("--minutes", "Keep how far all is after so long, and stop.", "N")] = None,
     assignments: o.Assignments = None,
     given: Sections,
     trust: o.Trust = False,
@@ -75,6 +83,7 @@ def reproduce(
         baselines=tuple(baseline or ()),
         methods=tuple(only or ()),
         weights=dict(_pair(text) for text in weights or []),
+        sample=sample,
     )
     name = recipe.rsplit("/", 1)[-1].removesuffix(".toml")
     folder = RunFolder.named(into or f"reproduce-{name}").path
@@ -84,8 +93,20 @@ def reproduce(
     if dry_run:
         _show_plan(study, json=json)
         return
-    result = run_study(study, folder, engine=where, **given["beside"], progress=True, tell=tell)
+    result = run_study(
+        study,
+        folder,
+        engine=where,
+        **given["beside"],
+        minutes=minutes,
+        quote=quote,
+        like=RunFolder.named(like).path if like else None,
+        progress=True,
+        tell=tell,
+    )
     _show_result(study, result, json=json)
+    if result.results.left:
+        tell(f"Stopped after {minutes:g} minutes with {result.results.left} models left: the same command goes on.")
     name_failures(result.results.failures)
 
 

@@ -1,6 +1,7 @@
 """The recipe of a sweep: a training run, the settings that vary, and the certification of what was trained."""
 
 import itertools
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -53,25 +54,31 @@ def build_sweep(values: Sections, source: str) -> SweepRecipe:
     return build_sections(SweepRecipe, merged({"certify": {"sigma": sigma}}, values), source)
 
 
-@guarded
 def expand(settings: SweepSettings) -> list[Sections]:
-    """What each trial changes: every combination in order, or a sample of them, the same for the same seed.
+    """What each trial changes, in order, as for `numbered`."""
+    return list(numbered(settings).values())
+
+
+@guarded
+def numbered(settings: SweepSettings) -> dict[int, Sections]:
+    """What each trial changes, by its number in the grid: every combination, or a sample, the same for the same seed.
+
+    A larger sample of the same seed holds the smaller one, under the same numbers.
 
     Paper: App. I.
     Raises: InputError if a key has no section or no values, or the sample is larger than the grid.
 
-    >>> expand(SweepSettings(over={"objective.steps": [1, 4], "train.learning_rate": [0.01]}))
-    [{'objective': {'steps': 1}, 'train': {'learning_rate': 0.01}}, {'objective': {'steps': 4}, 'train': {'learning_rate': 0.01}}]
-    """  # noqa: E501
+    >>> numbered(SweepSettings(over={"objective.steps": [1, 4], "train.learning_rate": [0.01]}, sample=1))
+    {2: {'objective': {'steps': 4}, 'train': {'learning_rate': 0.01}}}
+    """
     for key, values in settings.over.items():
         section, dot, name = key.partition(".")
         if not (section and dot and name):
             raise InputError.expected("sweep.over", "name settings as section.key", repr(key))
         if not isinstance(values, Sequence) or isinstance(values, str) or not values:
             raise InputError.expected(f"sweep.over.{key}", "be a list of at least one value", repr(values))
-    grid = [
-        _nested(dict(zip(settings.over, values, strict=True))) for values in itertools.product(*settings.over.values())
-    ]
+    combinations = itertools.product(*settings.over.values())
+    grid = {place: _nested(dict(zip(settings.over, one, strict=True))) for place, one in enumerate(combinations, 1)}
     if settings.sample is None:
         return grid
     check_integer("sweep.sample", settings.sample, minimum=1)
@@ -82,7 +89,12 @@ def expand(settings: SweepSettings) -> list[Sections]:
         )
     # As for every shuffle here: NumPy promises the raw stream of a bit generator for ever.
     order = np.argsort(np.random.PCG64(settings.seed).random_raw(len(grid)), kind="stable")
-    return [grid[place] for place in sorted(order[: settings.sample].tolist())]
+    return {place + 1: grid[place + 1] for place in sorted(order[: settings.sample].tolist())}
+
+
+def grid_size(settings: SweepSettings) -> int:
+    """How many combinations there are."""
+    return math.prod(len(values) for values in settings.over.values())
 
 
 def describe(changes: Mapping[str, Mapping[str, Any]]) -> str:

@@ -1,16 +1,24 @@
 """A study from start to end: train baselines, certify, fine-tune by each method, certify, select, draw."""
 
+import json
+import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from certcal.cluster import Cluster
+from certcal.errors import InputError
 from certcal.evaluation import Outcome, Selection, select
 from certcal.report import Comparison, comparison_markdown, comparison_table, plot_changes, prepare_changes
 from certcal.runs import RunFolder, save_figure
+from certcal.scalars import check_number
+from certcal.settings import CertifySettings
 from certcal.studies.study import Baseline, Study, paper_table
-from certcal.studies.sweep import Results, Tell, run_trials, where_to_run
-from certcal.studies.trials import Trial, sweep_trials
+from certcal.studies.sweep import Results, Stages, Tell, run_trials, where_to_run
+from certcal.studies.trials import QUOTED, Trial, kept_outcomes, sweep_trials
+
+SELECTION = "selection.json"
 
 
 @dataclass(frozen=True)
@@ -33,30 +41,84 @@ def run_study(
     *,
     engine: str | Cluster = "local",
     per_device: int = 1,
+    minutes: float | None = None,
+    quote: bool = False,
+    like: Path | None = None,
     progress: bool = True,
     tell: Tell = print,
 ) -> Reproduction:
     """The outcomes of a study with its table and figures in a folder; called again, it goes on.
 
     Models are trained one after the other here, some at once in processes of their own, or on the workers of a cluster;
-    one that fails is left out of the table.
+    one that fails is left out of the table. After so many minutes, all keep how far they are and stop.
+
+    Where the study screens models with fewer draws, `quote` trains nothing and certifies what is selected so far with
+    all of them. `like` is the folder of a study that was run before: only what it selected is trained.
 
     Paper: Sec. 5, App. I, App. J.
     Raises: CertcalError or InputError if nothing came of any model.
     """
-    run, where, stages = RunFolder(folder), where_to_run(engine, per_device), study_trials(study, folder)
+    run, where = RunFolder(folder), where_to_run(engine, per_device)
+    stages: Stages = study_trials(study, folder)
+    until = None
+    if minutes is not None:
+        until = time.time() + 60 * check_number("minutes", minutes, "be a number > 0", lambda value: value > 0)
+    if until is not None and not isinstance(where, int):
+        raise InputError.expected("minutes", "be left out on a cluster", minutes)
+    if like is not None:
+        stages = _only(stages, selected_models(like))
+    if quote and study.about.screen is None:
+        raise InputError.expected("quote", "be left out where all models get all draws (no about.screen)", quote)
     run.create()
-    results = run_trials(run, stages, where=where, progress=progress, tell=tell)
-    return Reproduction(results, write_study(run, study, results.outcomes), folder)
+    every = [one for first, tuned in stages for one in (first, *tuned)]
+    if quote:
+        screened = [own for one in every for own in kept_outcomes(one) or ()]
+        named = {one.name: one for one in every}
+        wanted = [(_quoted(study, named[name]), ()) for name in _chosen(study, screened)]
+        if not wanted:
+            raise InputError.expected("quote", "come after models were trained", f"none in {folder}")
+        results = run_trials(run, wanted, where=where, until=until, progress=progress, tell=tell, table="quoted")
+    else:
+        results = run_trials(run, stages, where=where, until=until, progress=progress, tell=tell)
+        screened = results.outcomes
+    quoted = [own for one in every for own in kept_outcomes(_quoted(study, one)) or ()]  # also by earlier calls
+    return Reproduction(results, write_study(run, study, screened, quoted), folder)
 
 
-def write_study(run: RunFolder, study: Study, outcomes: list[Outcome]) -> Comparison:
-    """The table in the paper's layout and the figures."""
-    chosen = [select(outcomes, radius=radius) for radius in study.about.radii]
+def selected_models(folder: Path) -> set[str]:
+    """The names of the models that the study in a folder selected."""
+    read = json.loads((folder / SELECTION).read_text(encoding="utf-8"))
+    return {name for one in read for score in ("ece", "brier") for name in one[score].values()}
+
+
+def _only(stages: Stages, names: set[str]) -> Stages:
+    """The stages that lead to these models."""
+    kept = [(first, [one for one in tuned if one.name in names]) for first, tuned in stages]
+    return [(first, tuned) for first, tuned in kept if tuned or first.name in names]
+
+
+def _chosen(study: Study, outcomes: Sequence[Outcome]) -> list[str]:
+    """The names of the models that are selected, those at large radii first."""
+    found = [select(outcomes, radius=radius) for radius in sorted(study.about.radii, reverse=True)] if outcomes else []
+    return list(dict.fromkeys(one.model for own in found for best in (own.ece, own.brier) for one in best.values()))
+
+
+def _quoted(study: Study, trial: Trial) -> Trial:
+    """A trained trial that gets all draws, where its study screens with fewer."""
+    certify = replace(trial.recipe.certify, n=study.certify.get("n", CertifySettings.n))
+    return replace(trial, recipe=replace(trial.recipe, certify=certify), outcome=QUOTED)
+
+
+def write_study(
+    run: RunFolder, study: Study, outcomes: Sequence[Outcome], quoted: Sequence[Outcome] = ()
+) -> Comparison:
+    """The table in the paper's layout and the figures; what is selected is shown as it was quoted, where it was."""
+    shown = {(one.model, one.radius): one for one in [*outcomes, *quoted]}
+    chosen = [_as_shown(select(outcomes, radius=radius), shown) for radius in study.about.radii]
     order = dict.fromkeys(one.method for one in outcomes)  # baselines come first
     table = comparison_table(chosen, paper_table(study.about.paper), methods=list(order))
     run.write("table.md", f"# {study.about.title}\n\n{comparison_markdown(table)}\n")
-    run.write_json("selection.json", [_plain(one) for one in chosen])
+    run.write_json(SELECTION, [_plain(one) for one in chosen])
     methods = [one.name for one in study.method]
     for baseline in study.baseline:
         for radius in study.about.radii:
@@ -87,6 +149,15 @@ def _tuned(study: Study, baseline: Baseline, folder: Path) -> list[Trial]:
         made = sweep_trials(recipe, place, method=method.name, baseline=baseline.name)
         found += [replace(one, name=f"{baseline.name} {one.name}") for one in made]
     return found
+
+
+def _as_shown(selection: Selection, shown: Mapping[tuple[str, float], Outcome]) -> Selection:
+    """The same models, each as it was certified last."""
+    ece, brier = (
+        {method: shown[one.model, one.radius] for method, one in best.items()}
+        for best in (selection.ece, selection.brier)
+    )
+    return replace(selection, ece=ece, brier=brier)
 
 
 def _plain(selection: Selection) -> dict[str, Any]:

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from certcal.errors import InputError
+from certcal.scalars import check_integer
 from certcal.settings import Sections, build, merged, read_toml
-from certcal.studies.recipes import SweepRecipe, SweepSettings, build_sweep
+from certcal.studies.recipes import SweepRecipe, SweepSettings, build_sweep, grid_size
 
 _NAME = re.compile(r"[^\W_][\w .+*-]{0,99}")  # as a folder is called after it
 BUILT_IN, PAPER = files("certcal.studies") / "built_in", "paper"
@@ -25,6 +26,7 @@ class About:
     paper: str = ""  # its table in paper.toml
     cost: str = ""
     notes: str = ""
+    screen: int | None = None  # draws that models are selected with; those selected then get all of certify.n
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,9 +83,11 @@ class Study:
         return build_sweep(self._shared() | own, f"method {method.name}")
 
     def _shared(self) -> Sections:
-        names = ("model", "data", "test", "validation", "machine", "certify")
+        names, radii = ("model", "data", "test", "machine"), {"radii": list(self.about.radii)}
         return {name: getattr(self, name) for name in names} | {
-            "evaluate": {"radii": list(self.about.radii)} | self.evaluate
+            "certify": self.certify | ({} if self.about.screen is None else {"n": self.about.screen}),
+            "evaluate": radii | self.evaluate,
+            "validation": radii | self.validation,
         }
 
 
@@ -114,8 +118,12 @@ def load_study(
     baselines: tuple[str, ...] = (),
     methods: tuple[str, ...] = (),
     weights: dict[str, str] | None = None,
+    sample: int | None = None,
 ) -> Study:
-    """A study, changed by what is given, with the baselines and methods named (all by default), checked throughout."""
+    """A study, changed by what is given, with the baselines and methods named (all by default), checked throughout.
+
+    `sample` is the most settings to try of each method; a larger one later goes on with a smaller one.
+    """
     given = weights or {}
     with as_file(_study_file(name)) as path:
         study = build(Study, merged(read_toml(path), changes or {}), name)
@@ -126,7 +134,7 @@ def load_study(
     study = replace(
         study,
         baseline=_named("baseline", study.baseline, baselines),
-        method=_named("only", study.method, methods),
+        method=tuple(_fewer(one, sample) for one in _named("only", study.method, methods)),
     )
     known = [one.name for one in study.baseline]
     for other in given.keys() - set(known):
@@ -139,6 +147,14 @@ def load_study(
         for method in study.method:
             study.tuning(one, method, Path("model.pt"))
     return study
+
+
+def _fewer(method: MethodOfTuning, sample: int | None) -> MethodOfTuning:
+    if sample is None:
+        return method
+    check_integer("sample", sample, minimum=1)
+    most = min(sample, method.sweep.sample or grid_size(method.sweep))
+    return replace(method, sweep=replace(method.sweep, sample=most))
 
 
 def paper_table(name: str) -> dict[str, Any] | None:

@@ -3,7 +3,7 @@
 import csv
 import io
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ class Results:
     outcomes: list[Outcome]
     failures: list[Failure]
     rows: list[dict[str, Any]]  # the table, as JSON knows it
+    left: int = 0  # trials for which there was no time
 
 
 def run_sweep(
@@ -64,46 +65,63 @@ def where_to_run(engine: str | Cluster, per_device: int) -> Cluster | int:
     return beside.per_device if cluster is None else cluster
 
 
-def run_trials(run: RunFolder, stages: Stages, *, where: Cluster | int, progress: bool, tell: Tell) -> Results:
-    """Run trials that share a folder, and keep the table of those that are done."""
+def run_trials(
+    run: RunFolder,
+    stages: Stages,
+    *,
+    where: Cluster | int,
+    until: float | None = None,
+    progress: bool,
+    tell: Tell,
+    table: str = "results",
+) -> Results:
+    """Run trials that share a folder, until a time of `time.time`, and keep the table of those that are done."""
     every = [one for first, others in stages for one in (first, *others)]
-    found: dict[Path, Came] = {}
+    found: dict[Path, list[Outcome] | Failure] = {}
     results = Results([], [], [])
-    for trial, came in _here(stages, progress, tell) if where == 1 else _side_by_side(where, run, stages, tell):
-        found[trial.folder] = came
-        results = _table(run, [found[one.folder] for one in every if one.folder in found])
+    steps = _here(stages, until, progress, tell) if where == 1 else _side_by_side(where, run, stages, until, tell)
+    for trial, came in steps:
+        if came is not None:
+            found[trial.folder] = came
+            results = _table(run, table, [found[one.folder] for one in every if one.folder in found])
     if not results.outcomes:
         raise _nothing_came_of(results.failures)
-    return results
+    return replace(results, left=len(every) - len(found))
 
 
-def _here(stages: Stages, progress: bool, tell: Tell) -> Iterator[tuple[Trial, Came]]:
+def _here(stages: Stages, until: float | None, progress: bool, tell: Tell) -> Iterator[tuple[Trial, Came]]:
     place, count = 0, sum(1 + len(others) for _, others in stages)
     for first, others in stages:
         starts = True
         for trial in (first, *others):
             place += 1
             tell(f"[{place}/{count}] {trial}")
-            came = attempt(trial, progress=progress, tell=tell) if starts else Failure.of(trial, NO_START)
+            came = attempt(trial, until=until, progress=progress, tell=tell) if starts else Failure.of(trial, NO_START)
+            if came is None:
+                return
             if isinstance(came, Failure):
                 starts = starts and trial is not first
                 tell(f"failed: {came.failed}")
             yield trial, came
 
 
-def _side_by_side(where: Cluster | int, run: RunFolder, stages: Stages, tell: Tell) -> Iterator[tuple[Trial, Came]]:
+def _side_by_side(
+    where: Cluster | int, run: RunFolder, stages: Stages, until: float | None, tell: Tell
+) -> Iterator[tuple[Trial, Came]]:
     done, count = 0, sum(1 + len(others) for _, others in stages)
     if isinstance(where, int):
         from certcal.studies.beside import beside
 
         tell(f"{count} trials, {where} at once")
-        finished = beside(stages, where)
+        finished = beside(stages, where, until)
     else:
         from certcal.studies.sharing import share
 
         tell(f"{count} trials on a Ray cluster")
         finished = share(where, run.path, stages)
     for trial, came in finished:
+        if came is None:
+            continue
         hopeless = [others for first, others in stages if first is trial and isinstance(came, Failure)]
         left_out = [(other, Failure.of(other, NO_START)) for others in hopeless for other in others]
         for one, result in [(trial, came), *left_out]:
@@ -112,7 +130,7 @@ def _side_by_side(where: Cluster | int, run: RunFolder, stages: Stages, tell: Te
             yield one, result
 
 
-def _table(run: RunFolder, found: list[Came]) -> Results:
+def _table(run: RunFolder, name: str, found: list[list[Outcome] | Failure]) -> Results:
     """Write the table, with every digit; a trial that failed has one row, with the reason."""
     results = Results([], [], [])
     text = io.StringIO()
@@ -128,12 +146,14 @@ def _table(run: RunFolder, found: list[Came]) -> Results:
             results.outcomes.extend(came)
             writer.writerows({key: as_cell(value) for key, value in asdict(one).items()} for one in came)
             results.rows.extend(plain(asdict(one)) for one in came)
-    run.write("results.csv", text.getvalue())
-    run.write_json("results.json", results.rows)
+    run.write(f"{name}.csv", text.getvalue())
+    run.write_json(f"{name}.json", results.rows)
     return results
 
 
 def _nothing_came_of(failures: list[Failure]) -> CertcalError:
+    if not failures:
+        return CertcalError("The time ran out before the first model was done: the same command goes on.")
     reasons = list(dict.fromkeys(one.failed for one in failures if one.failed != NO_START))
     kind = InputError if all(one.wrong_input for one in failures if one.failed != NO_START) else CertcalError
     return kind(reasons[0] if len(reasons) == 1 else f"All {len(failures)} trials failed, the first so: {reasons[0]}")

@@ -1,6 +1,7 @@
 """Trials: models to train and certify, each in a folder of its own, whatever process that happens in."""
 
 import json
+import time
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
@@ -11,12 +12,13 @@ from typing import Any
 from certcal.errors import CertcalError, InputError
 from certcal.evaluation import Outcome
 from certcal.files import plain, replacing, sealed, unsealed
+from certcal.interrupts import time_limit
 from certcal.runs import RunFolder, certify_run, evaluate_run, train_run, weights_digest
 from certcal.scalars import guarded
 from certcal.settings import RunSettings, build, merged
-from certcal.studies.recipes import SweepRecipe, SweepSettings, describe, expand
+from certcal.studies.recipes import SweepRecipe, SweepSettings, describe, grid_size, numbered
 
-OUTCOME, ERROR = "outcome.json", "error.txt"
+OUTCOME, QUOTED, ERROR = "outcome.json", "quoted.json", "error.txt"
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,7 @@ class Trial:
     settings: str = ""  # what distinguishes it, in words
     baseline: str = ""
     trained: bool = False  # its model's weights are final
+    outcome: str = OUTCOME  # the file that keeps what it came to; QUOTED: only certified, with more draws
 
     def __str__(self) -> str:
         """The trial in a line."""
@@ -58,7 +61,7 @@ class Failure:
         return cls(trial.method, trial.name, trial.baseline, trial.settings, why, isinstance(error, InputError))
 
 
-Came = list[Outcome] | Failure  # of a trial
+Came = list[Outcome] | Failure | None  # of a trial; None if its time ran out
 
 
 @guarded
@@ -70,8 +73,8 @@ def sweep_trials(recipe: SweepRecipe, folder: Path, *, method: str = "", baselin
     if recipe.machine.devices * recipe.machine.nodes > 1:
         wanted = "be 1 for trials (train the large model with `certcal train`, or share trials out over devices)"
         raise InputError.expected("devices", wanted, recipe.machine.devices * recipe.machine.nodes)
-    combinations = expand(recipe.sweep)
-    width, own = len(str(len(combinations))), method or recipe.objective.name
+    combinations = numbered(recipe.sweep)
+    width, own = len(str(grid_size(recipe.sweep))), method or recipe.objective.name
     return [
         Trial(
             f"{own} {place:0{width}}",
@@ -81,7 +84,7 @@ def sweep_trials(recipe: SweepRecipe, folder: Path, *, method: str = "", baselin
             describe(changes),
             baseline,
         )
-        for place, changes in enumerate(combinations, 1)
+        for place, changes in combinations.items()
     ]
 
 
@@ -90,12 +93,11 @@ def run_trial(
     trial: Trial, *, progress: bool = False, tell: Callable[[str], None] = lambda text: None
 ) -> list[Outcome]:
     """What a trial came to at each radius; trained and certified where that was not done before."""
-    run, path = RunFolder(trial.folder), trial.folder / OUTCOME
-    facts = _facts(trial)
-    kept = _kept(path, facts, tell)
+    run = RunFolder(trial.folder)
+    kept = kept_outcomes(trial, tell)
     if kept is not None:
         return kept
-    if not trial.trained:
+    if not trial.trained and trial.outcome != QUOTED:
         train_run(run, trial.recipe, progress=progress, tell=tell)
     weights = str(trial.recipe.model.weights if trial.trained else run.path / "model.pt")
     rows = _certify(trial.recipe, run, weights, progress=progress)
@@ -112,27 +114,46 @@ def run_trial(
         )
         for row in rows
     ]
-    run.write_json(OUTCOME, sealed({"trial": facts, "outcomes": [plain(asdict(one)) for one in outcomes]}))
+    found = [plain(asdict(one)) for one in outcomes]
+    run.write_json(trial.outcome, sealed({"trial": _facts(trial), "outcomes": found}))
     return outcomes
 
 
-def _kept(path: Path, facts: dict[str, Any], tell: Callable[[str], None]) -> list[Outcome] | None:
+def kept_outcomes(trial: Trial, tell: Callable[[str], None] = lambda text: None) -> list[Outcome] | None:
     """What the trial came to before, if it was the same one; what is damaged is made again."""
+    path = trial.folder / trial.outcome
     if not path.is_file():
         return None
     try:
         read = unsealed(json.loads(path.read_text(encoding="utf-8")))
-        return [Outcome(**_numbers(row)) for row in read["outcomes"]] if read["trial"] == facts else None
+        return [Outcome(**_numbers(row)) for row in read["outcomes"]] if read["trial"] == _facts(trial) else None
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         tell(f"{path} is damaged and made again: {error}")
         return None
 
 
-def attempt(trial: Trial, *, progress: bool = False, tell: Callable[[str], None] = lambda text: None) -> Came:
-    """What a trial came to, or why it failed; the traceback is in error.txt in its folder then."""
-    path = trial.folder / ERROR
+def attempt(
+    trial: Trial,
+    *,
+    until: float | None = None,
+    progress: bool = False,
+    tell: Callable[[str], None] = lambda text: None,
+) -> Came:
+    """What a trial came to, or why it failed; the traceback is in error.txt in its folder then.
+
+    At `until`, a time of `time.time`, it keeps how far it is and stops.
+    """
+    path, seconds = trial.folder / ERROR, None if until is None else until - time.time()
+    if seconds is not None and seconds <= 0:
+        return None
     try:
-        outcomes = run_trial(trial, progress=progress, tell=tell)
+        with time_limit(seconds) as is_over:
+            try:
+                outcomes = run_trial(trial, progress=progress, tell=tell)
+            except KeyboardInterrupt:
+                if is_over():
+                    return None
+                raise
         path.unlink(missing_ok=True)
     except Exception as error:  # one trial must not take the others with it
         with suppress(OSError):

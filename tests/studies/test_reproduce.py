@@ -1,0 +1,104 @@
+"""Studies in parts: within a time, with fewer settings or draws first, and again what was selected."""
+
+import json
+import signal
+import time
+
+import pytest
+
+from certcal.errors import CertcalError, InputError
+from certcal.interrupts import deferred_interrupts, time_limit
+from certcal.settings import build
+from certcal.studies import Study, SweepSettings, load_study, run_study, study_trials
+from certcal.studies.recipes import numbered
+from certcal.studies.reproduce import selected_models
+from certcal.studies.trials import attempt
+from sweeping import RECIPE
+
+METHOD = {"name": "AT", "objective": {"name": "smoothadv"}, "sweep": {"over": {"train.learning_rate": [0.01, 0.1]}}}
+
+
+def small(**about):
+    values = {key: value for key, value in RECIPE.items() if key not in ("objective", "sweep")}
+    return build(Study, values | {
+        "about": {"title": "small", "radii": [0.05, 0.1], **about},
+        "certify": RECIPE["certify"] | {"n": 500},
+        "finetune": {"epochs": 1, "batch_size": 16},
+        "baseline": [{"name": "one", "objective": {"name": "noise"}, "train": {"sigma": 0.25, "epsilon": 0.1}}],
+        "method": [METHOD],
+    }, "test")  # fmt: skip
+
+
+def run(study, folder, **options):
+    return run_study(study, folder, progress=False, tell=lambda text: None, **options)
+
+
+def test_a_time_limit_is_a_ctrl_c_and_waits_for_a_safe_point():
+    before = signal.getsignal(signal.SIGALRM)
+    with time_limit(0.02) as is_over, pytest.raises(KeyboardInterrupt):
+        time.sleep(10)
+    assert is_over()
+    with time_limit(0.02) as is_over, deferred_interrupts() as interrupted:
+        while not interrupted():
+            time.sleep(0.01)
+    assert is_over()
+    assert signal.getsignal(signal.SIGALRM) == before
+    with time_limit(None) as is_over:
+        assert not is_over()
+
+
+def test_a_larger_sample_keeps_the_smaller_one_by_number():
+    over = {"train.seed": list(range(40))}
+    few, more = (numbered(SweepSettings(over=over, sample=count)) for count in (3, 12))
+    assert few.items() <= more.items()
+    assert all(changes["train"]["seed"] == place - 1 for place, changes in more.items())
+    own = load_study("fashion-mnist", sample=4)
+    assert [one.sweep.sample for one in own.method] == [4] * 6
+    with pytest.raises(InputError, match="`sample` to be an integer ≥ 1"):
+        load_study("fashion-mnist", sample=0)
+
+
+def test_a_study_stops_in_time_and_goes_on(desk):
+    study = small()
+    with pytest.raises(CertcalError, match="time ran out before the first model"):
+        run(study, desk / "part", minutes=1e-9)
+    first = study_trials(study, desk / "part")[0][0]
+    assert attempt(first, until=time.time() - 1) is None
+    assert isinstance(attempt(first), list)  # in an earlier call
+    whole = run(study, desk / "part", minutes=10)
+    assert whole.results.left == 0
+    assert whole.results.rows == run(study, desk / "whole").results.rows
+    with pytest.raises(InputError, match="`minutes` to be a number > 0"):
+        run(study, desk / "part", minutes=0)
+
+
+def test_what_is_selected_is_quoted_with_all_draws(desk):
+    study = small(screen=250)
+    with pytest.raises(InputError, match="`quote` to come after models were trained"):
+        run(study, desk / "study", quote=True)
+    screened = run(study, desk / "study")
+    assert not list((desk / "study").rglob("*/quoted.json"))
+    quoted = run(study, desk / "study", quote=True)
+    names = selected_models(desk / "study")
+    assert {row["model"] for row in quoted.results.rows} == names
+    assert len(quoted.results.rows) == 2 * len(names)  # two radii
+    for trial in (one for first, tuned in study_trials(study, desk / "study") for one in (first, *tuned)):
+        draws = json.loads((trial.folder / "metrics.json").read_text())["sampling"]["data"]["draws"]
+        assert draws == (500 if trial.name in names else 250)
+    # The screening stays what models are selected by, and the table of the next call shows what was quoted.
+    again = run(study, desk / "study")
+    assert again.results.rows == screened.results.rows
+    assert again.comparison == quoted.comparison != screened.comparison
+    with pytest.raises(InputError, match="`quote` to be left out"):
+        run(small(), desk / "other", quote=True)
+
+
+def test_another_seed_repeats_only_what_was_selected(desk):
+    run(small(), desk / "first")
+    chosen = selected_models(desk / "first")
+    (desk / "first" / "selection.json").write_text(
+        json.dumps([{"ece": {"AT": "one AT 2"}, "brier": {"AT": "one AT 2"}}])
+    )
+    found = run(small(), desk / "again", like=desk / "first").results.outcomes
+    assert {one.model for one in found} == {"one", "one AT 2"}  # and what it starts from
+    assert chosen <= {"one", "one AT 1", "one AT 2"}
