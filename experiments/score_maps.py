@@ -15,7 +15,7 @@ from pathlib import Path
 from bench.harness import commit, describe_machine
 
 import certcal
-from certcal.recalibration import Candidate, choose_map, held_out_evidence
+from certcal.recalibration import Candidate, choose_map, held_out_maps
 
 RESULTS = Path(__file__).parent / "results"
 PAGE = Path(__file__).parents[1] / "docs" / "recalibration.md"
@@ -40,7 +40,7 @@ def rows_at(evidence: certcal.Evidence, radius: float, splits: int) -> list[dict
     makers["automatic"] = lambda part: choose_map(part, radii=radius, alpha=ALPHA).map
     rows = []
     for name, make in makers.items():
-        held = held_out_evidence(evidence, make, radii=radius, terms=terms, repeats=splits)
+        held = held_out_maps(evidence, make, radii=radius, terms=terms, repeats=splits)
         before, after = held.mean(radius)
         if not rows:
             rows.append({"radius": radius, "map": "identity", "scores": asdict(before)})

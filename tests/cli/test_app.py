@@ -170,9 +170,37 @@ def test_recalibrate_reports_on_held_out_inputs(desk):
         "recalibrate", "imperfect", "--inside", "--method", "isotonic", "--repeats", 2, "--no-figures", cwd=desk
     )
     assert "full map for R = " in out
+    _, error = certcal("recalibrate", "imperfect", "--automatic", "--clean-weight", 0.2, cwd=desk, code=2)
+    assert "Expected `clean_weight` to be left out with automatic, which chooses it, but got 0.2" in " ".join(
+        error.split()
+    )
     out, _ = certcal("recalibrate", "made", "--on-failure", "identity", "--no-figures", cwd=desk)
     assert "identity map" in out
     assert "Nothing could be learned, so confidences stay as they are." in " ".join(out.split())
+
+
+def test_recalibrate_finds_a_map_by_itself(desk):
+    rng = np.random.default_rng(3)
+    evidence = random_evidence(rng, inputs=240, draws=1000)
+    right = rng.random(240) < evidence.confidence**4
+    run = RunFolder(desk / "runs" / "choosing")
+    run.create()
+    save_evidence(replace(evidence, label=np.where(right, evidence.selected, 1 - evidence.selected)), run.evidence)
+    run.save_settings(RunFolder(desk / "runs" / "made").settings())
+    out, _ = certcal("recalibrate", "choosing", "--automatic", "--radii", 0.1, "--repeats", 1, "--no-figures", cwd=desk)
+    assert "Chosen among 12 ways to make a map" in " ".join(out.split())
+    folder = desk / "runs/choosing/recalibration"
+    told = json.loads((folder / "held_out.json").read_text())
+    choice = told["choice"]
+    allowed = [one for one in choice["tried"] if one["allowed"]]
+    best = min([*allowed, {"name": "no map"} | choice["untouched"]], key=lambda one: one["certified_ece"])
+    assert choice["chosen"] == best["name"] != "no map"
+    for one in allowed:
+        assert one["auroc"] >= choice["untouched"]["auroc"] - 0.01
+        assert one["brier_all"] <= choice["untouched"]["brier_all"]
+    about = json.loads((folder / "map.json").read_text())["about"]
+    assert about["candidates"] == 12
+    assert "plot-choice-auroc" in (folder / "report.html").read_text()
 
 
 def test_data_is_listed_and_described(desk):

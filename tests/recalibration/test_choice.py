@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from certcal import InputError
-from certcal.recalibration import CANDIDATES, Candidate, choose_map, held_out_evidence
+from certcal.certificates import confidence_bounds_at
+from certcal.recalibration import CANDIDATES, Candidate, Choice, IdentityMap, Scores, choose_map, held_out_maps
 from smoothing_oracles import random_evidence
 
 FEW = (Candidate(None, "isotonic", 0.0), Candidate(None, "beta", 0.5), Candidate("brier", None, 0.5))
@@ -20,13 +21,16 @@ def evidence(rng):
 
 
 @pytest.mark.parametrize(
-    "loss", [pytest.param(0.0, marks=pytest.mark.slow), 0.01, pytest.param(1.0, marks=pytest.mark.slow)]
+    ("auroc_loss", "brier_loss"),
+    [(0.01, 0.0), *(pytest.param(*pair, marks=pytest.mark.slow) for pair in ((0.0, 1.0), (1.0, 0.0), (1.0, 1.0)))],
 )
-def test_the_least_certified_error_among_those_that_stay_sharp(evidence, loss):
-    choice = choose_map(evidence, radii=[0.0, 0.1], auroc_loss=loss, candidates=FEW, repeats=1, **TERMS)
+def test_the_least_certified_error_within_both_limits(evidence, auroc_loss, brier_loss):
+    limits = {"auroc_loss": auroc_loss, "brier_loss": brier_loss}
+    choice = choose_map(evidence, radii=[0.0, 0.1], candidates=FEW, repeats=1, **limits, **TERMS)
     assert [one for one, _ in choice.tried] == list(FEW)
+    best, least = Candidate(), choice.untouched.certified_ece
     for one, scores in choice.tried:
-        held = held_out_evidence(
+        held = held_out_maps(
             evidence,
             lambda part, one=one: one.fit(part, radii=(0.0, 0.1), **TERMS),
             radii=[0.0, 0.1],
@@ -34,14 +38,47 @@ def test_the_least_certified_error_among_those_that_stay_sharp(evidence, loss):
             repeats=1,
         )
         assert held.mean(0.1)[1] == scores
-    sharp = [pair for pair in choice.tried if pair[1].auroc >= choice.untouched.auroc - loss]
-    if sharp:
-        assert choice.chosen == min(sharp, key=lambda pair: pair[1].certified_ece)[0]
-    else:
-        assert choice.chosen == max(choice.tried, key=lambda pair: pair[1].auroc)[0]
+        sharp = choice.untouched.auroc - scores.auroc <= auroc_loss
+        sharp &= scores.brier_all <= choice.untouched.brier_all + brier_loss
+        if sharp and scores.certified_ece < least:
+            best, least = one, scores.certified_ece
+    assert choice.chosen == best
     again = choice.chosen.fit(evidence, radii=(0.0, 0.1), **TERMS)
     assert choice.map.parameters() == again.parameters()
     assert choice.map.about["chosen"]["clean_weight"] == choice.chosen.clean_weight
+
+
+def test_without_an_allowed_map_confidences_stay(evidence):
+    flat = (Candidate(None, "isotonic", 0.0),)
+    choice = choose_map(evidence, radii=[0.1], candidates=flat, auroc_loss=0.0, repeats=1, **TERMS)
+    assert choice.chosen == Candidate()
+    assert choice.chosen.name == "no map"
+    assert choice.map.kind == "identity"
+    assert "keeps the confidences sharp" in choice.map.about["reason"]
+    assert choice.as_dict()["tried"][0]["allowed"] is False
+
+
+def test_bounds_choose_as_evidence_does_among_maps_of_the_mean(evidence):
+    bounds = confidence_bounds_at(evidence, radii=[0.1], **TERMS)
+    found = choose_map(bounds, candidates=FEW, repeats=1)
+    drawn = choose_map(evidence, radii=[0.1], candidates=FEW[:2], repeats=1, **TERMS)
+    assert found.chosen == drawn.chosen
+    assert found.scores == drawn.scores
+    assert found.map.parameters() == drawn.map.parameters()
+    with pytest.raises(InputError, match="Expected `radii and alpha` to be given with evidence"):
+        choose_map(evidence)
+
+
+def test_the_pareto_curve_is_what_no_other_map_beats():
+    def scores(ece, auroc, brier):
+        return Scores(ece, 0.1, 0.1, 0.1, brier, auroc, 0.1, 10)
+
+    tried = [scores(0.1, 0.8, 0.12), scores(0.2, 0.9, 0.10), scores(0.15, 0.7, 0.2), scores(0.2, 0.85, 0.1)]
+    pairs = tuple((Candidate(None, "beta", n / 10), own) for n, own in enumerate(tried))
+    choice = Choice(IdentityMap(), Candidate(), pairs, scores(0.3, 0.95, 0.11), 0.1, 0.1, 0.005)
+    assert choice.pareto("auroc") == [(0.95, 0.3), (0.9, 0.2), (0.8, 0.1)]
+    assert choice.pareto("brier_all") == [(0.1, 0.2), (0.12, 0.1)]
+    assert [choice.allows(own) for own in tried] == [False, True, False, True]
 
 
 @pytest.mark.slow
@@ -53,6 +90,7 @@ def test_all_candidates_make_maps_that_certify(evidence):
         assert own.kind != "identity"
 
 
-def test_bad_losses_are_refused(evidence):
-    with pytest.raises(InputError, match="Expected `auroc_loss` to be a number ≥ 0"):
-        choose_map(evidence, radii=0.1, auroc_loss=-1, candidates=FEW, **TERMS)
+@pytest.mark.parametrize("name", ["auroc_loss", "brier_loss"])
+def test_bad_losses_are_refused(evidence, name):
+    with pytest.raises(InputError, match=f"Expected `{name}` to be a number ≥ 0"):
+        choose_map(evidence, radii=0.1, candidates=FEW, **{name: -1}, **TERMS)

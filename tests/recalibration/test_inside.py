@@ -44,6 +44,13 @@ def labelled(rng, inputs=200, draws=1000, sigma=0.25):
 
 
 class TestBounds:
+    def test_what_another_class_can_have_stays_within_the_map(self, rng):
+        """Rounded outward, and yet no more than the largest value: an input that never scored leaves it all."""
+        hopeless = evidence_from_scores(np.zeros((2, 50)))
+        for top in (1.0, 0.3, 1 / 3):
+            own = confidence_bounds(hopeless, radius=0.5, alpha=0.1, score_map=ScoreMap(np.linspace(0, top, 256)))
+            assert (own.other == top).all()
+
     @examples(10)
     @given(st.integers(0, 10_000), st.sampled_from([0.0, 0.1, 0.4]))
     def test_equal_the_sum_over_steps_read_aloud(self, seed, radius):

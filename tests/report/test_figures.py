@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 
 from certcal import certified_calibration_error, confidence_bounds, evaluate, reliability_curve
-from certcal.recalibration import trade_off
+from certcal.recalibration import Candidate, Choice, IdentityMap, Scores, trade_off
 from certcal.report import (
     plot_certified_accuracy,
     plot_certified_boxes,
+    plot_choice,
     plot_errors,
     plot_moves,
     plot_reliability,
@@ -85,6 +86,23 @@ def test_every_figure_draws_every_row(rng, axes, population):
     axes.clear()
     first = plot_certified_accuracy(report.rows, ax=axes).lines[0]
     assert first.get_ydata().tolist() == [row.certified_accuracy for row in report.rows]
+
+
+@pytest.mark.parametrize("against", ["auroc", "brier_all"])
+def test_the_maps_that_one_was_chosen_from_are_drawn_with_limit_and_choice(axes, against):
+    def scores(ece, auroc, brier):
+        return Scores(ece, 0.1, 0.1, 0.1, brier, auroc, 0.1, 10)
+
+    tried = [(Candidate(None, "beta", n / 2), scores(0.1 * n, 0.7 + 0.1 * n, 0.2 - 0.05 * n)) for n in range(3)]
+    choice = Choice(IdentityMap(), tried[1][0], tuple(tried), scores(0.3, 0.8, 0.16), 0.5, 0.01, 0.0)
+    drawn = plot_choice(choice, against, ax=axes)
+    _, beyond, allowed, chosen, untouched, limit = drawn.lines
+    values = {0: [0.7, 0.8, 0.9], 1: [0.2, 0.15, 0.1]}[against != "auroc"]
+    assert np.allclose(beyond.get_xydata(), [[values[0], 0.0]])
+    assert np.allclose(allowed.get_xydata(), [[values[1], 0.1], [values[2], 0.2]])
+    assert np.allclose(chosen.get_xydata(), [[values[1], 0.1]])
+    assert np.allclose(untouched.get_xydata(), [[0.8 if against == "auroc" else 0.16, 0.3]])
+    assert np.allclose(limit.get_xdata(), 0.79 if against == "auroc" else 0.16)
 
 
 def test_the_trade_off_is_drawn_as_it_is(rng, axes):

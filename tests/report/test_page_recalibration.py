@@ -61,7 +61,7 @@ def test_the_warning_is_about_the_map_that_is_kept():
     assert held.kept == 0
     assert held.mean(0.1)[1].levels > 2
     assert "constant" in warnings(held, 0.1)[0]
-    assert "1 of 4 splits had nothing to learn from" in lead(held, (0.1,))
+    assert "1 of 4 splits kept no map" in lead(held, (0.1,))
 
 
 def test_a_page_without_a_map_has_no_such_part():

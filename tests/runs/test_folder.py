@@ -297,18 +297,20 @@ def test_a_radius_without_weight_is_not_reported_on(imperfect):
     )
     assert result.radii == (0.1,)
     assert result.map.about["radii"] == [0.1]
-    assert np.isfinite(result.trade_off.of("certified_brier")).all()
+    assert np.isfinite(result.compared.of("certified_brier")).all()
 
 
-def test_inputs_held_out_choose_neither_map_nor_radius_nor_split(imperfect):
+@pytest.mark.parametrize("options", [{}, pytest.param({"automatic": True}, marks=pytest.mark.slow)])
+def test_inputs_held_out_choose_neither_map_nor_radius_nor_split(imperfect, options):
     """Right or wrong, with certificates or without: everything but their scores stays.
 
     At R = 0.2 a single wrong input is all there is to learn from if those held out are right; at 0.1 there are more.
     Other splits, which used to have a say, then teach nothing at 0.2 where it is held out.
     """
-    asked = RecalibrateSettings(repeats=6)
+    repeats = 1 if options else 6
+    asked = RecalibrateSettings(repeats=repeats, **options)
     evidence = load_evidence(imperfect.evidence)
-    fit, test = split_inputs(300, repeats=6)[0]
+    fit, test = split_inputs(300, repeats=repeats)[0]
     near, far = (own.certified for own in confidence_bounds_at(evidence, radii=[0.1, 0.2], alpha=0.01))
     wrong = np.append(np.intersect1d(np.flatnonzero(far), fit)[0], np.intersect1d(np.flatnonzero(near & ~far), fit))
     came = []

@@ -77,7 +77,8 @@ class CellLimits:
         """
         weights = np.append(0.0, np.diff(levels)[::-1])  # of the lower limits of cells, which are those at their ends
         missing = self._integrate(least_probability(self.lower, shift), self.lower_at, weights)
-        return np.asarray(np.nextafter(levels[-1] - missing * (1 - _SUM_ERROR), np.inf))
+        other = np.nextafter(levels[-1] - missing * (1 - _SUM_ERROR), np.inf)
+        return np.asarray(np.minimum(other, levels[-1]))  # which no value of h exceeds
 
     def tails(self, shift: float, rows: BoolArray) -> Iterator[tuple[FloatArray, FloatArray]]:
         """Limits of P(score ≥ s_j) at inner thresholds within R = shift · σ, (rows, cells − 1), part by part."""

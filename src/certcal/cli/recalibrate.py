@@ -20,7 +20,7 @@ def recalibrate(run: o.RunName, *, given: Sections, no_figures: o.NoFigures = Fa
     Predictions stay as they are. Writes map.json, scores over random splits and the report of the held-out inputs into
     the run's folder recalibration.
 
-    [dim]Example:[/dim] certcal recalibrate mine --radii 0.25,0.5 --clean-weight 0.2
+    [dim]Example:[/dim] certcal recalibrate mine --automatic
     """
     from certcal.runs import RunFolder, recalibrate_run
 
@@ -33,7 +33,8 @@ def recalibrate(run: o.RunName, *, given: Sections, no_figures: o.NoFigures = Fa
 
 
 def _show(result: "Recalibration") -> None:
-    from certcal.report import lead, listed, score_rows, warnings
+    from certcal.recalibration import Choice
+    from certcal.report import chosen_because, lead, listed, score_rows, warnings
 
     console = wide_console()
     splits, held = len(result.held_out.fit), len(result.held_out.test[result.held_out.kept])
@@ -50,8 +51,10 @@ def _show(result: "Recalibration") -> None:
     if result.map.kind == "identity":
         console.print(f"\n{lead(result.held_out, result.radii)}", style="yellow")
     elif result.held_out.without_map:
-        hint = f"{result.held_out.without_map} of {splits} splits had nothing to learn from and count as unchanged."
+        hint = f"{result.held_out.without_map} of {splits} splits kept no map and count as unchanged."
         console.print(f"\n{hint}", style="yellow")
+    if isinstance(result.compared, Choice):
+        console.print(f"\n{chosen_because(result.compared)}")
     for told in warnings(result.held_out, result.radius):
         console.print(f"\n{told}", style="yellow")
     show_path(console, "\nMap:    ", result.folder / "map.json")

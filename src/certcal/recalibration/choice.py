@@ -6,48 +6,68 @@ fitting inputs and scored on their rest; the best is fitted to all of them. Inpu
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import Any
 
-from certcal.certificates import confidence_bounds_at
+import numpy as np
+
+from certcal.certificates import ConfidenceIntervals, confidence_bounds_at
+from certcal.errors import InputError
+from certcal.files import plain
+from certcal.recalibration.data import as_intervals
 from certcal.recalibration.fitting import recalibrate_bounds
-from certcal.recalibration.heldout import held_out_evidence
+from certcal.recalibration.heldout import held_out_maps
 from certcal.recalibration.inside import fit_inside
-from certcal.recalibration.maps import AnyMap
+from certcal.recalibration.maps import AnyMap, IdentityMap
 from certcal.recalibration.scores import Scores
 from certcal.scalars import check_number, one_or_more
-from certcal.settings import AUROC_LOSS, MapKind, Objective, OnFailure
+from certcal.settings import AUROC_LOSS, BRIER_LOSS, CLEAN_WEIGHT, MapKind, Objective, OnFailure
 from certcal.smoothing import Evidence
 
 _TERMS = ("alpha", "method", "split_alpha", "runner_up")
+_INSIDE = {Objective.BRIER: "inside", Objective.CALIBRATION: "inside, for the ECE"}
+
+Bounds = ConfidenceIntervals | Sequence[ConfidenceIntervals]
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """One way to make a map: of scores, of the mean, or of both."""
+    """One way to make a map: of scores, of the mean, of both, or none."""
 
     inside: str | None = None  # objective of the map of scores; None: there is none
     outside: str | None = None  # kind of the map of the mean
-    clean_weight: float = 0.5
+    clean_weight: float = CLEAN_WEIGHT
 
-    def fit(self, evidence: Evidence, *, radii: Sequence[float], **options: Any) -> AnyMap:
-        """The map, from the evidence of some inputs; the identity where they cannot teach one."""
+    @property
+    def name(self) -> str:
+        """What a page calls it."""
+        parts = ([] if self.inside is None else [_INSIDE[Objective(self.inside)]]) + (
+            [] if self.outside is None else [str(self.outside)]
+        )
+        return f"{', then '.join(parts)}, λ = {self.clean_weight:g}" if parts else "no map"
+
+    def fit(self, evidence: Evidence | Bounds, *, radii: Sequence[float] | None = None, **options: Any) -> AnyMap:
+        """The map, from the evidence or bounds of some inputs; the identity where they cannot teach one."""
         shared: dict[str, Any] = {"clean_weight": self.clean_weight, "on_failure": OnFailure.IDENTITY} | options
         if self.inside is not None:
-            return fit_inside(evidence, radii=radii, outside=self.outside, objective=self.inside, **shared)
-        bounds = confidence_bounds_at(
-            evidence, radii=radii, **{name: shared.pop(name) for name in _TERMS if name in shared}
-        )
-        return recalibrate_bounds(bounds, method=self.outside or MapKind.ISOTONIC, **shared)
+            return fit_inside(evidence, radii=radii, outside=self.outside, objective=self.inside, **shared)  # type: ignore[arg-type]
+        if self.outside is None:
+            return IdentityMap()
+        terms = {name: shared.pop(name) for name in _TERMS if name in shared}
+        if isinstance(evidence, Evidence):
+            evidence = confidence_bounds_at(evidence, radii=radii or (), **terms)
+        return recalibrate_bounds(evidence, method=self.outside, **shared)
 
 
+# With less weight of clean points maps are nearly constant, and whether that raises the Brier score is left to chance.
 CANDIDATES = tuple(
     Candidate(inside, outside, share)
     for inside, outside, shares in (
-        (None, MapKind.ISOTONIC, (0.5,)),
-        (None, MapKind.BETA, (0.5,)),
-        (Objective.BRIER, None, (0.0, 0.5)),
+        (None, MapKind.ISOTONIC, (0.25, 0.5, 0.75)),
+        (None, MapKind.BETA, (0.25, 0.5, 0.75)),
+        (Objective.BRIER, None, (0.25, 0.5)),
         (Objective.BRIER, MapKind.ISOTONIC, (0.5,)),
-        (Objective.CALIBRATION, None, (0.1, 0.25, 0.5)),
+        (Objective.CALIBRATION, None, (0.25, 0.5, 0.75)),
     )
     for share in shares
 )
@@ -61,57 +81,112 @@ class Choice:
     chosen: Candidate
     tried: tuple[tuple[Candidate, Scores], ...]  # means at the largest radius
     untouched: Scores  # without a map
+    radius: float
+    auroc_loss: float
+    brier_loss: float
+
+    @property
+    def scores(self) -> tuple[Scores, ...]:
+        """What each candidate came to."""
+        return tuple(own for _, own in self.tried)
+
+    @property
+    def limits(self) -> dict[str, float]:
+        """The least AUROC and the largest clean Brier score, both of all inputs, that a map may have."""
+        own = self.untouched
+        return {"auroc": own.auroc - self.auroc_loss, "brier_all": own.brier_all + self.brier_loss}
+
+    def allows(self, scores: Scores) -> bool:
+        """Whether a candidate with these scores stays within the limits; not where a score is unknown."""
+        own = self.limits
+        return bool(scores.auroc >= own["auroc"] and scores.brier_all <= own["brier_all"])
+
+    def pareto(self, against: str) -> list[tuple[float, float]]:
+        """Where a lower certified error costs more: (score, certified ECE) of maps that no other beats in both.
+
+        `against` is "auroc", of which more is better, or another of the `Scores`, of which less is.
+        """
+        sign = -1.0 if against == "auroc" else 1.0
+        points = [(sign * getattr(own, against), own.certified_ece) for own in (self.untouched, *self.scores)]
+        best, least = [], np.inf
+        for x, y in sorted(points):
+            if y < least:
+                best.append((sign * x, y))
+                least = y
+        return best
+
+    def as_dict(self) -> dict[str, Any]:
+        """All of it but the map, as plain data."""
+        rows = [
+            {"name": one.name, "allowed": self.allows(scores), **plain(asdict(scores))} for one, scores in self.tried
+        ]
+        limits = {"auroc_loss": self.auroc_loss, "brier_loss": self.brier_loss}
+        found = {"radius": self.radius, "chosen": self.chosen.name, **limits, "tried": rows}
+        return found | {"untouched": plain(asdict(self.untouched))}
 
 
 def choose_map(
-    evidence: Evidence,
+    evidence: Evidence | Bounds,
     *,
-    radii: Iterable[float] | float,
-    alpha: float,
+    radii: Iterable[float] | float | None = None,
+    alpha: float | None = None,
     auroc_loss: float = AUROC_LOSS,
+    brier_loss: float = BRIER_LOSS,
     candidates: Sequence[Candidate] = CANDIDATES,
-    repeats: int = 2,
+    repeats: int = 3,
     seed: int = 0,
     n_bins: int = 15,
+    weights: Sequence[float] | None = None,
     **terms: Any,
 ) -> Choice:
     """The map with the least certified calibration error among those that keep the confidences sharp.
 
     Candidates are compared at the largest radius on random halves of these inputs, which are to be all that a map is
-    fitted on. One counts if its AUROC is at most `auroc_loss` below that of the untouched confidences; if none does,
-    the sharpest is taken. The certificate of a map does not depend on how it was chosen, and a report on other inputs
-    is one of a map fixed without them.
+    fitted on. One counts if, over all inputs without an attack, its AUROC is at most `auroc_loss` below that of the
+    untouched confidences and its Brier score at most `brier_loss` above theirs. If none of these has a lower certified
+    error than no map, there is none. The certificate of a map does not depend on how it was chosen, and a report on
+    other inputs is one of a map fixed without them.
 
     Paper: —; docs/recalibration.md.
 
     Args:
-        evidence: of the inputs to fit on.
-        radii, alpha, terms: as for `fit_score_map`.
+        evidence: of the inputs to fit on; or bounds of theirs at some radii, for which maps of scores are left out.
+        radii, alpha, terms: as for `fit_score_map`; bounds have their own.
         auroc_loss: how much AUROC may be given up.
+        brier_loss: by how much the Brier score may rise.
         candidates: what to choose from.
         repeats, seed: random halves to compare on.
         n_bins: bins of the calibration error.
+        weights: one per radius.
     """
-    share = check_number("auroc_loss", auroc_loss, "be a number ≥ 0", lambda value: value >= 0)
-    distances, options = one_or_more("radii", radii), {"alpha": alpha, **terms}
-    tried: list[tuple[Candidate, Scores]] = []
-    untouched: Scores | None = None
-    for one in candidates:
-        held = held_out_evidence(
-            evidence,
-            lambda part, one=one: one.fit(part, radii=distances, n_bins=n_bins, **options),  # type: ignore[misc]
-            radii=distances,
-            terms=options,
-            repeats=repeats,
-            seed=seed,
-            n_bins=n_bins,
-        )
-        untouched, after = held.mean(max(distances))
+    limits = [
+        check_number(name, value, "be a number ≥ 0", lambda value: value >= 0)
+        for name, value in (("auroc_loss", auroc_loss), ("brier_loss", brier_loss))
+    ]
+    fitting: dict[str, Any] = {"n_bins": n_bins, "weights": weights}
+    splits: dict[str, Any] = {"repeats": repeats, "seed": seed, "n_bins": n_bins}
+    if isinstance(evidence, Evidence):
+        if radii is None or alpha is None:
+            raise InputError.expected("radii and alpha", "be given with evidence", "None")
+        fitting |= {"radii": tuple(one_or_more("radii", radii)), "alpha": alpha, **terms}
+        known = tuple(candidates)
+    else:
+        evidence = as_intervals(evidence)
+        fitting |= {"radii": [own.radius for own in evidence]}
+        known = tuple(one for one in candidates if one.inside is None)
+    at = max(fitting["radii"])
+    certified = {"radii": fitting["radii"], "terms": {name: fitting[name] for name in _TERMS if name in fitting}}
+    tried = []
+    for one in one_or_more("candidates", known):
+        held = held_out_maps(evidence, partial(one.fit, **fitting), **certified, **splits)
+        untouched, after = held.mean(at)
         tried.append((one, after))
-    assert untouched is not None
-    sharp = [pair for pair in tried if pair[1].auroc >= untouched.auroc - share]
-    kept = sharp or [max(tried, key=lambda pair: pair[1].auroc)]
+    compared = Choice(IdentityMap(), Candidate(), tuple(tried), untouched, at, *limits)
+    kept = [(Candidate(), untouched), *(pair for pair in tried if compared.allows(pair[1]))]
     chosen = min(kept, key=lambda pair: pair[1].certified_ece)[0]
-    own = chosen.fit(evidence, radii=distances, n_bins=n_bins, **options)
-    about = dict(own.about) | {"chosen": asdict(chosen), "auroc_loss": share, "candidates": len(tried)}
-    return Choice(replace(own, about=about), chosen, tuple(tried), untouched)  # type: ignore[type-var]
+    own = chosen.fit(evidence, **fitting)
+    about = dict(own.about) | {"chosen": asdict(chosen), "auroc_loss": limits[0], "brier_loss": limits[1]}
+    about["candidates"] = len(tried)
+    if chosen == Candidate():
+        about["reason"] = "No map that was tried lowers the certified error and keeps the confidences sharp."
+    return replace(compared, map=replace(own, about=about), chosen=chosen)

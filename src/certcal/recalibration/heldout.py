@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -108,25 +109,20 @@ def held_out_scores(
         fitting: weights, clean_weight, method, objective as for `recalibrate_bounds`.
     """
     several = as_intervals(bounds)
-    pairs = split_inputs(len(several[0]), holdout=holdout, folds=folds, repeats=repeats, seed=seed)
-    settings: dict[str, Any] = {"n_bins": n_bins, "edges": edges}
 
-    def fit(part: Indices) -> RecalibrationMap:
-        own = [b.select(part) for b in several]
-        return recalibrate_bounds(own, on_failure=OnFailure.IDENTITY, **settings, **fitting)
+    def fit(part: Sequence[ConfidenceIntervals]) -> RecalibrationMap:
+        return recalibrate_bounds(part, on_failure=OnFailure.IDENTITY, n_bins=n_bins, edges=edges, **fitting)
 
-    def certify(own: RecalibrationMap, part: Indices) -> list[ConfidenceIntervals]:
-        return [own.intervals(b.select(part)) for b in several]
-
-    return _held_out(several, pairs, fit, certify, settings)
+    splits = {"holdout": holdout, "folds": folds, "repeats": repeats, "seed": seed}
+    return held_out_maps(several, fit, n_bins=n_bins, edges=edges, **splits)  # type: ignore[arg-type]
 
 
-def held_out_evidence(
-    evidence: Evidence,
-    fit: Callable[[Evidence], AnyMap],
+def held_out_maps(
+    made: Evidence | Sequence[ConfidenceIntervals],
+    fit: Callable[[Any], AnyMap],
     *,
-    radii: Iterable[float] | float,
-    terms: Mapping[str, Any],
+    radii: Iterable[float] | float = (),
+    terms: Mapping[str, Any] = MappingProxyType({}),
     holdout: float = 0.5,
     folds: int | None = None,
     repeats: int = 20,
@@ -134,42 +130,39 @@ def held_out_evidence(
     n_bins: int = 15,
     edges: ArrayLike | None = None,
 ) -> HeldOut:
-    """Maps of any kind that `fit` makes of the evidence of random parts of the inputs, scored on the rest.
+    """Maps of any kind that `fit` makes of random parts of the inputs, scored on the rest.
 
     The same splits and scores as those of `held_out_scores`; for maps that need more than bounds, such as those that
-    act on each draw's score.
+    act on each draw's score, and for maps that are chosen.
 
     Paper: —; docs/recalibration.md.
 
     Args:
-        evidence: of all inputs.
-        fit: gives a map for the evidence of some; it sees nothing of the others.
-        radii, terms: at which and how scores are certified, as for `confidence_bounds_at`.
+        made: evidence of all inputs, or their certificates at some radii.
+        fit: gives a map for the evidence or certificates of some; it sees nothing of the others.
+        radii, terms: at which and how scores are certified, as for `confidence_bounds_at`; certificates have theirs.
         holdout, folds, repeats, seed, n_bins, edges: as for `held_out_scores`.
     """
-    distances = one_or_more("radii", radii)
-    several = confidence_bounds_at(evidence, radii=distances, **terms)
-    pairs = split_inputs(len(evidence), holdout=holdout, folds=folds, repeats=repeats, seed=seed)
+    if isinstance(made, Evidence):
+        distances = one_or_more("radii", radii)
+        several = confidence_bounds_at(made, radii=distances, **terms)
+    else:
+        several = list(as_intervals(made))
+
+    def of(part: Indices) -> Any:
+        return made.select(part) if isinstance(made, Evidence) else [b.select(part) for b in several]
 
     def certify(own: AnyMap, part: Indices) -> list[ConfidenceIntervals]:
-        return own.certify(evidence.select(part), radii=distances, **terms)
+        if isinstance(made, Evidence):
+            return own.certify(of(part), radii=distances, **terms)
+        return [own.intervals(b) for b in of(part)]
 
-    settings = {"n_bins": n_bins, "edges": edges}
-    return _held_out(several, pairs, lambda part: fit(evidence.select(part)), certify, settings)
-
-
-def _held_out(
-    several: Sequence[ConfidenceIntervals],
-    pairs: list[tuple[Indices, Indices]],
-    fit: Callable[[Indices], Any],
-    certify: Callable[[Any, Indices], list[ConfidenceIntervals]],
-    settings: dict[str, Any],
-) -> HeldOut:
     maps, rows = [], []
+    pairs = split_inputs(len(several[0]), holdout=holdout, folds=folds, repeats=repeats, seed=seed)
     for split, (part, test) in enumerate(pairs):
-        maps.append(fit(part))
+        maps.append(fit(of(part)))
         for plain, mapped in zip((b.select(test) for b in several), certify(maps[-1], test), strict=True):
-            before, after = (score_bounds(b, **settings) for b in (plain, mapped))
+            before, after = (score_bounds(b, n_bins=n_bins, edges=edges) for b in (plain, mapped))
             rows.append(HeldOutRow(split, plain.radius, len(plain), int(plain.certified.sum()), before, after))
     return HeldOut(tuple(maps), tuple(part for part, _ in pairs), tuple(test for _, test in pairs), tuple(rows))
 

@@ -24,6 +24,7 @@ from certcal.report.figures import (
     INCORRECT,
     plot_certified_accuracy,
     plot_certified_boxes,
+    plot_choice,
     plot_errors,
     plot_moves,
     plot_reliability,
@@ -33,7 +34,7 @@ from certcal.report.figures import (
 from certcal.report.html import render_page
 from certcal.report.judgements import judgements_markdown, to_junit
 from certcal.report.operating import groups_section, operating_data, operating_section
-from certcal.report.recalibrated import lead, listed, recalibration_section, score_rows, warnings
+from certcal.report.recalibrated import chosen_because, lead, listed, recalibration_section, score_rows, warnings
 from certcal.report.side_by_side import (
     changed_csv,
     plot_side_by_side,
@@ -76,6 +77,7 @@ __all__ = [
     "caveats",
     "cells",
     "changed_csv",
+    "chosen_because",
     "columns",
     "comparison_cells",
     "comparison_markdown",
@@ -99,6 +101,7 @@ __all__ = [
     "plot_certified_accuracy",
     "plot_certified_boxes",
     "plot_changes",
+    "plot_choice",
     "plot_errors",
     "plot_moves",
     "plot_reliability",

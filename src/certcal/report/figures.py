@@ -7,7 +7,7 @@ import numpy as np
 
 from certcal.evaluation import Row
 from certcal.metrics import ReliabilityCurve
-from certcal.recalibration import TradeOff
+from certcal.recalibration import Choice, TradeOff
 from certcal.report.views import CertifiedInputs, Widths
 from certcal.scalars import check_choice
 from certcal.types import BoolArray
@@ -152,6 +152,24 @@ def plot_trade_off(curve: TradeOff, *, ax: "Axes | None" = None) -> "Axes":
         xlabel=f"certified Brier score of inputs certified at R = {curve.radius:g}",
         ylabel="Brier score without an attack, all inputs",
     )
+    legend_below(axes)
+    return axes
+
+
+def plot_choice(choice: Choice, against: str, *, ax: "Axes | None" = None) -> "Axes":
+    """Certified ECE of every map that was tried against its AUROC or clean Brier score, and which one was chosen."""
+    axes = ax or new_axes()
+    x, y = (np.array([getattr(own, name) for own in choice.scores]) for name in (against, "certified_ece"))
+    allowed = np.array([choice.allows(own) for own in choice.scores])
+    axes.plot(*np.transpose(choice.pareto(against)), color=NEUTRAL, linewidth=1, drawstyle="steps-post")
+    axes.plot(x[~allowed], y[~allowed], "o", color=NEUTRAL, fillstyle="none", markersize=4, label="beyond a limit")
+    axes.plot(x[allowed], y[allowed], "o", color=CORRECT, markersize=4, label="allowed")
+    chosen = [place for place, (one, _) in enumerate(choice.tried) if one == choice.chosen]
+    axes.plot(x[chosen], y[chosen], "o", color=CORRECT, markersize=8, label="chosen")
+    axes.plot(getattr(choice.untouched, against), choice.untouched.certified_ece, "D", color=INCORRECT, label="no map")
+    axes.axvline(choice.limits[against], color=NEUTRAL, linewidth=1, linestyle=":")
+    name = "AUROC, all inputs" if against == "auroc" else "Brier score without an attack, all inputs"
+    axes.set(xlabel=name, ylabel=f"certified ECE at R = {choice.radius:g}")
     legend_below(axes)
     return axes
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from certcal.evaluation import Population, Rounding
-from certcal.recalibration import AnyMap, HeldOut, RecalibrationMap, ScoreMap, TradeOff
+from certcal.recalibration import AnyMap, Choice, HeldOut, RecalibrationMap, ScoreMap, Scores, TradeOff
 from certcal.report.content import plotted
 from certcal.report.tables import exactly, number, percent
 
@@ -60,11 +60,13 @@ def written(value: float, key: str, *, share: bool) -> str:
 
 
 def recalibration_section(
-    held: HeldOut, curve: TradeOff, radii: Sequence[float], *, population: str = Population.CERTIFIED
+    held: HeldOut, compared: TradeOff | Choice, radii: Sequence[float], *, population: str = Population.CERTIFIED
 ) -> dict[str, Any]:
     """The recalibration part of `page_data`: the kept map, scores over splits, and the trade-off of both scores."""
     kept, graph = held.maps[held.kept], np.linspace(0, 1, 401)
     about = lead(held, radii)
+    if isinstance(compared, Choice):
+        about += " " + chosen_because(compared)
     if population == Population.ALL:
         about += " The guarantee counts inputs whose class is not certified too, as far from right as they can be."
     return {
@@ -78,15 +80,41 @@ def recalibration_section(
             }
             for radius in radii
         ],
-        "curve": {
-            "radius": exactly(curve.radius),
-            "chosen": kept.about.get("clean_weight"),
-            "clean_weight": curve.clean_weight.tolist(),
-            **{name: plotted(curve.of(name)) for name in ("certified_brier", "brier_all", "auroc", "levels")},
-        },
-        "identity": {name: plotted(getattr(curve.identity, name)) for name in ("certified_brier", "brier_all")},
+        **(_choice(compared) if isinstance(compared, Choice) else _curve(compared, kept)),
         "map": {"x": plotted(graph), "y": plotted(_shown(kept).transform(graph))},
     }
+
+
+def _curve(curve: TradeOff, kept: AnyMap) -> dict[str, Any]:
+    names = "certified_brier", "brier_all", "auroc", "levels"
+    found: dict[str, Any] = {"radius": exactly(curve.radius), "chosen": kept.about.get("clean_weight")}
+    found |= {"clean_weight": curve.clean_weight.tolist()} | {name: plotted(curve.of(name)) for name in names}
+    return {"curve": found, "identity": {name: plotted(getattr(curve.identity, name)) for name in names[:2]}}
+
+
+def _choice(choice: Choice) -> dict[str, Any]:
+    axes = ("auroc", "brier_all")
+    points = [
+        {"name": one.name, "allowed": choice.allows(own), "chosen": one == choice.chosen, **_point(own)}
+        for one, own in choice.tried
+    ]
+    found = {"radius": exactly(choice.radius), "points": points, "untouched": _point(choice.untouched)}
+    found |= {"limits": {name: plotted(choice.limits[name]) for name in axes}}
+    return {"choice": found | {"best": {name: plotted(choice.pareto(name)) for name in axes}}}
+
+
+def _point(scores: Scores) -> dict[str, Any]:
+    return {name: plotted(getattr(scores, name)) for name in ("certified_ece", "auroc", "brier_all")}
+
+
+def chosen_because(choice: Choice) -> str:
+    """Among how many maps the choice was made, by what rule and on which inputs."""
+    return (
+        f"Chosen among {len(choice.tried)} ways to make a map, on random halves of the inputs to fit on: "
+        f"“{choice.chosen.name}”, which has the least certified ECE of those with an AUROC at most "
+        f"{choice.auroc_loss:g} below that of the untouched confidences and a clean Brier score of all inputs at most "
+        f"{choice.brier_loss:g} above theirs."
+    )
 
 
 def _shown(kept: AnyMap) -> ScoreMap | RecalibrationMap:
@@ -111,7 +139,7 @@ def lead(held: HeldOut, radii: Sequence[float]) -> str:
         "mean before and after, always on inputs held out of the fitting. Predictions are the same before and after."
     )
     if held.without_map:
-        text += f" {held.without_map} of {splits} splits had nothing to learn from and count as unchanged."
+        text += f" {held.without_map} of {splits} splits kept no map and count as unchanged."
     return text
 
 

@@ -1,10 +1,14 @@
 """Recalibrate a run: fit a map on one part of its inputs, report before and after on the rest."""
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from certcal.certificates import ConfidenceIntervals, confidence_bounds_at
 from certcal.errors import InputError
@@ -13,27 +17,33 @@ from certcal.files import plain, sealed
 from certcal.recalibration import (
     MIN_INPUTS,
     AnyMap,
+    Candidate,
+    Choice,
     HeldOut,
     MapKind,
     OnFailure,
     Scores,
     TradeOff,
-    fit_inside,
-    held_out_evidence,
-    held_out_scores,
+    choose_map,
+    held_out_maps,
     recalibrate_bounds,
     save_map,
     split_inputs,
     trade_off_of,
 )
-from certcal.report import plot_trade_off, recalibration_section
+from certcal.report import plot_choice, plot_trade_off, recalibration_section
 from certcal.runs.drawing import save_figure
 from certcal.runs.evaluate import load_run_bounds, load_run_evidence, write_into
 from certcal.runs.folder import SOURCES, RunFolder
 from certcal.runs.results import Results
+from certcal.runs.switch import Change
 from certcal.scalars import guarded
 from certcal.settings import CLEAN_WEIGHTS, RecalibrateSettings
 from certcal.smoothing import Evidence
+
+HALVES = 3  # of the fitting part, that maps are compared on
+
+Indices = NDArray[np.intp]
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +52,7 @@ class Recalibration:
 
     radii: tuple[float, ...]  # at which the map was fitted
     held_out: HeldOut  # over all splits
-    trade_off: TradeOff  # at the largest of them
+    compared: TradeOff | Choice  # over weights of clean points, or over the kinds of map that one was chosen from
     report: Report  # of the kept split's held-out part, with the map
     asked: RecalibrateSettings
     folder: Path  # where it is written
@@ -63,7 +73,7 @@ class Recalibration:
 
     def as_dict(self) -> dict[str, Any]:
         """The held-out scores as plain data."""
-        held, curve = self.held_out, self.trade_off
+        held, other = self.held_out, self.compared
         return {
             "radii": list(self.radii),
             "settings": asdict(self.asked),
@@ -73,8 +83,7 @@ class Recalibration:
             "fitted_on": len(held.fit[held.kept]),
             "held_out": len(held.test[held.kept]),
             "scores": [_scores(held, radius) for radius in self.radii],
-            "trade_off": {"radius": curve.radius, "clean_weight": plain(curve.clean_weight)}
-            | {one.name: plain(curve.of(one.name)) for one in fields(Scores)},
+            **({"choice": other.as_dict()} if isinstance(other, Choice) else {"trade_off": _curve(other)}),
         }
 
 
@@ -91,10 +100,9 @@ def recalibrate_run(run: RunFolder, asked: RecalibrateSettings, *, figures: bool
         evaluation, made = run.settings().evaluate, _certificates(run)
     wanted = made.radii if asked.radii is None else asked.radii
     own = _radii_that_teach(made.at(wanted), asked, n_bins=evaluation.n_bins)
-    scores = _scoring(made, own, asked, n_bins=evaluation.n_bins)
-    held = scores(asked.clean_weight)
     weights = asked.radius_weights or (1.0,) * len(own)
     fitted = tuple(one.radius for one, weight in zip(own, weights, strict=True) if weight > 0)
+    held, compared = _fit(made, own, asked, max(fitted), n_bins=evaluation.n_bins)
     report = evaluate(
         **made.of_inputs(held.test[held.kept], sorted({*made.radii, *fitted})),
         delta=evaluation.delta,
@@ -102,8 +110,7 @@ def recalibrate_run(run: RunFolder, asked: RecalibrateSettings, *, figures: bool
         n_bins=evaluation.n_bins,
         recalibration=None if held.maps[held.kept].kind == "identity" else held.maps[held.kept],
     )
-    curve = trade_off_of(scores, max(fitted), clean_weights=sorted({*CLEAN_WEIGHTS, asked.clean_weight}))
-    result = Recalibration(fitted, held, curve, report, asked, run.path / "recalibration")
+    result = Recalibration(fitted, held, compared, report, asked, run.path / "recalibration")
     _write(run, result, figures=figures)
     return result
 
@@ -145,33 +152,40 @@ def _certificates(run: RunFolder) -> _Certificates:
     return _Certificates(evidence, (), asked.radii_at(evidence.header.sigma), asked.terms)
 
 
-def _scoring(
-    made: _Certificates, own: list[ConfidenceIntervals], asked: RecalibrateSettings, *, n_bins: int
-) -> Callable[[float], HeldOut]:
-    """Fits maps on parts of the inputs and scores them on the rest, for a weight of clean points."""
-    splits = {name: getattr(asked, name) for name in ("holdout", "folds", "repeats", "seed")}
-    fitting: dict[str, Any] = {"weights": asked.radius_weights, "objective": asked.objective, "n_bins": n_bins}
-    if not asked.inside:
-        kind = asked.method or MapKind.ISOTONIC
-        return lambda share: held_out_scores(own, clean_weight=share, method=kind, **fitting, **splits)
-    if made.evidence is None:
+def _fit(
+    made: _Certificates, own: list[ConfidenceIntervals], asked: RecalibrateSettings, radius: float, *, n_bins: int
+) -> tuple[HeldOut, TradeOff | Choice]:
+    """Maps of parts of the inputs, scored on the rest, and what they were compared with at the largest radius."""
+    if asked.inside and made.evidence is None:
         raise InputError.expected("inside", "be left out where a run has bounds but no draws", "it")
-    evidence, radii = made.evidence, [one.radius for one in own]
+    splits: dict[str, Any] = {name: getattr(asked, name) for name in ("holdout", "folds", "repeats", "seed")}
+    splits["n_bins"] = n_bins
+    fitting: dict[str, Any] = {"weights": asked.radius_weights, "n_bins": n_bins}
+    source: Evidence | list[ConfidenceIntervals] = own
+    if made.evidence is not None and (asked.automatic or asked.inside):
+        source, radii = made.evidence, [one.radius for one in own]
+        fitting |= {"radii": radii, **made.terms}
+        splits |= {"radii": radii, "terms": made.terms}
+    if asked.automatic:
+        limits: dict[str, Any] = {"auroc_loss": asked.auroc_loss, "brier_loss": asked.brier_loss}
+        choices: list[Choice] = []
 
-    def fit(part: Evidence, share: float) -> AnyMap:
-        return fit_inside(
-            part,
-            radii=radii,
-            outside=asked.method,
-            clean_weight=share,
-            on_failure=OnFailure.IDENTITY,
-            **fitting,
-            **made.terms,
-        )
+        def choose(part: Any) -> AnyMap:
+            choices.append(choose_map(part, repeats=HALVES, seed=asked.seed, **fitting, **limits))
+            return choices[-1].map
 
-    return lambda share: held_out_evidence(
-        evidence, lambda part: fit(part, share), radii=radii, terms=made.terms, n_bins=n_bins, **splits
-    )
+        held = held_out_maps(source, choose, **splits)
+        return held, choices[held.kept]
+
+    def scores(share: float) -> HeldOut:
+        if asked.inside:
+            way = Candidate(asked.objective, asked.method, share)
+            return held_out_maps(source, partial(way.fit, **fitting), **splits)
+        way = Candidate(None, asked.method or MapKind.ISOTONIC, share)
+        return held_out_maps(source, partial(way.fit, objective=asked.objective, **fitting), **splits)
+
+    weights = sorted({*CLEAN_WEIGHTS, asked.clean_weight})
+    return scores(asked.clean_weight), trade_off_of(scores, radius, clean_weights=weights)
 
 
 def _radii_that_teach(
@@ -185,9 +199,12 @@ def _radii_that_teach(
     splits = {name: getattr(asked, name) for name in ("holdout", "folds", "repeats", "seed")}
     fitting: dict[str, Any] = {"weights": asked.radius_weights, "n_bins": n_bins}
     part = split_inputs(len(bounds[0]), **splits)[0][0]
+    parts = [part]
+    if asked.automatic:  # maps are compared on halves of it
+        parts = [part[half] for half, _ in split_inputs(len(part), repeats=HALVES, seed=asked.seed)]
     falling = sorted(bounds, key=lambda one: -one.radius)
     choices = [bounds] if asked.radii is not None else [[one] for one in falling]
-    own = _first_that_teaches([[one.select(part) for one in choice] for choice in choices], asked, fitting)
+    own = _first_that_teaches(choices, parts, asked, fitting)
     if own is None:
         counts = ", ".join(
             f"{int((one.certified & ~one.correct).sum())} of {int(one.certified.sum())} at R = {one.radius:g}"
@@ -203,24 +220,28 @@ def _radii_that_teach(
 
 
 def _first_that_teaches(
-    choices: list[list[ConfidenceIntervals]], asked: RecalibrateSettings, fitting: dict[str, Any]
+    choices: list[list[ConfidenceIntervals]], parts: list[Indices], asked: RecalibrateSettings, fitting: dict[str, Any]
 ) -> int | None:
-    """Which choice of radii teaches a map, the first of them; where none does, one for the identity if it may be."""
-    for place, own in enumerate(choices):
+    """Which choice of radii every part teaches a map at, the first; if none does, one for the identity if allowed."""
+
+    def teaches(part: Indices, choice: list[ConfidenceIntervals]) -> bool:
+        own = [one.select(part) for one in choice]
         found = recalibrate_bounds(own, clean_weight=asked.clean_weight, on_failure=OnFailure.IDENTITY, **fitting)
-        if found.kind != "identity":
+        return found.kind != "identity"
+
+    for place, choice in enumerate(choices):
+        if all(teaches(part, choice) for part in parts):
             return place
     if asked.on_failure != OnFailure.IDENTITY:
         return None
-    return next((n for n, own in enumerate(choices) if all(one.certified.any() for one in own)), 0)
+    known = (n for n, choice in enumerate(choices) if all(one.certified[parts[0]].any() for one in choice))
+    return next(known, 0)
 
 
 def _write(run: RunFolder, result: Recalibration, *, figures: bool) -> None:
     inner, sources = RunFolder(result.folder), run.sources()
     inner.create()
-    section = recalibration_section(
-        result.held_out, result.trade_off, result.radii, population=result.report.population
-    )
+    section = recalibration_section(result.held_out, result.compared, result.radii, population=result.report.population)
     results = Results(inner, result.report, time.perf_counter(), recorded=sources)
     with run.writing(), inner.change() as change:
         write_into(change, results, figures=figures, recalibration=section)
@@ -228,9 +249,17 @@ def _write(run: RunFolder, result: Recalibration, *, figures: bool) -> None:
         save_map(_with_origin(result), change.place("map.json"))
         change.write_json("held_out.json", result.as_dict())
         if figures:
-            save_figure(change, "trade_off", lambda ax: plot_trade_off(result.trade_off, ax=ax))
+            _draw(change, result.compared)
     at = ", ".join(f"{radius:g}" for radius in result.radii)
     run.log(f"recalibrate: {result.map.kind} map for R = {at}, {len(result.held_out.fit)} splits")
+
+
+def _draw(into: Change, compared: TradeOff | Choice) -> None:
+    if isinstance(compared, TradeOff):
+        save_figure(into, "trade_off", lambda ax: plot_trade_off(compared, ax=ax))
+    else:
+        draws = [lambda ax, name=name: plot_choice(compared, name, ax=ax) for name in ("auroc", "brier_all")]
+        save_figure(into, "choice", *draws)
 
 
 def _with_origin(result: Recalibration) -> AnyMap:
@@ -250,3 +279,9 @@ def _scores(held: HeldOut, radius: float) -> dict[str, Any]:
     before, after = held.mean(radius)
     named = {"before": before, "after": after, "spread": held.spread(radius)}
     return {"radius": radius} | {name: plain(asdict(scores)) for name, scores in named.items()}
+
+
+def _curve(curve: TradeOff) -> dict[str, Any]:
+    """The trade-off as plain data."""
+    scores = {one.name: plain(curve.of(one.name)) for one in fields(Scores)}
+    return {"radius": curve.radius, "clean_weight": plain(curve.clean_weight)} | scores

@@ -62,6 +62,7 @@ from certcal.settings.toml import build, check, read_toml, toml_text
 from certcal.settings.training import MachineSettings, TrainSettings, ValidationSettings
 from certcal.settings.verbs import (
     AUROC_LOSS,
+    BRIER_LOSS,
     CLEAN_WEIGHT,
     CLEAN_WEIGHTS,
     AttackSettings,
@@ -74,6 +75,7 @@ from certcal.settings.verbs import (
 
 __all__ = [
     "AUROC_LOSS",
+    "BRIER_LOSS",
     "CLEAN_WEIGHT",
     "CLEAN_WEIGHTS",
     "LIBRARIES",

@@ -25,7 +25,8 @@ from certcal.settings.runs import NUMBERS
 
 WHICH = "Which attacks"
 CLEAN_WEIGHT = 0.5  # with 0 the certified score gets least, and the map is often constant
-AUROC_LOSS = 0.01  # that the map which is chosen by itself may give up
+AUROC_LOSS = 0.01  # that a map which is chosen by itself may give up
+BRIER_LOSS = 0.0  # by which it may raise the Brier score of all inputs: AUROC does not see how far apart they are
 CLEAN_WEIGHTS = (0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0)  # of a trade-off
 
 
@@ -39,6 +40,9 @@ class RecalibrateSettings(Record, panel="How to fit"):
     radius_weights: tuple[float, ...] | None = setting(
         None, "Weights of these radii", check=not_negative, metavar=NUMBERS, shown="equal", was="weights"
     )
+    automatic: bool = setting(False, "Choose the kind of map and its weights on the inputs to fit on.")
+    auroc_loss: float = setting(AUROC_LOSS, "With --automatic: AUROC that may be given up", check=share)
+    brier_loss: float = setting(BRIER_LOSS, "With --automatic: rise of the clean Brier score of all", check=share)
     inside: bool = setting(False, "Map each draw's score before the mean; with --method, and the mean too.")
     method: str | None = setting(
         None, "Kind of map of the mean", choices=MapKind, shown="isotonic, or none with --inside"
@@ -52,7 +56,11 @@ class RecalibrateSettings(Record, panel="How to fit"):
     on_failure: str = setting("raise", "What to do where nothing can be learned", choices=OnFailure)
 
     def check_together(self) -> None:
-        """Weights come with radii, and radii differ."""
+        """Weights come with radii, and radii differ. What is chosen is not given."""
+        if self.automatic:
+            for name in ("inside", "method", "objective", "clean_weight"):
+                if getattr(self, name) != getattr(type(self), name):
+                    raise InputError.expected(name, "be left out with automatic, which chooses it", getattr(self, name))
         if self.inside and self.objective == Objective.LOG:
             raise InputError.expected("objective", "be 'brier' or 'calibration' with inside", "'log'")
         if self.radii is None and self.radius_weights is not None:

@@ -1,4 +1,4 @@
-// What recalibration did: the trade-off of clean against certified scores over λ, and the graph of the map.
+// What recalibration did: the trade-off over λ, or the maps that one was chosen from; and the graph of the map.
 
 function tradeOffPlot() {
   const { curve, identity } = page.recalibration;
@@ -32,6 +32,38 @@ function tradeOffPlot() {
     const ends = [points[0], points.at(-1), ...all.slice(points.length)];
     const tell = (point) => `${point.title}: certified ${written(point.x, "nearest", 4)}, clean ${written(point.y, "nearest", 4)}`;
     plot.svg.setAttribute("aria-label", `Brier scores on held-out inputs. ${ends.map(tell).join("; ")}. Arrow keys read values.`);
+  });
+}
+
+/** Certified error of every map that was tried against one other score, the limit of that score, and the choice. */
+function choicePlot(key, label) {
+  const { radius, points, untouched, limits, best } = page.recalibration.choice;
+  const known = [...points, { name: "no map", allowed: true, untouched: true, ...untouched }].filter((point) => point.certified_ece !== null && point[key] !== null);
+  return makePlot(`choice-${key}`, (plot, width) => {
+    if (!known.length) return emptyPlot(plot, width, "No input is certified at this radius.");
+    const x = { ...fitted([...known.map((point) => point[key]), limits[key]]), label, text: axisText(false), count: 5 };
+    const y = { ...fitted(known.map((point) => point.certified_ece)), label: `certified ECE at R = ${radius}`, text: axisText(true) };
+    const area = axes(plot, { width, height: tall(320, 320), x, y, inset: 12, left: 56 });
+    const at = (point) => [area.x(point[key]), area.y(point.certified_ece)];
+    draw(area.grid, "line", { class: "diagonal", x1: area.x(limits[key]), x2: area.x(limits[key]), y1: area.top, y2: area.bottom });
+    draw(area.marks, "path", { class: "neutral line", d: `M${best[key].map(([a, b]) => `${area.x(a)} ${area.y(b)}`).join("L")}` });
+    for (const point of known) {
+      if (point.untouched) marker(area.marks, "diamond", ...at(point), 4, "incorrect point");
+      else marker(area.marks, "circle", ...at(point), point.chosen ? 6 : 3.2, point.allowed ? "correct point" : "neutral point");
+    }
+    legendEntry(plot, "allowed, the chosen one large", (svg) => marker(svg, "circle", 11, 6, 3.2, "correct"));
+    legendEntry(plot, "beyond a limit", (svg) => marker(svg, "circle", 11, 6, 3.2, "neutral"));
+    legendEntry(plot, "no map", (svg) => marker(svg, "diamond", 11, 6, 4, "incorrect"));
+    inspectable(plot, area, {
+      count: known.length,
+      nearest: (px, py) => known.reduce((nearest, point, i) => (apart(at(point), px, py) < apart(at(known[nearest]), px, py) ? i : nearest), 0),
+      spot: (i) => at(known[i]),
+      tell: (i) => [known[i].name + (known[i].chosen ? " (chosen)" : ""), [["certified ECE", writtenShare(known[i].certified_ece, true)],
+        ["AUROC", written(known[i].auroc)], ["clean Brier, all", written(known[i].brier_all, "nearest", 4)]]],
+      mark: (i, cursor) => draw(cursor, "circle", { class: "halo", cx: at(known[i])[0], cy: at(known[i])[1], r: 7.5 }),
+    });
+    const told = known.filter((point) => point.chosen || point.untouched).map((point) => `${point.name}: ${writtenShare(point.certified_ece, true)}, ${written(point[key])}`);
+    plot.svg.setAttribute("aria-label", `Certified ECE against ${label} of ${points.length} maps. ${told.join("; ")}. Arrow keys read values.`);
   });
 }
 
@@ -78,6 +110,9 @@ function mapPlot() {
 }
 
 if (page.recalibration) {
-  tradeOffPlot();
+  if (page.recalibration.choice) {
+    choicePlot("auroc", "AUROC, all inputs");
+    choicePlot("brier_all", "clean Brier score, all inputs");
+  } else tradeOffPlot();
   mapPlot();
 }
