@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from certcal.models.grid import LARGEST_INPUT, LARGEST_NOISE, grid_step, to_grid
-from certcal.models.philox import Noise, Run, blocks_per_draw, device_words, philox_words, whole_normals
+from certcal.models.normals import knots
+from certcal.models.philox import Noise, Run, blocks_per_draw, device_words, philox_words
 from low_bits import ReadsLowBits, two_inputs
 
 
@@ -34,8 +35,8 @@ def test_words_are_those_of_philox_4x64_10():
     first = np.random.Philox(key=0, counter=2**256 - 1).random_raw(4)
     known = [0x16554D9ECA36314C, 0xDB20FE9D672D0FDC, 0xD7E772CEE186176B, 0x7E68B68AEC7BA23B]
     assert first.tolist() == known
-    words = philox_words(7, 3, 5, 11, 1, 16).numpy().reshape(-1).view(np.uint64)
-    counter = 5 * 2**64 + 3 * 2**128 + 11 * blocks_per_draw(16)
+    words = philox_words(7, 3, 5, 11, 1, 8).numpy().reshape(-1).view(np.uint64)
+    counter = 5 * 2**64 + 3 * 2**128 + 11 * blocks_per_draw(8)
     assert words.tolist() == np.random.Philox(key=7, counter=counter).random_raw(8).tolist()
 
 
@@ -53,7 +54,7 @@ def test_plain_torch_draws_the_same_words(seed, stream, index, first, elements):
 def test_draws_share_no_counter(elements, draw):
     """Draw j has the counters j·B + 1 … (j + 1)·B of its input: next to one another, never the same, below 2^64."""
     blocks = blocks_per_draw(elements)
-    assert blocks * 8 >= elements
+    assert blocks * 4 >= elements
     assert (draw + 1) * blocks < 2**63
     here = philox_words(0, 0, 0, draw, 2, min(elements, 100))
     again = philox_words(0, 0, 0, draw + 1, 1, min(elements, 100))
@@ -127,15 +128,19 @@ def test_sums_are_exact_on_the_grid(sigma):
 
 
 def test_largest_noise_and_input_fill_float32():
-    """The smallest uniform gives the largest normal, 6.66 deviations."""
-    for sigma in np.geomspace(0.01, 100, 200):
+    """The outermost knot and the widest spread about it, 8 deviations away."""
+    for sigma in (0.01, 0.12, 0.25, 0.5, 0.51, 1.0, 77.0):
         step = grid_step(sigma)
-        words, out = torch.zeros(1, 2, 8, dtype=torch.int32), torch.empty(1, 16)
-        whole_normals(words, out, -2 * (sigma / step) ** 2, torch.empty(2, 1, 8))
-        assert 6.66 * sigma / step <= out.max() <= LARGEST_NOISE
-        total = LARGEST_INPUT + int(out.max())
-        assert float(np.float32(total)) == total <= 2**24
-        assert step == 2.0**-20 or 6.66 * sigma / (step / 2) > LARGEST_NOISE  # no finer grid would do
+        table = knots(sigma / step)
+        words = torch.full((2, 1, 2), -1, dtype=torch.int32)  # the outermost knot, the largest of everything
+        words[0, 0, 1] = 0  # a choice that stays, if any does
+        out = torch.empty(1, 2)
+        table.draw(*words, out, torch.empty(3, 1, 2, dtype=torch.int32))
+        largest = (2**15 - 1) * 2**table.bits + 2**table.bits - 1
+        assert out.abs().max() <= largest < LARGEST_NOISE
+        assert largest >= 8 * sigma / step - 2
+        assert float(np.float32(LARGEST_INPUT + LARGEST_NOISE)) == LARGEST_INPUT + LARGEST_NOISE == 2**24
+        assert step == 2.0**-20 or 8 * sigma / (step / 2) > LARGEST_NOISE  # no finer grid would do
 
 
 def test_low_bits_do_not_tell_the_input():
@@ -159,13 +164,13 @@ def test_copies_are_of_the_rounded_inputs():
 
 
 def test_rounded_normals_have_the_law_of_a_rounded_gaussian():
-    deviation, n = 1.7, 400_000
+    deviation, n = 32.0, 400_000
     words, out = philox_words(0, 0, 0, 0, n // 16, 16), torch.empty(n // 16, 16)
-    whole_normals(words, out, -2 * deviation**2, torch.empty(2, n // 16, 8))
-    values = np.arange(-6, 7)
+    knots(deviation).draw(words[:, 0], words[:, 1], out, torch.empty(3, n // 16, 16, dtype=torch.int32))
+    values = np.arange(-100, 101)
     edges = np.concatenate(([-np.inf], values[:-1] + 0.5, [np.inf]))
     expected = n * np.diff(stats.norm.cdf(edges / deviation))
-    seen = [np.sum(np.clip(out.numpy(), -6, 6) == value) for value in values]
+    seen = [np.sum(np.clip(out.numpy(), -100, 100) == value) for value in values]
     assert stats.chisquare(seen, expected).pvalue > 0.001
 
 

@@ -268,7 +268,7 @@ class TestModels:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"sigma": 0}, "Expected `sigma` to be a number > 0, but got 0."),
+        ({"sigma": 0}, "Expected `sigma` to be a number ≥ 3.1e-05, but got 0."),
         ({"n": 0}, "Expected `n` to be an integer ≥ 1, but got 0."),
         ({"n0": 1.5}, "Expected `n0` to be an integer ≥ 1, but got 1.5."),
         ({"seed": -1}, "Expected `seed` to be an integer ≥ 0, but got -1."),

@@ -73,7 +73,7 @@ def _mean_limits(evidence: Evidence, alpha: float, planned: Limits) -> MeanLimit
         planned=planned,
         any_time=lambda at, level: anytime_limits(total[at], n[at], alpha=level, rounding=off[at]),
     )
-    return MeanLimits(lower, upper)
+    return MeanLimits(*_under_normals(evidence, lower, upper))
 
 
 def _cell_limits(
@@ -87,7 +87,13 @@ def _cell_limits(
         planned=lambda at, level: planned(reached[at], draws[at], level),
         any_time=lambda at, level: anytime_limits(reached[at], draws[at], alpha=level / _thresholds(evidence)),
     )
-    return _cells(evidence, pair, lower, upper)
+    return _cells(evidence, pair, *_under_normals(evidence, lower, upper))
+
+
+def _under_normals(evidence: Evidence, lower: FloatArray, upper: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Limits of what Gaussian noise gives, from those of what the noise that was drawn gives; docs/noise.md."""
+    slip = evidence.header.slip
+    return np.maximum(lower - slip, 0.0), np.minimum(upper + slip, 1.0)
 
 
 def _thresholds(evidence: Evidence) -> int:

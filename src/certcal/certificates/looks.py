@@ -40,16 +40,19 @@ def by_look(header: EvidenceHeader, draws: Counts, alpha: float, *, planned: Lim
 def upper_limits_by_look(evidence: Evidence, counts: Counts, alpha: float) -> FloatArray:
     """Upper limits of the probabilities of what was counted among each input's draws, shape (n,).
 
-    Each is at least its probability at all looks together, with probability at least 1 - alpha.   Errs: high.
+    Each is at least its probability under Gaussian noise, at all looks together, with probability at least 1 - alpha.
+
+    Errs: high.
     """
     n = evidence.draws
-    return by_look(
+    found = by_look(
         evidence.header,
         n,
         alpha,
         planned=lambda at, level: clopper_pearson_upper(counts[at], n[at], alpha=level),
         any_time=lambda at, level: anytime_limits(counts[at], n[at], alpha=level)[1],
     )
+    return np.minimum(found + evidence.header.slip, 1.0)
 
 
 def share_of_delta(evidence: Evidence) -> float:

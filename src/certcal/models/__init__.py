@@ -14,7 +14,7 @@ from certcal.models.devices import (
 from certcal.models.fingerprint import model_fingerprint, model_probe, same_probe
 from certcal.models.functions import as_module
 from certcal.models.given import FLOATS, as_inputs, as_labels, classify
-from certcal.models.grid import grid_step, rounded_normals, through_grid, to_grid
+from certcal.models.grid import LEAST_SIGMA, grid_step, rounded_normals, through_grid, to_grid
 from certcal.models.normalization import Normalize, Unscale
 from certcal.models.outputs import (
     OUTPUTS,
@@ -31,6 +31,7 @@ from certcal.models.temperature import Tempered
 
 __all__ = [
     "FLOATS",
+    "LEAST_SIGMA",
     "NOISE",
     "OUTPUTS",
     "PRECISIONS",

@@ -9,11 +9,12 @@ from certcal.errors import InputError
 
 FINEST_STEP = 2.0**-20
 LARGEST_NOISE, LARGEST_INPUT = 2**22, 3 * 2**22  # in steps. Their sum is 2^24: float32 holds every such whole number.
-LARGEST_NORMAL = 6.6605  # the radius of the smallest uniform, √(2 ln 2^32), rounded up
+LARGEST_NORMAL = 8  # deviations; a normal is larger with probability 10^-15
+LEAST_SIGMA = 32 * FINEST_STEP  # the law of finer noise would not be near enough to that of rounded normals
 
 
 def grid_step(sigma: float) -> float:
-    """The step of the grid for noise of deviation σ: 2⁻²⁰ up to σ = 0.6, and then as fine as float32 sums allow.
+    """The step of the grid for noise of deviation σ: 2⁻²⁰ up to σ = 0.5, and then as fine as float32 sums allow.
 
     >>> grid_step(0.25) == 2**-20, grid_step(1.0) == 2**-19
     (True, True)

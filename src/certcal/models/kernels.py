@@ -1,6 +1,6 @@
 """Triton kernels for a GPU: the noisy copies of a whole batch in one pass, and their statistics in another.
 
-Noise: words of Philox4x64-10, the same as NumPy's, turned into normals by Box and Muller, as `philox.py` says.
+Noise: words of Philox4x64-10, the same as NumPy's, turned into whole normals by the table of `normals.py`.
 Statistics: integers only, so that sums come out the same however the draws are cut into batches.
 """
 
@@ -8,14 +8,15 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-NOISE_BLOCK = 128  # threads of a program, sixteen elements each
-LAUNCH = 2**31  # half the elements of a launch are fewer: its threads count them in 32 bits
+from certcal.models.normals import Knots
+
+NOISE_BLOCK = 64  # threads of a program, eight elements each
+LAUNCH = 2**31  # the elements of a launch are fewer: its threads count them in 32 bits
 
 ROUNDS = tl.constexpr(10)
 MULTIPLY_0, MULTIPLY_1 = tl.constexpr(0xD2E7470EE14C6C93), tl.constexpr(0xCA5A826395121157)
 WEYL_0, WEYL_1 = tl.constexpr(0x9E3779B97F4A7C15), tl.constexpr(0xBB67AE8584CAA73B)
 SCORE_UNITS = tl.constexpr(2.0**40)
-MAGIC = tl.constexpr(12582912.0)  # 1.5 · 2^23: adding it to |v| < 2^22 and taking it off again rounds v, ties to even
 
 
 @triton.jit
@@ -32,54 +33,23 @@ def _philox(block, index, stream, seed):
 
 
 @triton.jit
-def _log(u):
-    """The natural logarithm of 2^-32 ≤ u ≤ 1, to about one unit in the last place."""
-    bits = u.to(tl.int32, bitcast=True)
-    whole = (bits - 0x3F2AAAAB) & -0x800000  # u = 2^e · (1 + m) with 1 + m in [2/3, 4/3); this is e · 2^23
-    m = (bits - whole).to(tl.float32, bitcast=True) - 1.0
-    p = tl.fma(m, 0.14215897, -0.1511656)
-    p = tl.fma(p, m, 0.13960826)
-    p = tl.fma(p, m, -0.16473305)
-    p = tl.fma(p, m, 0.20012869)
-    p = tl.fma(p, m, -0.25004196)
-    p = tl.fma(p, m, 0.33333185)
-    p = tl.fma(p, m, -0.5)
-    return tl.fma(whole.to(tl.float32), 8.262958294867817e-08, tl.fma(p * m, m, m))  # the factor is ln 2 / 2^23
+def _two_normals(choices, places, table, bits):
+    """The whole normals of the low and of the high 32 bits of two 64-bit words: `Knots.draw`, in registers."""
+    return _normal(choices.to(tl.int32), places.to(tl.int32), table, bits), _normal(
+        (choices >> 32).to(tl.int32), (places >> 32).to(tl.int32), table, bits
+    )
 
 
 @triton.jit
-def _cos_sin(turns):
-    """Cosine and sine of 2π · turns / 2^32 for a signed 32-bit integer: exact reduction, then polynomials."""
-    quarter = (turns + 0x20000000) >> 30  # the nearest quarter turn, from -2 to 1 (2 wraps to -2)
-    rest = (turns - (quarter << 30)).to(tl.float32) * 1.46291807927e-09  # π / 2^31: within [-π/4, π/4]
-    square = rest * rest
-    s = tl.fma(square, -0.00019517266, 0.008332178)
-    s = tl.fma(s, square, -0.16666655)
-    s = tl.fma(s * square, rest, rest)
-    c = tl.fma(square, 2.4438414e-05, -0.0013887368)
-    c = tl.fma(c, square, 0.041666646)
-    c = tl.fma(c * square, square, tl.fma(square, -0.5, 1.0))
-    swap = (quarter & 1) != 0
-    cosine, sine = tl.where(swap, s, c), tl.where(swap, c, s)
-    cosine = tl.where(((quarter + 1) & 2) != 0, -cosine, cosine)
-    return cosine, tl.where((quarter & 2) != 0, -sine, sine)
-
-
-@triton.jit
-def _box_muller(word_1, word_2, spread):
-    """Two independent normals rounded to whole numbers, from two 32-bit words; `spread` is -2 times their variance."""
-    u = tl.fma((word_1 & 0x7FFFFFFF).to(tl.float32), 4.656612873077393e-10, 2.3283064365386963e-10)  # 2^-31, 2^-32
-    radius = tl.sqrt(_log(u) * spread)
-    cosine, sine = _cos_sin(word_2)
-    return tl.fma(radius, cosine, MAGIC) - MAGIC, tl.fma(radius, sine, MAGIC) - MAGIC
-
-
-@triton.jit
-def _two_pairs(word_1, word_2, spread):
-    """The cosine and sine normals of the low and of the high 32 bits of two 64-bit words."""
-    cosine_0, sine_0 = _box_muller(word_1.to(tl.int32), word_2.to(tl.int32), spread)
-    cosine_1, sine_1 = _box_muller((word_1 >> 32).to(tl.int32), (word_2 >> 32).to(tl.int32), spread)
-    return cosine_0, cosine_1, sine_0, sine_1
+def _normal(choice, place, table, bits):
+    knot = place & 0x7FFF
+    entry = tl.load(table + knot)  # the last choice that stays in the upper half, the jump in the lower
+    moves = ((entry >> 32).to(tl.int32) - (choice & 0x7FFFFFFF)) >> 31
+    below = (1 << bits) - 1
+    spread = ((place >> 15) & below) + ((place >> (15 + bits)) & below) - below
+    value = (knot << bits) + (entry.to(tl.int32) & moves) + spread
+    sign = place >> 31
+    return ((value ^ sign) - sign).to(tl.float32)
 
 
 @triton.jit
@@ -94,13 +64,13 @@ def _eight(a, b, c, d, e, f, g, h):
     do_not_specialize_on_alignment=["run_slot", "run_index", "run_first"],
 )
 def noisy_rows(
-    out, inputs, run_slot, run_index, run_first, rows, draws, spread, step, seed: tl.uint64, stream: tl.uint64,
-    elements: tl.constexpr, pairs: tl.constexpr, block: tl.constexpr,
+    out, inputs, run_slot, run_index, run_first, rows, draws, table, step, seed: tl.uint64, stream: tl.uint64,
+    elements: tl.constexpr, pairs: tl.constexpr, bits: tl.constexpr, block: tl.constexpr,
 ):  # fmt: skip
     """Set row run · draws + j of `out` to inputs[slot] + step · (whole normals of draw first + j of input index).
 
-    A thread takes a pair of Philox blocks of one row, p and pairs + p, which gives elements 8p to 8p + 7 (cosines)
-    and as many from 8·pairs + 8p on (sines).
+    A thread takes a pair of Philox blocks of one row: p for the choices and pairs + p for the places of elements 8p to
+    8p + 7.
     """
     own = tl.program_id(0) * block + tl.arange(0, block)
     row, pair = own // pairs, own % pairs
@@ -111,22 +81,17 @@ def noisy_rows(
     key, purpose = seed.to(tl.uint64), stream.to(tl.uint64) + index * 0
     a0, a1, a2, a3 = _philox(first, index, purpose, key)
     b0, b1, b2, b3 = _philox(first + pairs, index, purpose, key)
-    c0, c1, s0, s1 = _two_pairs(a0, b0, spread)
-    c2, c3, s2, s3 = _two_pairs(a1, b1, spread)
-    c4, c5, s4, s5 = _two_pairs(a2, b2, spread)
-    c6, c7, s6, s7 = _two_pairs(a3, b3, spread)
+    z0, z1 = _two_normals(a0, b0, table, bits)
+    z2, z3 = _two_normals(a1, b1, table, bits)
+    z4, z5 = _two_normals(a2, b2, table, bits)
+    z6, z7 = _two_normals(a3, b3, table, bits)
     own = tl.program_id(0) * (block * 8) + tl.arange(0, block * 8)
     row, element = own // (pairs * 8), own % (pairs * 8)
+    inside = (row < rows) & (element < elements)
     source = inputs + tl.load(run_slot + row // draws, mask=row < rows, other=0).to(tl.int64) * elements
-    target = out + row.to(tl.int64) * elements
-    cosines, sines = _eight(c0, c1, c2, c3, c4, c5, c6, c7), _eight(s0, s1, s2, s3, s4, s5, s6, s7)
-    inside = (row < rows) & (element < elements)
-    value = tl.fma(cosines, step, tl.load(source + element, mask=inside, other=0.0))
-    tl.store(target + element, value.to(out.dtype.element_ty), mask=inside)
-    element += pairs * 8
-    inside = (row < rows) & (element < elements)
-    value = tl.fma(sines, step, tl.load(source + element, mask=inside, other=0.0))
-    tl.store(target + element, value.to(out.dtype.element_ty), mask=inside)
+    normals = _eight(z0, z1, z2, z3, z4, z5, z6, z7)
+    value = tl.fma(normals, step, tl.load(source + element, mask=inside, other=0.0))
+    tl.store(out + row.to(tl.int64) * elements + element, value.to(out.dtype.element_ty), mask=inside)
 
 
 @triton.jit(do_not_specialize=["rows", "draws", "slots"], do_not_specialize_on_alignment=["run_slot"])
@@ -186,15 +151,16 @@ def tally_rows(
 
 
 def launch_noisy_rows(
-    out: Tensor, inputs: Tensor, slot: Tensor, index: Tensor, first: Tensor, noise: tuple[float, float, int, int]
+    out: Tensor, inputs: Tensor, slot: Tensor, index: Tensor, first: Tensor, noise: tuple[Knots, float, int, int]
 ) -> None:
     """Fill `out`, (rows, d), with noisy copies of `inputs`, (n, d): as many rows for each run (slot, index, first).
 
     Args:
-        noise: -2 times the variance in steps, the step, the seed and the stream.
+        noise: the table of the deviation in steps, the step, the seed and the stream.
     """
     elements, draws = out.shape[1], len(out) // len(slot)
-    pairs = -(-elements // 16)
+    normals, *address = noise
+    pairs = -(-elements // 8)
     rows = max(1, LAUNCH // (pairs * 8) - 2 * NOISE_BLOCK)
     runs = max(1, rows // draws)
     for begin in range(0, len(slot), runs):
@@ -203,8 +169,8 @@ def launch_noisy_rows(
         for start in range(0, len(whole), rows):  # later starts are those of a single run, which is cut
             part, at = whole[start : start + rows], first[own] + start if start else first[own]
             noisy_rows[(triton.cdiv(len(part) * pairs, NOISE_BLOCK),)](
-                part, inputs, slot[own], index[own], at, len(part), draws, *noise,
-                elements=elements, pairs=pairs, block=NOISE_BLOCK, num_warps=4, enable_fp_fusion=False,
+                part, inputs, slot[own], index[own], at, len(part), draws, normals.packed, *address,
+                elements=elements, pairs=pairs, bits=normals.bits, block=NOISE_BLOCK, num_warps=2,
             )  # fmt: skip
 
 

@@ -2,13 +2,12 @@
 
 Philox4x64-10 (Salmon et al., 2011) turns a key and a counter into four 64-bit words; any word can be had without those
 before it. The key is the seed, every bit of it. The counter is (block, input, stream, 0), where draw j of an input of
-d elements has the blocks j·B + 1 to (j + 1)·B, with B = 2⌈d / 16⌉. No two draws share a counter, and Philox maps
-counters to words one to one. Box and Muller's formula makes normals of pairs of 32-bit words.
+d elements has the blocks j·B + 1 to (j + 1)·B, with B = 2⌈d / 8⌉. No two draws share a counter, and Philox maps
+counters to words one to one. `normals.py` makes a whole number of each pair of 32-bit words.
 
-docs/noise.md proves why sums rounded in this way tell nothing of the input, and says what is assumed of the normals.
+docs/noise.md proves why sums rounded in this way tell nothing of the input.
 """
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
@@ -21,8 +20,9 @@ import torch
 from torch import Tensor
 
 from certcal.models.grid import grid_step, to_grid
+from certcal.models.normals import Knots, knots
 
-NOISE = "philox-1"  # what evidence records: these numbers, on this grid
+NOISE = "philox-2"  # what evidence records: these numbers, on this grid
 
 GROUP = 2**17  # elements drawn at a time on a CPU, so that they stay in its cache
 
@@ -50,8 +50,7 @@ class Run(NamedTuple):
 class Noise:
     """The noise of one seed and stream: multiples of `step`, of the law of N(0, σ²) rounded to them.
 
-    The same address gives the same noise on any device of one kind. Between kinds the uniform words are the same, and
-    the normals agree to the rounding of logarithm and cosine. Elements are numbered as they lie in memory.
+    The same address gives the same noise on every device. Elements are numbered as they lie in memory.
     """
 
     seed: int  # 0 to 2^64 − 1
@@ -89,28 +88,25 @@ class Noise:
         if has_kernels(out.device):
             from certcal.models.kernels import launch_noisy_rows
 
-            launch_noisy_rows(
-                target, source, slot, index, first, noise=(self._spread, self.step, self.seed, self.stream)
-            )
+            noise = (self._knots(out.device), self.step, self.seed, self.stream)
+            launch_noisy_rows(target, source, slot, index, first, noise)
         else:
             self._add_anywhere(source, target, slot, index, first)
 
-    @property
-    def _spread(self) -> float:
-        """-2 times the variance, in steps: what the logarithm in Box and Muller's formula is multiplied by."""
-        return -2.0 * (self.sigma / self.step) ** 2
+    def _knots(self, device: torch.device | None = None) -> Knots:
+        return knots(self.sigma / self.step, device)
 
     def _add_on_cpu(self, source: Tensor, target: Tensor, runs: Tensor) -> None:
         """Draw run by run, in groups that fit the cache. NumPy's Philox counts up by itself."""
         _, draws, elements = target.shape
         most = max(1, GROUP // elements)
-        scratch = torch.empty(2, min(most, draws), blocks_per_draw(elements) * 4, dtype=torch.float32)
+        scratch, normals = torch.empty(3, min(most, draws), elements, dtype=torch.int32), self._knots()
         for out, (slot, index, first) in zip(target, runs.T.tolist(), strict=True):
             for start in range(0, draws, most):
                 part = out[start : start + most]
                 words = philox_words(self.seed, self.stream, index, first + start, len(part), elements)
                 noise = part if part.dtype == torch.float32 else torch.empty(part.shape, dtype=torch.float32)
-                whole_normals(words, noise, self._spread, scratch[:, : len(part)])
+                normals.draw(words[:, 0], words[:, 1], noise, scratch[:, : len(part)])
                 torch.add(source[slot], noise, alpha=self.step, out=noise)
                 if noise is not part:
                     part.copy_(noise)
@@ -118,18 +114,18 @@ class Noise:
     def _add_anywhere(self, source: Tensor, target: Tensor, slot: Tensor, index: Tensor, first: Tensor) -> None:
         """Draw in plain torch, in groups that bound the memory it takes."""
         draws, elements = len(target) // len(slot), target.shape[1]
-        most = max(1, 2**26 // elements)
+        most, normals = max(1, 2**26 // elements), self._knots(target.device)
         for start in range(0, len(target), most):
             rows = torch.arange(start, min(start + most, len(target)), device=target.device)
             run = rows // draws
             words = device_words(self.seed, self.stream, index[run], first[run] + rows % draws, elements)
             noise = source.new_empty(len(rows), elements)
-            whole_normals(words, noise, self._spread, source.new_empty(2, len(rows), words.shape[2]))
+            normals.draw(words[:, 0], words[:, 1], noise, words.new_empty(3, len(rows), elements))
             target[rows] = source[slot[run]].add_(noise, alpha=self.step).to(target.dtype)
 
 
 def philox_words(seed: int, stream: int, index: int, first: int, draws: int, elements: int) -> Tensor:
-    """The 32-bit words of consecutive draws of one input, shape (draws, 2, h), h at least half the elements."""
+    """The 32-bit words of consecutive draws of one input, shape (draws, 2, h), h at least the elements."""
     blocks = blocks_per_draw(elements)
     counter = np.array([first * blocks, index, stream, 0], dtype=np.uint64)
     raw = np.random.Philox(key=np.array([seed, 0], dtype=np.uint64), counter=counter).random_raw(draws * blocks * 4)
@@ -137,29 +133,8 @@ def philox_words(seed: int, stream: int, index: int, first: int, draws: int, ele
 
 
 def blocks_per_draw(elements: int) -> int:
-    """Philox blocks, of eight 32-bit words, that one draw uses; even, since one half is paired with the other."""
-    return 2 * -(-elements // 16)
-
-
-def whole_normals(words: Tensor, out: Tensor, spread: float, scratch: Tensor) -> None:
-    """Fill `out`, (rows, elements), with normals rounded to whole numbers; `spread` is -2 times their variance.
-
-    Each pair of words (a, b) of a row gives √(spread · ln u) · (cos θ, sin θ), with θ = 2π b / 2³² and
-    u = (a mod 2³¹ + ½) / 2³¹ in (0, 1]. Cosines fill the first half, sines the second. |normal| ≤ 6.66 deviations.
-
-    Args:
-        words: (rows, 2, h) of 32 bits. scratch: (2, rows, h) float32, overwritten.
-    """
-    radius, angle = scratch
-    half, elements = words.shape[2], out.shape[1]
-    torch.bitwise_and(words[:, 0], 0x7FFFFFFF, out=angle.view(torch.int32))
-    radius.copy_(angle.view(torch.int32)).mul_(2.0**-31).add_(2.0**-32).log_().mul_(spread).sqrt_()
-    angle.copy_(words[:, 1]).mul_(2 * math.pi / 2**32)
-    torch.cos(angle[:, :elements], out=out[:, :half]).mul_(radius[:, :elements])
-    if elements > half:
-        rest = elements - half
-        torch.sin(angle[:, :rest], out=out[:, half:]).mul_(radius[:, :rest])
-    out.round_()
+    """Philox blocks, of eight 32-bit words, that one draw uses: half for the choices, half for the places."""
+    return 2 * -(-elements // 8)
 
 
 def device_words(seed: int, stream: int, indices: Tensor, draws: Tensor, elements: int) -> Tensor:

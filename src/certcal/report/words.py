@@ -201,10 +201,16 @@ def _rounding(header: EvidenceHeader) -> str:
             "Its noise was not rounded to a grid, as that of newer versions is: the guarantee leaves aside what the "
             "low bits of floating-point sums may tell the network of its input (docs/noise.md)."
         )
-    return (
+    exact = (
         f"The smoothed model rounds inputs and noise to multiples of 2^{math.log2(header.grid):.0f}, so that their "
         f"sums are exact in floating point: every R > 0 allows for {number(header.reach, Rounding.UP)} more, and R = 0 "
-        "is about the input itself. What is still assumed of the noise: docs/noise.md."
+        "is about the input itself."
+    )
+    if not header.slip:
+        return f"{exact} It is assumed that the network does not read its input from the pattern of the noise."
+    return (
+        f"{exact} Noise is drawn by integers, within {number(header.slip, Rounding.UP, 7)} of Gaussian in total "
+        "variation, for which every limit allows (docs/noise.md)."
     )
 
 

@@ -15,6 +15,7 @@ from certcal.errors import InputError
 from certcal.inputs import check_device
 from certcal.interrupts import deferred_interrupts
 from certcal.models import (
+    LEAST_SIGMA,
     NOISE,
     OUTPUTS,
     PRECISIONS,
@@ -82,7 +83,7 @@ def collect_evidence(
         n: estimation draws per input, rounded up to whole chunks.
         n0: selection draws per input, which only choose the class to certify.
         seed: of the noise. Noise depends on (seed, input, draw) alone. Like inputs it is rounded to a fine grid, which
-            makes their sums exact in floating point; docs/noise.md says what is still assumed.
+            makes their sums exact in floating point; docs/noise.md.
         chunk: draws that are stored together.
         stages: draws after which sampling may stop for an input, rising to `n`; needs `stop`.
         stop: given the evidence of some inputs, says which of them need no more draws, such as
@@ -110,7 +111,7 @@ def collect_evidence(
         InputError: if an argument is wrong, or the store holds evidence of another model, noise or seed.
         CertcalError: if the model gives no probabilities, or evidence cannot be read or written.
     """
-    check_number("sigma", sigma, "be a number > 0", lambda value: value > 0)
+    check_number("sigma", sigma, f"be a number ≥ {LEAST_SIGMA:.2g}", lambda value: value >= LEAST_SIGMA)
     for name, value, most in (("n", n, MAX_DRAWS), ("n0", n0, MAX_CHUNK), ("chunk", chunk, MAX_CHUNK)):
         check_integer(name, value, minimum=1, maximum=most)
     check_integer("batch_size", 1 if batch_size is None else batch_size, minimum=1)

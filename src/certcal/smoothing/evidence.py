@@ -35,6 +35,15 @@ def grid_reach(elements: int, step: float) -> float:
     return math.nextafter(math.sqrt(elements) * step, math.inf) if step else 0.0
 
 
+def noise_slip(elements: int) -> float:
+    """How far one draw of the noise "philox-2" is from rounded normals, in total variation.   Errs: high.
+
+    No event has a probability, and no score in [0, 1] a mean, that is further off. docs/noise.md has the proof,
+    tests/models/test_normals.py computes the constants.
+    """
+    return 1.2e-8 * math.sqrt(elements) + 2e-11 * elements
+
+
 @dataclass(frozen=True)
 class EvidenceHeader:
     """What the draws were drawn from. Evidence with different headers is never mixed."""
@@ -61,6 +70,11 @@ class EvidenceHeader:
     def reach(self) -> float:
         """How far two roundings to the grid can move an input, which every radius has to allow for."""
         return grid_reach(self.elements, self.grid)
+
+    @property
+    def slip(self) -> float:
+        """What every limit of a probability has to allow for, since noise is drawn by integers; unknown before them."""
+        return noise_slip(self.elements) if self.noise == "philox-2" else 0.0
 
     def shift(self, radius: float) -> float:
         """By how many σ the noisy input moves, at most, when the input moves by up to `radius`.   Errs: high.

@@ -91,6 +91,8 @@ def pooled_calibration_error(
         upper=sum_by_bin(cell, upper, cells).reshape(tables.upper.shape),
     )
     _, total = optimise(moved, bins, problem.free_earning if problem.uncertified else None)
+    # Means of tangents are those under the noise as it is drawn, which is not quite normal; docs/noise.md.
+    sampling += int(pooled.sum()) * sums.steepest * evidence.header.slip
     # A pooled input that is not counted earns at least −1, so leaving it out adds at most 1.
     total += sampling + int((pooled & ~counted).sum())
     size = int(counted.sum())

@@ -1,0 +1,124 @@
+"""Whole numbers whose law is that of rounded normals, from 64 random bits each and without a rounding.
+
+A normal of deviation s, rounded, is drawn as ±(w·J + T). J is one of 2^15 knots, chosen by Walker's alias method from
+weights that are multiples of 2^-46. T is the sum of two uniform numbers below w, centred, so that the law is the line
+through the weights of neighbouring knots. All of it is whole numbers: the law is known exactly, and every machine draws
+the same. docs/noise.md says how far it is from the law of a rounded normal, and proves it.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache, cached_property
+
+import torch
+from torch import Tensor
+
+from certcal.models.grid import LARGEST_NORMAL
+
+KNOT_BITS = 15
+KNOTS = 2**KNOT_BITS
+CHOICE_BITS = 31  # of a word: signed 32-bit arithmetic then compares without overflow
+WEIGHT = 2**CHOICE_BITS * KNOTS  # what the weights add up to
+
+
+@dataclass(frozen=True, eq=False)
+class Knots:
+    """The alias table of one deviation. Knot i stays where its choice is at most `last`, and else moves by `jump`."""
+
+    bits: int  # knots lie w = 2^bits apart
+    last: Tensor  # (2^15,) int32: the largest 31-bit choice that stays, -1 where none does
+    jump: Tensor  # (2^15,) int32: how far the alias lies from the knot, in whole numbers
+
+    @cached_property
+    def packed(self) -> Tensor:
+        """Both in one word, (2^15,) int64: `last` in the upper half, `jump` in the lower."""
+        return self.last.long() << 32 | self.jump.long() & 0xFFFFFFFF
+
+    def draw(self, choice: Tensor, place: Tensor, out: Tensor, scratch: Tensor) -> None:
+        """Fill `out`, (rows, elements) float32, from two 32-bit words for each element, which are overwritten.
+
+        Words may have more columns than there are elements. Bits of `place`, from the lowest: 15 for the knot, twice
+        `bits` for the spread about it; the highest is the sign.
+
+        Args:
+            scratch: (3, rows, elements) int32, overwritten.
+        """
+        elements, below = out.shape[1], 2**self.bits - 1
+        choice, place = choice[:, :elements], place[:, :elements]
+        part, last, value = scratch
+        torch.bitwise_and(place, KNOTS - 1, out=part)
+        torch.index_select(self.last, 0, part.view(-1), out=last.view(-1))
+        torch.index_select(self.jump, 0, part.view(-1), out=value.view(-1))
+        last.sub_(choice.bitwise_and_(2**CHOICE_BITS - 1)).bitwise_right_shift_(31)
+        value.bitwise_and_(last)  # all ones where the choice is beyond the last
+        value.add_(part.bitwise_left_shift_(self.bits)).sub_(below)
+        for shift in (KNOT_BITS, KNOT_BITS + self.bits):
+            value.add_(torch.bitwise_right_shift(place, shift, out=part).bitwise_and_(below))
+        sign = place.bitwise_right_shift_(31)
+        out.copy_(value.bitwise_xor_(sign).sub_(sign))
+
+
+@cache
+def knots(deviation: float, device: torch.device | None = None) -> Knots:
+    """The table for normals of a deviation of at least 32 and at most 2^22 / 8 whole numbers."""
+    if device is not None:
+        table = knots(deviation)
+        return Knots(table.bits, table.last.to(device), table.jump.to(device))
+    bits = spacing_bits(deviation)
+    stays, alias = alias_table(knot_weights(deviation, bits))
+    last = torch.tensor(stays).sub_(1).to(torch.int32)
+    jump = (torch.tensor(alias) - torch.arange(KNOTS)) * 2**bits
+    return Knots(bits, last, jump.to(torch.int32))
+
+
+def spacing_bits(deviation: float) -> int:
+    """The least b for which knots 2^b apart reach 8 deviations."""
+    return max(0, (int(LARGEST_NORMAL * deviation) - 1) // KNOTS).bit_length()
+
+
+def knot_weights(deviation: float, bits: int) -> list[int]:
+    """The weights of the knots 0 … 2^15 - 1 times w, both signs together, in units of 2^-46: a sampled Gaussian.
+
+    T adds (w² - 1) / 6 to the variance, and rounding a normal 1 / 12.
+    """
+    width = 2**bits
+    variance = Fraction(deviation) ** 2 + Fraction(1, 12) - Fraction(width**2 - 1, 6)
+    density = list(_gaussian(Fraction(width**2) / (2 * variance)))
+    total = 2 * sum(density) - density[0]
+    weights = [(4 * WEIGHT * own // total + 1) // 2 for own in density]
+    return [WEIGHT - sum(weights[1:]), *weights[1:]]
+
+
+def alias_table(weights: list[int]) -> tuple[list[int], list[int]]:
+    """How many of the 2^31 choices stay at each knot, and where the others go, so that the weights are met exactly."""
+    room = 2**CHOICE_BITS
+    stays, alias = list(weights), list(range(KNOTS))
+    small = [knot for knot in range(KNOTS) if weights[knot] < room]
+    large = [knot for knot in range(KNOTS) if weights[knot] >= room]
+    while small:
+        knot, donor = small.pop(), large[-1]
+        alias[knot] = donor
+        stays[donor] -= room - stays[knot]
+        if stays[donor] < room:
+            small.append(large.pop())
+    return stays, alias
+
+
+def _gaussian(rate: Fraction) -> Iterator[int]:
+    """2^160 · exp(-rate · j²) for j = 0 … 2^15 - 1: exp((j + 1)²) over exp(j²) grows by one factor each time."""
+    one = 2**160
+    ratio = _exp(rate, one)
+    density, growth = one, ratio * ratio // one
+    for _ in range(KNOTS):
+        yield density
+        density, ratio = density * ratio // one, ratio * growth // one
+
+
+def _exp(rate: Fraction, one: int) -> int:
+    """one · exp(-rate) for a rate below 1, by its series."""
+    term = total = one
+    for k in range(1, 100):
+        term = -term * rate.numerator // (rate.denominator * k)
+        total += term
+    return total
