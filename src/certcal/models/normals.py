@@ -74,7 +74,7 @@ def knots(deviation: float, device: torch.device | None = None) -> Knots:
 
 def spacing_bits(deviation: float) -> int:
     """The least b for which knots 2^b apart reach 8 deviations."""
-    return max(0, (int(LARGEST_NORMAL * deviation) - 1) // KNOTS).bit_length()
+    return int((int(LARGEST_NORMAL * deviation) - 1) // KNOTS).bit_length()
 
 
 def knot_weights(deviation: float, bits: int) -> list[int]:

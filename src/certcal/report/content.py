@@ -10,6 +10,7 @@ import numpy as np
 from certcal.evaluation import Contribution, Report, contributions_at, reliability_at
 from certcal.files import plain
 from certcal.metrics import ReliabilityCurve
+from certcal.report.assumptions import ASSUMPTIONS
 from certcal.report.tables import cells, columns
 from certcal.report.views import CertifiedInputs, prepare_boxes, prepare_moves, prepare_widths
 from certcal.report.words import answer, answer_about, caveats, explanation, guarantee
@@ -44,6 +45,7 @@ def page_data(
         "headline": guarantee(report, default),
         "why": why,
         "caveats": caveats(report),
+        "assumptions": [list(row) for row in ASSUMPTIONS] if report.evidence is not None else [],
         "facts": [list(fact) for fact in facts],
         "population": str(report.population),
         "classes": None if classes is None else list(classes),

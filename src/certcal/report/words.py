@@ -119,8 +119,6 @@ def _of_the_claim(report: Report) -> list[str]:
             "All radii together are covered, and all looks at the draws: they may be added at any time. Choosing among "
             "several reports is not: divide α and δ by their number.",
             _rounding(report.evidence.header),
-            "What is assumed of the noise generator, rounding, independence and looks: docs/certificates.md, “What is "
-            "assumed, and what is not”.",
         ]
     if report.level == 0:
         return ["No chance is involved but in population ECE, which speaks of a random sample."]

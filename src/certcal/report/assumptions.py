@@ -1,0 +1,54 @@
+"""What a guarantee from noise draws rests on, in one place: on every page, and the table of docs/certificates.md."""
+
+ASSUMPTIONS = (
+    (
+        "The generator",
+        "Words are assumed uniform, and independent between draws and inputs. They come from the pseudorandom "
+        "generator Philox, addressed by (seed, input, draw). The seed must not be chosen by results. That the noise "
+        "made of them "
+        "is Gaussian is not assumed: it is drawn by integers, its law is known, and every limit is widened by its "
+        "distance from a Gaussian.",
+    ),
+    (
+        "Rounding of the noise",
+        "Not assumed away: inputs and noise are rounded to a grid on which float32 sums are exact, and every R > 0 is "
+        "certified at R + √d · step. R = 0 is about the input itself. Evidence of earlier versions lacks the grid, or "
+        "normals of a known law; there it is assumed that the network does not read its input from low bits or from "
+        "the pattern of the noise.",
+    ),
+    (
+        "Rounding inside the network",
+        "The certified function is the network as it was run: in its precision, on its kind of device. In another "
+        "precision, or with other kernels, it is another function.",
+    ),
+    (
+        "Independence",
+        "Draws of an input are independent, given the input. The claim for the set needs independence between inputs "
+        "too; without it use Markov's inequality. The population bound assumes that inputs are independent draws from "
+        "the population.",
+    ),
+    (
+        "Looks",
+        "Not assumed. Draws may be added at any time, for any reason, and all reports made from a store hold together "
+        "with probability 1 − α per input.",
+    ),
+    (
+        "One report",
+        "α, δ, the seed, n0, the method and σ are fixed before results are seen. A choice among several seeds, methods "
+        "or models by their results is not covered, nor are draws made anew with another n and without the store: "
+        "divide α and δ by the number of reports to choose from.",
+    ),
+    (
+        "Arithmetic of the certificate",
+        "Not assumed. Limits, radii and worst cases are rounded outward, down to the printed digit.",
+    ),
+    (
+        "The model",
+        "Any function of the input. Nothing is assumed of its smoothness, its training or its accuracy.",
+    ),
+)
+
+
+def assumptions_table() -> str:
+    """The rows as a table in Markdown."""
+    return "\n".join(["| | |", "|---|---|", *(f"| **{name}** | {text} |" for name, text in ASSUMPTIONS)])
