@@ -1,9 +1,12 @@
 """How far long work is, how fast, and how long it will take: the one bar of every command."""
 
+import math
 import sys
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from html import escape
+from importlib import import_module
 from typing import Any
 
 from rich.console import Console
@@ -14,14 +17,14 @@ LINE_SECONDS = 30.0
 
 
 class Progress(AbstractContextManager["Progress"]):
-    """On standard error: share done, draws per second, time left. A bar in a terminal; elsewhere silent by default.
+    """Share done, draws per second, time left. A bar in a terminal or a notebook; elsewhere silent by default.
 
     Speed counts the draws made now; those found in a store or saved by stopping early only move the bar.
 
     Args:
         inputs: things to work on.
         draws: units of work for each of them.
-        show: by default in a terminal only. True: elsewhere a line now and then.
+        show: by default in a terminal or a notebook only. True: elsewhere a line now and then on standard error.
         doing: what is done.
         unit: what the units of work are called.
         transient: the bar leaves nothing behind, and there are no lines elsewhere.
@@ -50,7 +53,8 @@ class Progress(AbstractContextManager["Progress"]):
             disable=not (sys.stderr.isatty() and show is not False),
             transient=transient,
         )
-        self._lines = bool(show) and self._bar.disable and not transient
+        self._cell = NotebookBar(doing) if show is not False and in_notebook() else None
+        self._lines = bool(show) and self._bar.disable and not transient and self._cell is None
         self._task = self._bar.add_task("", total=self._total, note="")
 
     def known(self, draws: int, *, finished: bool) -> None:
@@ -77,6 +81,8 @@ class Progress(AbstractContextManager["Progress"]):
         rate = f"{speed:,.0f}" if speed >= 100 else f"{speed:.3g}"
         text = f"{note}{rate} {self._unit}/s, at most {clock} left"
         self._bar.update(self._task, note=text)
+        if self._cell is not None:
+            self._cell.show(1 - self._left / self._total, text)
         if self._lines and time.monotonic() - self._told > LINE_SECONDS:
             self._told = time.monotonic()
             print(f"{self._doing} {1 - self._left / self._total:4.0%}  {text}", file=sys.stderr, flush=True)
@@ -97,10 +103,46 @@ class Progress(AbstractContextManager["Progress"]):
         self._bar.stop()
         saved = f", {self._saved:,} saved by stopping early" if self._saved else ""
         text = f"{self._made:,} {self._unit} made{saved}"
-        if self._lines:
+        if self._cell is not None:
+            self._cell.end("" if self._transient else text)
+        elif self._lines:
             print(text, file=sys.stderr, flush=True)
         elif not (self._bar.disable or self._transient):
             self._bar.console.print(text, highlight=False)
+
+
+class NotebookBar:
+    """One line of a notebook's output that is drawn again as work goes on. It needs no widgets."""
+
+    SECONDS = 0.25  # from one drawing to the next
+
+    def __init__(self, doing: str) -> None:
+        self._doing, self._drawn = doing, -math.inf
+        self._line: Any = None  # made when there is something to say
+
+    def show(self, share: float, text: str) -> None:
+        """How much is done, and a note."""
+        if time.monotonic() - self._drawn >= self.SECONDS:
+            self._drawn = time.monotonic()
+            bar = f'<progress value="{share:.3f}" max="1" style="width: 14em; vertical-align: middle"></progress>'
+            self._draw(f"{escape(self._doing)} {bar} {share:.0%} <small>{escape(text)}</small>")
+
+    def end(self, text: str) -> None:
+        """A last note in place of the bar; none leaves an empty line."""
+        self._draw(f"<small>{escape(text)}</small>")
+
+    def _draw(self, html: str) -> None:
+        page: Any = import_module("IPython.display")
+        if self._line is None:
+            self._line = page.display(page.HTML(html), display_id=True)
+        else:
+            self._line.update(page.HTML(html))
+
+
+def in_notebook() -> bool:
+    """Whether this is the kernel of a notebook, which shows HTML."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    return hasattr(shell, "kernel")
 
 
 def in_words(seconds: float) -> str:

@@ -1,7 +1,13 @@
 """Results that notebooks show as a table, a sentence and a figure."""
 
+from abc import abstractmethod
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from certcal.errors import CertcalError
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 class Shown:
@@ -14,3 +20,19 @@ class Shown:
     def plot(self, *, ax: Any = None) -> Any:
         """Draw the result on matplotlib's axes, or on new ones, and return them."""
         return import_module("certcal.report").draw(self, ax=ax)
+
+
+class ShownRows(Shown):
+    """A result that is also rows of numbers."""
+
+    @abstractmethod
+    def as_dicts(self) -> list[dict[str, Any]]:
+        """The rows as plain dictionaries, for JSON or a data frame."""
+
+    def to_frame(self) -> "pd.DataFrame":
+        """The rows as a pandas data frame."""
+        try:
+            import pandas as pd
+        except ImportError as error:
+            raise CertcalError("to_frame needs pandas: pip install pandas; as_dicts() does without it.") from error
+        return pd.DataFrame(self.as_dicts())

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import brier_score_loss, log_loss
 
-from certcal import Kind, certified_brier_score, top_label_brier_score
-from certcal.metrics import brier_score, log_score, top_label_log_score
+from certcal import InputError, Kind, certified_brier_score, top_label_brier_score
+from certcal.metrics import brier_score, log_score, top_label, top_label_log_score
 from certcal.worstcase import certified_log_score
 from problems import CATALOGUE, bounded_sets
 
@@ -92,3 +92,18 @@ def test_a_long_sum_is_rounded_up():
     solution = certified_brier_score(upper, upper, np.zeros(10_001))
     assert Fraction(solution.value) >= exact
     assert solution.stats["rounding"] >= solution.value * 2**-47
+
+
+def test_the_top_label_is_what_metrics_take(rng):
+    probs, labels = rng.dirichlet([1.0] * 4, size=50), rng.integers(0, 4, 50)
+    confidence, correct = top_label(probs, labels)
+    assert confidence.tolist() == [max(row) for row in probs.tolist()]
+    assert correct.tolist() == [row.index(max(row)) == label for row, label in zip(probs.tolist(), labels, strict=True)]
+    assert 0 <= top_label_brier_score(confidence, correct) <= 1
+    two = rng.random(20)
+    one, both = top_label(two, labels[:20] % 2), top_label(np.column_stack([1 - two, two]), labels[:20] % 2)
+    assert all(np.array_equal(*pair) for pair in zip(one, both, strict=True))
+    with pytest.raises(InputError, match="Expected `labels`"):
+        top_label(probs, labels + 4)
+    with pytest.raises(InputError, match="Expected `probs`"):
+        top_label(probs * 2, labels)

@@ -1,10 +1,18 @@
 """What notebooks show: numbers, a sentence and a figure, with names as text."""
 
+from dataclasses import replace
+from textwrap import dedent
+
 import numpy as np
 import pytest
+import torch
+from matplotlib.figure import Figure
+from torch import nn
 
-from certcal import InputError, certified_calibration_error, confidence_bounds, evaluate
+import certcal
+from certcal import InputError, attacks, certified_calibration_error, confidence_bounds, evaluate
 from certcal.evaluation import METRICS
+from certcal.recalibration import CANDIDATES, choose_map, fit_score_map, held_out_scores, trade_off
 from certcal.report import as_html, draw, guarantee
 from smoothing_oracles import random_evidence
 
@@ -32,12 +40,84 @@ def test_results_show_their_numbers(evidence):
 
 
 def test_results_draw_themselves(evidence):
-    from matplotlib.figure import Figure
-
     report = evaluate(evidence, radii=[0.0, 0.1], alpha=0.01)
     for result in (report, report.bounds[1], report[1].worst):
         axes = Figure().add_subplot()
         assert result.plot(ax=axes) is axes
         assert axes.has_data()
-    with pytest.raises(InputError, match="Expected `result` to be a Report"):
+    with pytest.raises(InputError, match="Expected `result` to be one that certcal has a figure for"):
         draw(3)
+
+
+@pytest.fixture(scope="module")
+def found():
+    """One of each result of attacks and of recalibration."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Flatten(), nn.Linear(16, 3))
+    data = torch.rand(12, 1, 4, 4), torch.arange(12) % 3
+    drawn = certcal.collect_evidence(model, data, sigma=0.25, n=250)
+    few = {"draws": 50, "attack_draws": 8, "steps": 2}
+    rng = np.random.default_rng(1)
+    many = random_evidence(rng, inputs=200, draws=500)
+    mixed = replace(many, label=np.where(rng.random(200) < 0.7, many.selected, 1 - many.selected))
+    bounds = confidence_bounds(mixed, radius=0.02, alpha=0.01)
+    held = held_out_scores(bounds, repeats=2)
+    return {
+        "sandwich": attacks.attack_certificates(model, data, drawn, radii=[0.0, 0.05], alpha=0.01, **few),
+        "ace": attacks.run_ace_attacks(model, *data, epsilon=[3 / 255], steps=3),
+        "attacked": certcal.ace_attack(model, *data, eta=1, omega="y", epsilon=0.05, steps=3),
+        "calibration": attacks.attack_calibration(model, *data, sigma=0.25, epsilon=0.1, draws=8, steps=2),
+        "map": certcal.recalibrate(bounds, on_failure="identity"),
+        "inside": fit_score_map(mixed, radii=0.02, alpha=0.01, on_failure="identity"),
+        "held": held,
+        "trade-off": trade_off(bounds, clean_weights=(0.0, 0.5), repeats=2),
+        "choice": choose_map(mixed, radii=0.02, alpha=0.01, candidates=CANDIDATES[:2]),
+    }
+
+
+WORDS = {
+    "sandwich": ["attacked ECE", "Nothing that was seen under attack contradicts"],
+    "ace": ["AdaECE, ε = 3/255", "the strongest attack"],
+    "attacked": ["linf ≤ 0.05", "mean loss after"],
+    "calibration": ["adversary", "too extreme"],
+    "map": ["map of confidences"],
+    "inside": ["map of confidences"],
+    "held": ["held out, R = 0.02", "Means over 2 splits"],
+    "trade-off": ["weight of clean points", "no map"],
+    "choice": ["isotonic, λ = ", "<td>chosen</td>", "Chosen among 2 ways"],
+}
+
+
+@pytest.mark.parametrize("name", WORDS)
+def test_what_attacks_and_maps_found_is_shown(found, name):
+    result, axes = found[name], Figure().add_subplot()
+    html = result._repr_html_()
+    assert "data:image/png" in html
+    assert "nan" not in html
+    assert [word for word in WORDS[name] if word not in html] == []
+    assert len(repr(result)) < 150
+    assert result.plot(ax=axes) is axes
+    assert axes.has_data()
+    if name in ("map", "inside"):
+        return
+    frame = result.to_frame()
+    assert len(frame) == len(result.as_dicts()) > 1
+    assert frame.columns.tolist() == list(result.as_dicts()[0])
+
+
+@pytest.mark.slow
+def test_a_kernel_shows_a_bar_and_leaves_one_line(tmp_path):
+    pytest.importorskip("nbclient")
+    from cells import run_cells
+
+    code = """
+    from certcal.progress import Progress
+    with Progress(2, 10, show=None) as bar:
+        for _ in range(4):
+            bar.drew(5)
+    with Progress(2, 10, show=False) as silent:
+        silent.drew(20)
+    """
+    (cell,) = run_cells(dedent(code), cwd=tmp_path).cells
+    (shown,) = cell.outputs
+    assert shown.data["text/html"] == "<small>20 draws made</small>"

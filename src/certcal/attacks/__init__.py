@@ -3,7 +3,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from certcal.attacks.records import AceRow, AceTable, Sandwich, SandwichRow, Terms
+from certcal.attacks.records import AceRow, AceTable, Attacked, CalibrationAttack, Sandwich, SandwichRow, Terms
 from certcal.attacks.stored import ACE, CURVES, SANDWICH, from_plain, to_plain
 from certcal.settings import Adversary, Norm
 
@@ -12,8 +12,7 @@ if TYPE_CHECKING:
     from certcal.attacks.ace_table import run_ace_attacks
     from certcal.attacks.adversaries import BACKWARD, attack_passes
     from certcal.attacks.balls import BALLS, Ball
-    from certcal.attacks.batched import Attacked
-    from certcal.attacks.calibration import CalibrationAttack, attack_calibration
+    from certcal.attacks.calibration import attack_calibration
     from certcal.attacks.climb_settings import Direction, End, OnFlip, Plateau, Settings
     from certcal.attacks.fresh_draws import SmoothedEstimate, estimate_smoothed
     from certcal.attacks.input_attack import attack, cross_entropy

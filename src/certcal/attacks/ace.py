@@ -8,9 +8,10 @@ from typing import Any, overload
 import torch
 from torch import Tensor, nn
 
-from certcal.attacks.batched import Attacked, as_budgets, attack_model, one_or_all
+from certcal.attacks.batched import as_budgets, attack_model, one_or_all
 from certcal.attacks.climb_settings import Direction, OnFlip, Plateau, Settings
 from certcal.attacks.input_attack import cross_entropy
+from certcal.attacks.records import Attacked
 from certcal.errors import InputError
 from certcal.inputs import make_settings
 from certcal.scalars import check_choice

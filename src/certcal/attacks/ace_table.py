@@ -7,9 +7,9 @@ import numpy as np
 from torch import Tensor, nn
 
 from certcal.attacks.ace import CONFIGURATIONS, Configuration, ace_attack, galil_ace_attack
-from certcal.attacks.batched import Attacked, as_budgets
+from certcal.attacks.batched import as_budgets
 from certcal.attacks.climb_settings import End, OnFlip
-from certcal.attacks.records import GALIL, AceRow, AceTable
+from certcal.attacks.records import GALIL, AceRow, AceTable, Attacked
 from certcal.metrics import (
     adaptive_calibration_error,
     expected_calibration_error,

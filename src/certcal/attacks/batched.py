@@ -1,47 +1,23 @@
 """Attacks on many inputs within several budgets, batch by batch, and what they give back: an `Attacked`."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from certcal.attacks.balls import Ball, random_unit
 from certcal.attacks.climb_settings import ENDS, Loss, Predict, Settings
 from certcal.attacks.climbers import Found, climb
+from certcal.attacks.records import Attacked
 from certcal.errors import CertcalError
 from certcal.inputs import to_numpy
 from certcal.models import as_inputs, as_labels, classify, count_classes, device_of, held_still, logits_of
 from certcal.scalars import check_number, one_or_more
 from certcal.settings import Norm
-from certcal.types import ArrayLike, FloatArray
+from certcal.types import ArrayLike
 
 BATCH = {"cpu": 128, "cuda": 1024}
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Attacked:
-    """Inputs after an attack, and what it did. Arrays run over the n inputs.
-
-    Every input lies in its ball and box to the last bit, and its loss is at least that of the input it came from.
-    """
-
-    inputs: Tensor  # (n, …), on the device and in the dtype of the inputs given
-    epsilon: float
-    norm: Norm
-    clean_loss: FloatArray  # (n,) at the inputs given
-    loss: FloatArray  # (n,) at the inputs returned
-    updates: NDArray[np.int64]  # (n,) how many were taken
-    end: NDArray[np.str_]  # (n,) why each input was left where it is, an `End`
-
-    def __len__(self) -> int:
-        return len(self.loss)
-
-    def __repr__(self) -> str:
-        gain = float((self.loss - self.clean_loss).mean())
-        return f"Attacked({len(self)} inputs, {self.norm} ≤ {self.epsilon:.4g}, mean gain in loss {gain:.4g})"
 
 
 def as_budgets(epsilon: object) -> tuple[float, ...]:

@@ -1,13 +1,14 @@
 """Adversaries against the calibration of a smoothed model, within an ℓ2 ball of radius epsilon."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from certcal.attacks.adversaries import ADVERSARIES, CHOICE_DRAWS
 from certcal.attacks.climb_settings import Settings
 from certcal.attacks.fresh_draws import Look, check_numbers
+from certcal.attacks.records import CalibrationAttack
 from certcal.attacks.smoothed import Scene, smoothed
 from certcal.certificates import MeanLimits
 from certcal.errors import InputError
@@ -15,33 +16,10 @@ from certcal.means import hoeffding
 from certcal.models import PRECISIONS, Purpose, as_inputs, as_labels, count_classes, device_of, held_still
 from certcal.scalars import check_choice, check_integer, check_number
 from certcal.settings import Adversary, Norm
-from certcal.types import ArrayLike, BoolArray, FloatArray
+from certcal.types import ArrayLike, FloatArray
 from certcal.worstcase import WorstCaseProblem
 
 _FEW_DRAWS_ALPHA = 0.001
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class CalibrationAttack:
-    """Inputs after an attack on the smoothed model. Arrays run over the n inputs.
-
-    The two `seen` confidences come from the attack's own few draws, on which it was optimised: they are too extreme.
-    `estimate_smoothed` with other draws says what the attack is worth.
-    """
-
-    inputs: Tensor  # (n, …), within epsilon of those given
-    epsilon: float
-    adversary: Adversary
-    predicted: Tensor  # (n,) the class whose confidence was attacked
-    correct: BoolArray  # (n,) whether it is the label
-    seen_before: FloatArray  # (n,)
-    seen_after: FloatArray  # (n,)
-
-    def __len__(self) -> int:
-        return len(self.correct)
-
-    def __repr__(self) -> str:
-        return f"CalibrationAttack({self.adversary}, {len(self)} inputs, l2 ≤ {self.epsilon:.4g})"
 
 
 def attack_calibration(

@@ -6,8 +6,9 @@ from typing import Any, overload
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
-from certcal.attacks.batched import Attacked, as_budgets, attack_model, one_or_all
+from certcal.attacks.batched import as_budgets, attack_model, one_or_all
 from certcal.attacks.climb_settings import Loss, Settings
+from certcal.attacks.records import Attacked
 from certcal.errors import InputError
 from certcal.inputs import make_settings
 from certcal.types import ArrayLike

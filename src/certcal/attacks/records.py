@@ -2,9 +2,18 @@
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from certcal.metrics import ReliabilityCurve
+from certcal.settings import Adversary, Norm
+from certcal.shown import ShownRows
+from certcal.types import BoolArray, FloatArray
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 GALIL = "galil"
 
@@ -58,7 +67,7 @@ class Terms:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Sandwich:
+class Sandwich(ShownRows):
     """Rows for each radius and adversary, with the reliability curves before and after.
 
     If the certificates are sound, then with probability at least 1 - delta over all draws every row holds: at most
@@ -133,8 +142,8 @@ class AceRow:
     stopped_by_label: int  # inputs whose next update would have changed their label
 
 
-@dataclass(frozen=True, eq=False)
-class AceTable:
+@dataclass(frozen=True, eq=False, repr=False)
+class AceTable(ShownRows):
     """Rows of the paper's Table 1 and, in the same order, the reliability curves of its appendix."""
 
     rows: tuple[AceRow, ...]
@@ -147,6 +156,11 @@ class AceTable:
 
     def __len__(self) -> int:
         return len(self.rows)
+
+    def __repr__(self) -> str:
+        worst = self.rows[self.strongest()]
+        change = f"AdaECE {self.rows[0].adaptive_ece:.4f}, {worst.adaptive_ece:.4f} under the strongest"
+        return f"AceTable({self.inputs} inputs, {len(self) - 1} attacks, {change})"
 
     @property
     def inputs(self) -> int:
@@ -170,3 +184,62 @@ class AceTable:
     def as_dicts(self) -> list[dict[str, Any]]:
         """The rows as plain dictionaries, for JSON or a data frame."""
         return [asdict(row) for row in self.rows]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Attacked(ShownRows):
+    """Inputs after an attack, and what it did. Arrays run over the n inputs.
+
+    Every input lies in its ball and box to the last bit, and its loss is at least that of the input it came from.
+    """
+
+    inputs: "Tensor"  # (n, …), on the device and in the dtype of the inputs given
+    epsilon: float
+    norm: Norm
+    clean_loss: FloatArray  # (n,) at the inputs given
+    loss: FloatArray  # (n,) at the inputs returned
+    updates: NDArray[np.int64]  # (n,) how many were taken
+    end: NDArray[np.str_]  # (n,) why each input was left where it is, an `End`
+
+    def __len__(self) -> int:
+        return len(self.loss)
+
+    def __repr__(self) -> str:
+        gain = float((self.loss - self.clean_loss).mean())
+        return f"Attacked({len(self)} inputs, {self.norm} ≤ {self.epsilon:.4g}, mean gain in loss {gain:.4g})"
+
+    def as_dicts(self) -> list[dict[str, Any]]:
+        """One row per input."""
+        return _by_row({name: getattr(self, name).tolist() for name in ("clean_loss", "loss", "updates", "end")})
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class CalibrationAttack(ShownRows):
+    """Inputs after an attack on the smoothed model. Arrays run over the n inputs.
+
+    The two `seen` confidences come from the attack's own few draws, on which it was optimised: they are too extreme.
+    `estimate_smoothed` with other draws says what the attack is worth.
+    """
+
+    inputs: "Tensor"  # (n, …), within epsilon of those given
+    epsilon: float
+    adversary: Adversary
+    predicted: "Tensor"  # (n,) the class whose confidence was attacked
+    correct: BoolArray  # (n,) whether it is the label
+    seen_before: FloatArray  # (n,)
+    seen_after: FloatArray  # (n,)
+
+    def __len__(self) -> int:
+        return len(self.correct)
+
+    def __repr__(self) -> str:
+        return f"CalibrationAttack({self.adversary}, {len(self)} inputs, l2 ≤ {self.epsilon:.4g})"
+
+    def as_dicts(self) -> list[dict[str, Any]]:
+        """One row per input."""
+        names = ("predicted", "correct", "seen_before", "seen_after")
+        return _by_row({name: getattr(self, name).tolist() for name in names})
+
+
+def _by_row(columns: dict[str, list[Any]]) -> list[dict[str, Any]]:
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]

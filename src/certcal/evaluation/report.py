@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
 from certcal.certificates import ConfidenceIntervals, Method, RunnerUp, average_certified_radius, confidence_bounds_at
-from certcal.errors import CertcalError, InputError
+from certcal.errors import InputError
 from certcal.evaluation.further import ANY_BINNING, FURTHER
 from certcal.evaluation.given import as_given
 from certcal.evaluation.groups import GroupTable, as_columns, group_tables
@@ -20,13 +20,10 @@ from certcal.files import expanded, plain, replacing
 from certcal.metrics import Bins
 from certcal.scalars import one_or_more
 from certcal.settings import EvaluateSettings
-from certcal.shown import Shown
+from certcal.shown import ShownRows
 from certcal.smoothing import Evidence
 from certcal.types import ArrayLike
 from certcal.worstcase import OperatingCurve, Population, Solution, allowed_failures, choose_few_bins, operating_curve
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 @runtime_checkable
@@ -49,7 +46,7 @@ class ConfidenceMap(Protocol):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Report(Shown):
+class Report(ShownRows):
     """The rows of an evaluation, by position or by radius, with the certificates they were made from."""
 
     rows: tuple[Row, ...]
@@ -149,14 +146,6 @@ class Report(Shown):
     def as_dicts(self) -> list[dict[str, float]]:
         """The rows as plain dictionaries, for JSON or a data frame."""
         return [row.as_dict() for row in self.rows]
-
-    def to_frame(self) -> "pd.DataFrame":
-        """The rows as a pandas data frame, one column per metric."""
-        try:
-            import pandas as pd
-        except ImportError as error:
-            raise CertcalError("to_frame needs pandas: pip install pandas; as_dicts() does without it.") from error
-        return pd.DataFrame(self.as_dicts())
 
     def save(self, path: str | PathLike[str]) -> Path:
         """Where the rows were written with every digit: as .csv, .json or .parquet.

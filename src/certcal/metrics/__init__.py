@@ -6,6 +6,7 @@ from certcal.metrics.calibration import (
     as_predictions,
     equal_count_edges,
     expected_calibration_error,
+    top_label,
 )
 from certcal.metrics.dece import differentiable_calibration_error, soft_bin_lines
 from certcal.metrics.one_sided import Miscalibration, miscalibration
@@ -35,6 +36,7 @@ __all__ = [
     "sharpness",
     "soft_bin_lines",
     "sum_by_bin",
+    "top_label",
     "top_label_brier_score",
     "top_label_log_score",
 ]

@@ -4,7 +4,7 @@ import numpy as np
 
 from certcal.blocks import over_blocks
 from certcal.errors import InputError
-from certcal.inputs import as_correctness, as_probabilities, check_same_length
+from certcal.inputs import as_class_probabilities, as_correctness, as_probabilities, check_same_length, to_numpy
 from certcal.metrics.binning import BinRule, Bins, choose_bins, sum_by_bin
 from certcal.types import ArrayLike, BoolArray, FloatArray
 
@@ -90,3 +90,26 @@ def _gap_sums(confidence: FloatArray, correct: BoolArray, bins: Bins) -> FloatAr
         return sum_by_bin(index, gap, len(bins))
 
     return sum(over_blocks(len(confidence), gaps), np.zeros(len(bins)))
+
+
+def top_label(probs: ArrayLike, labels: ArrayLike) -> tuple[FloatArray, BoolArray]:
+    """Confidence and correctness of each prediction: what metrics of `(confidence, correct)` take.
+
+    The prediction is the class with the largest probability, the first of them in a tie.
+
+    Paper: Sec. 2.1.
+
+    Args:
+        probs: class probabilities, shape (n, k); or those of class 1 of two, shape (n,).
+        labels: the class of each input, shape (n,).
+
+    >>> expected_calibration_error(*top_label([[0.75, 0.25], [0.5, 0.5]], [0, 0]))
+    0.375
+    """
+    given = to_numpy("probs", probs)
+    if given.ndim == 1:
+        second = as_probabilities("probs", given)
+        given = np.column_stack([1 - second, second])
+    table, classes = as_class_probabilities(given, labels)
+    chosen = table.argmax(axis=1)
+    return table[np.arange(len(table)), chosen], chosen == classes

@@ -22,6 +22,7 @@ from certcal.recalibration.maps import AnyMap, IdentityMap
 from certcal.recalibration.scores import Scores
 from certcal.scalars import check_number, one_or_more
 from certcal.settings import AUROC_LOSS, BRIER_LOSS, CLEAN_WEIGHT, MapKind, Objective, OnFailure
+from certcal.shown import ShownRows
 from certcal.smoothing import Evidence
 
 _TERMS = ("alpha", "method", "split_alpha", "runner_up")
@@ -73,8 +74,8 @@ CANDIDATES = tuple(
 )
 
 
-@dataclass(frozen=True, eq=False)
-class Choice:
+@dataclass(frozen=True, eq=False, repr=False)
+class Choice(ShownRows):
     """The map that was chosen, and what every candidate came to on parts of the fitting inputs."""
 
     map: AnyMap
@@ -123,6 +124,14 @@ class Choice:
         limits = {"auroc_loss": self.auroc_loss, "brier_loss": self.brier_loss}
         found = {"radius": self.radius, "chosen": self.chosen.name, **limits, "tried": rows}
         return found | {"untouched": plain(asdict(self.untouched))}
+
+    def __repr__(self) -> str:
+        return f"Choice({self.map!r}, among {len(self.tried)} candidates)"
+
+    def as_dicts(self) -> list[dict[str, Any]]:
+        """The candidates with what they came to; the first row, of nothing, is without a map."""
+        nothing = dict.fromkeys(asdict(self.chosen)) | vars(self.untouched) | {"chosen": False}
+        return [nothing] + [asdict(one) | vars(own) | {"chosen": one == self.chosen} for one, own in self.tried]
 
 
 def choose_map(

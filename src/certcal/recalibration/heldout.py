@@ -16,6 +16,7 @@ from certcal.recalibration.maps import AnyMap, RecalibrationMap
 from certcal.recalibration.scores import Scores, average, deviation, score_bounds
 from certcal.scalars import check_integer, check_number, one_or_more
 from certcal.settings import CLEAN_WEIGHTS, OnFailure
+from certcal.shown import ShownRows
 from certcal.smoothing import Evidence
 from certcal.types import ArrayLike, FloatArray
 
@@ -35,7 +36,7 @@ class HeldOutRow:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class HeldOut:
+class HeldOut(ShownRows):
     """Maps, what each was fitted on and tested on, and the scores on the latter."""
 
     maps: tuple[AnyMap, ...]
@@ -73,6 +74,18 @@ class HeldOut:
         NaN for a single split.
         """
         return deviation([row.after for row in self._at(radius)])
+
+    def as_dicts(self) -> list[dict[str, Any]]:
+        """One row per split and radius, with the scores `before_…` and `after_…`."""
+        return [
+            {name: value for name, value in vars(row).items() if not isinstance(value, Scores)}
+            | {
+                f"{when}_{name}": value
+                for when in ("before", "after")
+                for name, value in vars(getattr(row, when)).items()
+            }
+            for row in self.rows
+        ]
 
     def _at(self, radius: float) -> list[HeldOutRow]:
         rows = [row for row in self.rows if row.radius == radius]
@@ -198,7 +211,7 @@ def split_inputs(
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class TradeOff:
+class TradeOff(ShownRows):
     """The Pareto curve of clean against certified scores over λ, means over splits of inputs not fitted on."""
 
     radius: float
@@ -209,6 +222,11 @@ class TradeOff:
     def of(self, name: str) -> FloatArray:
         """One of the `Scores` along the curve, shape (k,)."""
         return np.array([getattr(own, name) for own in self.scores])
+
+    def as_dicts(self) -> list[dict[str, Any]]:
+        """The scores after the map, per weight of clean points; without a map where it is None."""
+        pairs = [(None, self.identity), *zip(self.clean_weight.tolist(), self.scores, strict=True)]
+        return [{"clean_weight": share} | vars(own) for share, own in pairs]
 
     def __repr__(self) -> str:
         return f"TradeOff(R = {self.radius:g}, λ = {', '.join(f'{share:g}' for share in self.clean_weight)})"

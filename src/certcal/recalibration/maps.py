@@ -16,6 +16,7 @@ from certcal.certificates import ConfidenceIntervals, StepFunction, confidence_b
 from certcal.errors import InputError
 from certcal.inputs import as_bounds, as_probabilities, check_same_length
 from certcal.scalars import check_number
+from certcal.shown import Shown
 from certcal.smoothing import Evidence
 from certcal.types import ArrayLike, FloatArray
 
@@ -24,7 +25,7 @@ DOWN, NEAREST, UP = -1, 0, 1  # which way results are rounded
 CLAMP = 2.0**-20
 
 
-class AnyMap(ABC):
+class AnyMap(Shown, ABC):
     """What confidences may go through: a map of each draw's score, or of their mean, or one after the other."""
 
     kind: ClassVar[str]
@@ -38,6 +39,14 @@ class AnyMap(ABC):
     @abstractmethod
     def parameters(self) -> dict[str, Any]:
         """What the map is made of, as plain data: the arguments that make it again."""
+
+    def __repr__(self) -> str:
+        parts = [
+            f"{name}: {len(own)} values" if isinstance(own, list) else f"{name}={own!r}"
+            for name, own in self.parameters().items()
+            if not isinstance(own, dict)
+        ]
+        return f"{type(self).__name__}({', '.join(parts)})"
 
     def as_dict(self) -> dict[str, Any]:
         """The map as plain data."""
@@ -84,7 +93,7 @@ class RecalibrationMap(AnyMap):
         """The map, with results moved in `direction` past their rounding error."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class IdentityMap(RecalibrationMap):
     """Leaves confidences as they are; where no map can be fitted, `about["reason"]` says why."""
 
@@ -99,7 +108,7 @@ class IdentityMap(RecalibrationMap):
         return confidence.copy()
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class IsotonicMap(RecalibrationMap):
     """Straight lines between knots, constant before the first and after the last. Knots rise, values never fall.
 
@@ -140,7 +149,7 @@ class IsotonicMap(RecalibrationMap):
         return np.clip(y + rise * share + direction * 2.0**-50, y, self.y[right])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class BetaMap(RecalibrationMap):
     """σ(a log z − b log(1 − z) + c) with a, b ≥ 0 and σ the logistic function; z is kept 2⁻²⁰ away from 0 and 1.
 
@@ -174,7 +183,7 @@ class BetaMap(RecalibrationMap):
         return np.clip(value + direction * margin, 0.0, 1.0)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class TemperatureMap(RecalibrationMap):
     """σ(log(z / (1 − z)) / T): the binary log-odds of the confidence divided by a temperature T > 0.
 

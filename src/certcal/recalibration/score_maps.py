@@ -14,7 +14,7 @@ from certcal.smoothing import threshold_grid
 from certcal.types import ArrayLike, FloatArray
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ScoreMap(AnyMap):
     """A step function h of one draw's score, which has the value levels[j] on cell j of the threshold grid.
 
@@ -48,7 +48,7 @@ class ScoreMap(AnyMap):
         return {"levels": self.levels.tolist()}
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class FullMap(AnyMap):
     """A map of each draw's score, then a map of their mean: g(E h(score))."""
 

@@ -36,13 +36,13 @@ def as_html(result: object) -> str:
 @as_html.register(Report)
 def _report(result: Report) -> str:
     words = escape(guarantee(result, default_view(result)))
-    return f"{_table(*main_cells(result))}<p>{words}</p>{_figure(result)}"
+    return f"{html_table(*main_cells(result))}<p>{words}</p>{html_figure(result)}"
 
 
 @as_html.register(Row)
 def _row(result: Row) -> str:
     known = {name: value for name, value in result.as_dict().items() if name in METRICS}
-    return _table(
+    return html_table(
         ["metric", "value"], [[METRICS[name].label, column_of(name).show(own)] for name, own in known.items()]
     )
 
@@ -59,7 +59,7 @@ def _evidence(result: Evidence) -> str:
         ["model", header.model[:12]],
         ["run as", header.precision],
     ]
-    return _table(["evidence", ""], lines)
+    return html_table(["evidence", ""], lines)
 
 
 @as_html.register(ConfidenceIntervals)
@@ -72,8 +72,8 @@ def _intervals(result: ConfidenceIntervals) -> str:
         ["certified and right", f"{int((kept & result.correct).sum()):,}"],
         ["mean width, certified", number(float(width.mean()), Rounding.UP) if kept.any() else "—"],
     ]
-    return _table([f"certificates at R = {exactly(result.radius)}", ""], lines) + (
-        _figure(result) if kept.any() else ""
+    return html_table([f"certificates at R = {exactly(result.radius)}", ""], lines) + (
+        html_figure(result) if kept.any() else ""
     )
 
 
@@ -85,7 +85,7 @@ def _solution(result: Solution) -> str:
         ["inputs", f"{len(result.confidence):,}"],
         ["status", str(result.status)],
     ]
-    return _table(["worst case", ""], lines)
+    return html_table(["worst case", ""], lines)
 
 
 @singledispatch
@@ -94,7 +94,7 @@ def draw(result: object, *, ax: "Axes | None" = None) -> "Axes":
 
     Paper: —
     """
-    raise InputError.expected("result", "be a Report, ConfidenceIntervals or a Solution", type(result).__name__)
+    raise InputError.expected("result", "be one that certcal has a figure for, as a Report", type(result).__name__)
 
 
 @draw.register(Report)
@@ -116,18 +116,20 @@ def _draw_solution(result: Solution, *, ax: "Axes | None" = None) -> "Axes":
     return axes
 
 
-def _table(heads: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
+def html_table(heads: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
+    """Heads and lines of text as a table."""
     head = "".join(f'<th style="text-align:right">{escape(one)}</th>' for one in heads)
     body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in line) + "</tr>" for line in lines)
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
-def _figure(result: Any) -> str:
+def html_figure(result: Any) -> str:
+    """What `draw` draws, as a picture."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     figure, file = Figure(figsize=(4.2, 3.4), layout="constrained"), io.BytesIO()
     FigureCanvasAgg(figure)
     draw(result, ax=figure.add_subplot())
-    figure.savefig(file, format="png", dpi=100)
+    figure.savefig(file, format="png", dpi=100, bbox_inches="tight")
     return f'<img alt="" src="data:image/png;base64,{b64encode(file.getvalue()).decode()}">'

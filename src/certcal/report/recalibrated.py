@@ -81,7 +81,7 @@ def recalibration_section(
             for radius in radii
         ],
         **(_choice(compared) if isinstance(compared, Choice) else _curve(compared, kept)),
-        "map": {"x": plotted(graph), "y": plotted(_shown(kept).transform(graph))},
+        "map": {"x": plotted(graph), "y": plotted(mapped(kept).transform(graph))},
     }
 
 
@@ -117,8 +117,8 @@ def chosen_because(choice: Choice) -> str:
     )
 
 
-def _shown(kept: AnyMap) -> ScoreMap | RecalibrationMap:
-    """The map that the page draws: that of the scores where there is one."""
+def mapped(kept: AnyMap) -> ScoreMap | RecalibrationMap:
+    """The map that is drawn: that of the scores where there is one."""
     inside, outside = kept.stages
     return inside if isinstance(inside, ScoreMap) else outside
 
