@@ -72,6 +72,7 @@ def test_help_names_every_verb_with_an_example(desk):
         "compare",
         "check",
         "reproduce",
+        "reference",
         "bench",
     ):
         assert verb in out

@@ -19,6 +19,7 @@ from certcal.cli.demo import demo
 from certcal.cli.evaluate import evaluate
 from certcal.cli.plan import plan
 from certcal.cli.recalibrate import recalibrate
+from certcal.cli.reference import reference
 from certcal.cli.report import report
 from certcal.cli.reproduce import reproduce
 from certcal.cli.screen import complain
@@ -79,6 +80,7 @@ for _verb in (
     compare,
     check,
     reproduce,
+    reference,
     bench,
 ):
     # Typer keeps the line breaks of a text, and breaks it again.

@@ -33,6 +33,7 @@ from certcal.report.figures import (
 )
 from certcal.report.html import render_page
 from certcal.report.judgements import judgements_markdown, to_junit
+from certcal.report.leaderboard import Board, Standing, leaderboard_page, plot_standings, standing_cells
 from certcal.report.operating import groups_section, operating_data, operating_section
 from certcal.report.recalibrated import chosen_because, lead, listed, recalibration_section, score_rows, warnings
 from certcal.report.side_by_side import (
@@ -59,9 +60,11 @@ __all__ = [
     "GALIL",
     "INCORRECT",
     "SANDWICH_COLUMNS",
+    "Board",
     "CertifiedInputs",
     "Changes",
     "Comparison",
+    "Standing",
     "Widths",
     "ace_cells",
     "ace_heads",
@@ -90,6 +93,7 @@ __all__ = [
     "guarantee",
     "judgements_markdown",
     "lead",
+    "leaderboard_page",
     "listed",
     "main_cells",
     "model_card",
@@ -107,6 +111,7 @@ __all__ = [
     "plot_reliability",
     "plot_sandwich",
     "plot_side_by_side",
+    "plot_standings",
     "plot_trade_off",
     "plot_widths",
     "prepare_boxes",
@@ -125,6 +130,7 @@ __all__ = [
     "side_by_side_markdown",
     "side_by_side_page",
     "side_by_side_records",
+    "standing_cells",
     "tightness",
     "to_csv",
     "to_junit",

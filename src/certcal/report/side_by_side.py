@@ -1,7 +1,6 @@
 """Runs side by side: a table, their curves over each other, and the page that holds both."""
 
-import io
-from collections.abc import Sequence
+from functools import partial
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +8,7 @@ from certcal.evaluation import METRICS, Difference, SideBySide
 from certcal.files import plain
 from certcal.report.content import default_view
 from certcal.report.figures import legend_below, new_axes
+from certcal.report.plain_page import figure_row, html_table, plain_page
 from certcal.report.tables import Column, column_of, csv_text, exactly, markdown_text
 
 if TYPE_CHECKING:
@@ -96,15 +96,13 @@ def side_by_side_page(compared: SideBySide) -> str:
         f"{len(pages):,} of {compared.reports[0].inputs:,} inputs are predicted or certified differently at "
         f"R = {exactly(compared.radii[shown])}" + (f"; the first {LISTED} are shown." if len(pages) > LISTED else ".")
     )  # fmt: skip
-    changed = _table(_changed_heads(compared), [[str(cell) for cell in line] for line in pages[:LISTED]], "changed")
-    return _PAGE.format(
-        title=escape(" · ".join(compared.names)),
-        figures="".join(f"<figure>{_svg(compared, metric)}</figure>" for metric in CURVES),
-        table=_table(heads, lines, "metrics"),
-        note=escape(note(compared)),
-        told=escape(told),
-        changed=changed if pages else "",
+    changed = html_table(_changed_heads(compared), [[str(cell) for cell in line] for line in pages[:LISTED]], "changed")
+    body = (
+        figure_row([partial(plot_side_by_side, compared, metric) for metric in CURVES])
+        + f"<h2>At the same radii</h2>\n{html_table(heads, lines, 'metrics')}\n<p>{escape(note(compared))}</p>\n"
+        + f"<h2>Inputs that changed</h2>\n<p>{escape(told)}</p>\n{changed if pages else ''}\n"
     )
+    return plain_page(" · ".join(compared.names), body)
 
 
 def _apart(one: Difference, own: Column) -> str:
@@ -126,46 +124,3 @@ def _changed(compared: SideBySide, position: int) -> list[list[object]]:
         + [part for own in bounds for part in (int(own.predicted[one]), "yes" if own.certified[one] else "no")]
         for one in compared.changed(position)
     ]
-
-
-def _svg(compared: SideBySide, metric: str) -> str:
-    import matplotlib
-    from matplotlib.figure import Figure
-
-    with matplotlib.rc_context({"svg.hashsalt": "certcal", "svg.fonttype": "none"}):
-        figure = Figure(figsize=(3.8, 3.2), layout="constrained")
-        plot_side_by_side(compared, metric, ax=figure.add_subplot())
-        text = io.StringIO()
-        figure.savefig(text, format="svg", metadata={"Date": None})
-    return text.getvalue()[text.getvalue().index("<svg") :]
-
-
-def _table(heads: Sequence[str], lines: Sequence[Sequence[str]], kind: str) -> str:
-    head = "".join(f"<th>{escape(one)}</th>" for one in heads)
-    body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in line) + "</tr>" for line in lines)
-    return f'<div class="wide"><table class="{kind}"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
-
-
-_PAGE = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
-<title>{title}</title><style>
-body {{ font: 15px/1.5 system-ui, sans-serif; color: #1c2530; max-width: 1240px; margin: 2rem auto; padding: 0 1.5rem }}
-h1 {{ font-size: 1.4rem }} h2 {{ font-size: 1.1rem; margin-top: 2rem }} p {{ color: #55606d; max-width: 75ch }}
-.figures {{ display: flex; flex-wrap: wrap; gap: 1rem }} figure {{ margin: 0 }} .wide {{ overflow-x: auto }}
-table {{ border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: 13.5px }}
-th {{ text-align: right; font-weight: 600; color: #55606d; border-bottom: 1px solid #c9d0d8; padding: .3rem .8rem }}
-td {{ text-align: right; padding: .15rem .8rem; white-space: nowrap }} .metrics td:nth-child(2) {{ text-align: left }}
-.metrics td:first-child {{ font-weight: 600 }}
-.metrics tr:has(td:first-child:not(:empty)) td {{ border-top: 1px solid #e3e7eb }}
-</style></head><body>
-<h1>{title}</h1>
-<div class="figures">{figures}</div>
-<h2>At the same radii</h2>
-{table}
-<p>{note}</p>
-<h2>Inputs that changed</h2>
-<p>{told}</p>
-{changed}
-</body></html>
-"""

@@ -14,6 +14,7 @@ from certcal.runs.plan import Plan, plan_run
 from certcal.runs.recalibrate import Recalibration, recalibrate_run
 from certcal.runs.recipes import TrainRecipe, load_recipe, parse_changes, recipe_text
 from certcal.runs.results import Results
+from certcal.runs.switch import digest_of
 from certcal.runs.train import TRAIN, estimate_training, next_command, train_run
 from certcal.runs.trust import check_factories
 from certcal.runs.verify import verify_run
@@ -33,6 +34,7 @@ __all__ = [
     "compare_runs",
     "copy_run",
     "demo_run",
+    "digest_of",
     "estimate_training",
     "evaluate_run",
     "import_bounds",

@@ -58,7 +58,7 @@ from certcal.settings.runs import (
     merged,
     settings_text,
 )
-from certcal.settings.toml import build, check, read_toml, toml_text
+from certcal.settings.toml import build, check, read_toml, toml_list, toml_text
 from certcal.settings.training import MachineSettings, TrainSettings, ValidationSettings
 from certcal.settings.verbs import (
     AUROC_LOSS,
@@ -154,5 +154,6 @@ __all__ = [
     "read_toml",
     "setting",
     "settings_text",
+    "toml_list",
     "toml_text",
 ]

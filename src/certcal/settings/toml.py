@@ -4,7 +4,7 @@ import difflib
 import json
 import math
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, Field, fields, is_dataclass
 from pathlib import Path
 from types import NoneType, UnionType
@@ -96,6 +96,12 @@ def _elsewhere(kind: type, name: str) -> dict[str, Any]:
     """The kinds of a record that have a setting, with its default there."""
     kinds: Mapping[str, Any] = getattr(kind, "kinds", {})
     return {other: one.default for other, own in kinds.items() for one in fields(own) if one.name == name}
+
+
+def toml_list(name: str, records: Iterable[object], *, head: str = "") -> str:
+    """Records as a TOML list of tables of that name."""
+    tables = ["\n".join([f"[[{name}]]", *_lines(one)]) for one in records]
+    return "\n\n".join([*([f"# {head}"] * bool(head)), *tables]) + "\n"
 
 
 def _lines(section: object) -> list[str]:

@@ -1,0 +1,151 @@
+"""`certcal reference`: a pack of evidence that anyone can verify and recompute."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.text import Text
+
+from certcal.cli import options as o
+from certcal.cli.screen import complain, new_table, print_json, show_path, tell, wide_console
+from certcal.errors import InputError
+from certcal.files import plain
+
+if TYPE_CHECKING:
+    from certcal.studies import Pack
+
+
+class Action(StrEnum):
+    """What to do with a pack."""
+
+    LIST = "list"
+    VERIFY = "verify"
+    RECOMPUTE = "recompute"
+    PAGE = "page"
+    ADD = "add"
+
+
+def reference(
+    action: Annotated[Action, typer.Argument(help="What to do.", show_default=False)],
+    pack: Annotated[Path, typer.Argument(metavar="PACK", help="Folder of the pack.", show_default=False)],
+    *,
+    run: Annotated[str | None, typer.Option("--run", help="add: the run whose evidence is added.")] = None,
+    name: Annotated[str | None, typer.Option("--name", help="add: name of the entry.")] = None,
+    fact: Annotated[
+        list[str] | None,
+        typer.Option("--fact", help="add: what the run does not know, as method=Brier-ACT.", metavar="KEY=VALUE"),
+    ] = None,
+    only: Annotated[list[str] | None, typer.Option("--only", help="recompute: this entry; repeatable.")] = None,
+    approximate: Annotated[
+        bool, typer.Option("--approximate", help="add, recompute: also the paper's ACCE, half a minute per radius.")
+    ] = False,
+    write: Annotated[bool, typer.Option("--write", help="recompute: store the rows.")] = False,
+    out: Annotated[Path | None, typer.Option("--out", help="page: where to, else leaderboard.html.")] = None,
+    json: o.Json = False,
+) -> None:
+    """List, verify or recompute a reference pack, write its leaderboard, or add a run's evidence to it.
+
+    A pack is a folder with manifest.toml, evidence and rows.json. `verify` compares digests, `recompute` makes every
+    row again from the evidence; both exit with 1 on any difference.
+
+    [dim]Examples:[/dim] certcal reference recompute reference · certcal reference add mine --run run --name my-model
+    """
+    from certcal.studies import Pack
+
+    if action is Action.ADD:
+        _add(pack, run, name, fact or [], approximate=approximate)
+        return
+    own = Pack.read(pack)
+    if action is Action.LIST:
+        _list(own, json=json)
+    elif action is Action.PAGE:
+        from certcal.report import leaderboard_page
+        from certcal.studies import boards_of
+
+        target = out or own.folder / "leaderboard.html"
+        target.write_text(leaderboard_page(boards_of(own)), encoding="utf-8")
+        show_path(wide_console(), "Page: ", target)
+    else:
+        found = (
+            own.problems()
+            if action is Action.VERIFY
+            else _recomputed(own, only or [], approximate=approximate, write=write)
+        )
+        _judge(own, action, found, json=json)
+
+
+def _recomputed(pack: "Pack", only: list[str], *, approximate: bool, write: bool) -> list[str]:
+    """What is wrong with the files, or how stored rows differ from those made again."""
+    from certcal.studies import differences
+
+    if found := pack.problems():
+        return found
+    for name in set(only) - {one.name for one in pack.entry}:
+        raise InputError.expected("only", "name an entry of the pack", repr(name))
+    made = pack.recompute(only, approximate=approximate)
+    if write:
+        pack.write_rows([*(row for row in (pack.rows() if only else []) if row.entry not in only), *made])
+    stored = [row for row in pack.rows() if not only or row.entry in only]
+    return differences(stored, made)
+
+
+def _judge(pack: "Pack", action: Action, found: list[str], *, json: bool) -> None:
+    for line in found if not json else ():
+        complain(line)
+    if json:
+        print_json({"entries": len(pack.entry), "problems": found})
+    elif not found:
+        done = "as they were added" if action is Action.VERIFY else "recomputed: every row is as stored"
+        wide_console().print(f"{len(pack.entry)} entries, {done}.")
+    if found:
+        raise typer.Exit(1)
+
+
+def _list(pack: "Pack", *, json: bool) -> None:
+    rows = pack.rows()
+    if json:
+        print_json({"entries": [plain(vars(one)) for one in pack.entry], "rows": [plain(vars(row)) for row in rows]})
+        return
+    table = new_table("entry", "data", "method", "track")
+    for heading in ("R", "cert. accuracy", "cert. ECE", "cert. Brier"):
+        table.add_column(heading, justify="right")
+    from certcal.evaluation import Rounding
+    from certcal.report import exactly, percent
+
+    entries = {one.name: one for one in pack.entry}
+    for row in rows:
+        own = entries[row.entry]
+        errors = (
+            "—" if value != value else percent(value, Rounding.UP) for value in (row.certified_ece, row.certified_brier)
+        )
+        accuracy = percent(row.certified_accuracy, Rounding.DOWN)
+        table.add_row(
+            Text(row.entry), Text(own.data), Text(own.method), row.track, exactly(row.radius), accuracy, *errors
+        )
+    wide_console().print(table)
+
+
+def _add(pack: Path, run: str | None, name: str | None, facts: list[str], *, approximate: bool) -> None:
+    import tomllib
+
+    from certcal.runs import RunFolder
+    from certcal.smoothing import load_evidence
+    from certcal.studies import add_to_pack, entry_of_run
+
+    if run is None or name is None:
+        raise InputError("Missing --run or --name: which run's evidence to add, and under which name.")
+    given: dict[str, Any] = {}
+    for text in facts:
+        key, equals, value = text.partition("=")
+        if not (key and equals):
+            raise InputError.expected("fact", "be KEY=VALUE", repr(text))
+        try:
+            given |= tomllib.loads(f"{key} = {value}")
+        except tomllib.TOMLDecodeError:
+            given[key] = value
+    folder = RunFolder.existing(run)
+    made = add_to_pack(
+        pack, load_evidence(folder.evidence), entry_of_run(folder, name=name, **given), approximate=approximate
+    )
+    tell(f"added {name}: {made.file(made.entry[-1])}")

@@ -1,0 +1,110 @@
+"""The leaderboard of a reference pack: certified accuracy against certified errors at each radius, never one number."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from html import escape
+from itertools import cycle
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from certcal.evaluation import Rounding, pareto_front
+from certcal.report.changes import COLOURS, MARKERS
+from certcal.report.figures import NEUTRAL, legend_below, new_axes
+from certcal.report.plain_page import figure_row, html_table, plain_page
+from certcal.report.tables import exactly, percent
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+SCORES = (("certified_ece", "certified ECE"), ("certified_brier", "certified Brier"))
+_EXPLAINED = (
+    "Each point is a model at one radius: further right and further down is better. There is no single score: a model "
+    "is in bold where no other one of its table is at least as accurate with at most its errors. Numbers under “as "
+    "published” are quoted from the paper and were not recomputed; its ACCE is an approximation from below, of no "
+    "guarantee. All others are recomputed from evidence in the pack. Certified accuracy is rounded down, certified "
+    "errors are rounded up."
+)
+
+
+@dataclass(frozen=True)
+class Standing:
+    """One model at one radius, as it stands on a leaderboard. Shares, not percent."""
+
+    name: str
+    method: str
+    radius: float
+    certified_accuracy: float
+    certified_ece: float
+    certified_brier: float
+    brier: float  # clean, of all inputs
+    about: str = ""  # draws, seed
+
+
+@dataclass(frozen=True)
+class Board:
+    """All that is known about one data set: tracks of recomputed models, and what was published."""
+
+    data: str
+    tracks: Mapping[str, Sequence[Standing]]  # by title; they are never mixed
+    published: Sequence[tuple[str, float, str, str, str]]  # method, radius, range of CA, ACCE, CBS as printed
+
+
+def leaderboard_page(boards: Sequence[Board]) -> str:
+    """The page of all boards; it loads nothing and runs no script."""
+    return plain_page("Leaderboard of certified calibration", f"<p>{_EXPLAINED}</p>\n" + "".join(map(_board, boards)))
+
+
+def plot_standings(standings: Sequence[Standing], score: str, *, ax: "Axes | None" = None) -> "Axes":
+    """Certified accuracy against a certified error, one radius, one track; the Pareto front as steps."""
+    axes, label = ax or new_axes(), dict(SCORES)[score]
+    shown = [one for one in standings if not np.isnan(getattr(one, score))]
+    styles = zip(dict.fromkeys(one.method for one in standings), cycle(MARKERS), cycle(COLOURS), strict=False)
+    for method, marker, colour in styles:
+        own = [one for one in shown if one.method == method]
+        axes.scatter([100 * one.certified_accuracy for one in own], [100 * getattr(one, score) for one in own], s=34,
+                     marker=marker, color=colour, alpha=0.8, label=method)  # fmt: skip
+    x, y = (np.array([getattr(one, name) for one in shown]) for name in ("certified_accuracy", score))
+    front = pareto_front(x, y)
+    order = np.lexsort((y[front], x[front]))
+    axes.step(100 * x[front][order], 100 * y[front][order], where="pre", color=NEUTRAL, linewidth=0.9, linestyle=":")
+    axes.margins(0.15)
+    axes.set(xlabel="certified accuracy, %", ylabel=f"{label}, %")
+    axes.set_ylim(0, 115 * max([0.01, *y]))
+    axes.spines[["top", "right"]].set_visible(False)
+    legend_below(axes)
+    return axes
+
+
+def _board(board: Board) -> str:
+    """One data set: per track and radius figures and a table, then what was published."""
+    parts = [f"<h2>{escape(board.data)}</h2>\n"]
+    for title, standings in board.tracks.items():
+        parts.append(f"<h3>{escape(title)}</h3>\n")
+        for radius in sorted({one.radius for one in standings}):
+            here = [one for one in standings if one.radius == radius and not np.isnan(one.certified_ece)]
+            if here:
+                parts.append(f"<h4>R = {exactly(radius)}</h4>\n")
+                parts.append(figure_row([partial(plot_standings, here, score) for score, _ in SCORES]))
+                parts.append(html_table(*standing_cells(here), "names"))
+    if board.published:
+        heads = ["method", "R", "range of certified accuracy, %", "ACCE, %", "CBS, %"]
+        lines = [[method, exactly(radius), *rest] for method, radius, *rest in board.published]
+        parts.append(f"<h3>As published, not recomputed</h3>\n{html_table(heads, lines, 'names')}")
+    return "".join(parts)
+
+
+def standing_cells(standings: Sequence[Standing]) -> tuple[list[str], list[list[str]]]:
+    """Heads and lines of a table of one radius and track, the most accurate first; the Pareto front in bold."""
+    ordered = sorted(standings, key=lambda one: (-one.certified_accuracy, one.certified_ece))
+    accuracy = [one.certified_accuracy for one in ordered]
+    best = np.any([pareto_front(accuracy, [getattr(one, name) for one in ordered]) for name, _ in SCORES], axis=0)
+    lines = [
+        [f"**{one.name}**" if front else one.name, one.method, percent(one.certified_accuracy, Rounding.DOWN),
+         percent(one.certified_ece, Rounding.UP), percent(one.certified_brier, Rounding.UP),
+         percent(one.brier, Rounding.NEAREST), one.about]
+        for one, front in zip(ordered, best, strict=True)
+    ]  # fmt: skip
+    heads = ["model", "method", "certified accuracy", *(label for _, label in SCORES), "clean Brier, all", "evidence"]
+    return heads, lines

@@ -1,0 +1,53 @@
+"""What a leaderboard shows of a reference pack, with the paper's tables beside it."""
+
+from certcal.report import Board, Standing
+from certcal.studies.pack import Entry, Pack
+from certcal.studies.reference_rows import ReferenceRow
+from certcal.studies.study import paper_table
+
+TITLES = {
+    "paper": "The paper's bounds (cdf), the error exact",
+    "plain": "Our bounds (cdf-cp)",
+    "recalibrated": "Recalibrated: our bounds after a map chosen and fitted on one half, scored on the other",
+}
+
+
+def boards_of(pack: Pack) -> list[Board]:
+    """One board for each data set of the pack, from its stored rows."""
+    rows, entries = pack.rows(), {one.name: one for one in pack.entry}
+    draws = {one.name: int(pack.evidence(one).draws.max()) for one in pack.entry}
+    return [
+        Board(
+            data,
+            {
+                title: [
+                    _standing(row, entries[row.entry], draws[row.entry])
+                    for row in rows
+                    if row.track == track and entries[row.entry].data == data
+                ]
+                for track, title in TITLES.items()
+            },
+            published(data),
+        )
+        for data in dict.fromkeys(one.data for one in pack.entry)
+    ]
+
+
+def published(data: str) -> list[tuple[str, float, str, str, str]]:
+    """The paper's numbers for a data set, as printed: method, radius, range of certified accuracy, ACCE and CBS."""
+    table = paper_table(data)
+    if table is None:
+        return []
+    return [
+        (method, float(radius), f"{low}–{high}", f"{acce:.2f}", f"{table['CBS'][method][place]:.2f}")
+        for method, line in table["ACCE"].items()
+        for place, (radius, (low, high), acce) in enumerate(zip(table["radii"], table["CA"], line, strict=True))
+    ]
+
+
+def _standing(row: ReferenceRow, entry: Entry, draws: int) -> Standing:
+    seed = "" if entry.train_seed is None else f", seed {entry.train_seed}"
+    return Standing(
+        row.entry, entry.method, row.radius, row.certified_accuracy, row.certified_ece, row.certified_brier,
+        row.brier_all, f"{draws:,} draws{seed}, {entry.source}",
+    )  # fmt: skip

@@ -1,0 +1,191 @@
+"""A reference pack: evidence with its digests, from which anyone recomputes the rows of a table."""
+
+import json
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from certcal.errors import InputError
+from certcal.files import plain, replacing
+from certcal.runs import RunFolder, digest_of
+from certcal.scalars import guarded
+from certcal.settings import build, read_toml, toml_list
+from certcal.smoothing import Evidence, load_evidence, save_evidence
+from certcal.studies.reference_rows import LOOSE, ReferenceRow, entry_rows
+
+MANIFEST, ROWS, FOLDER = "manifest.toml", "rows.json", "evidence"
+_NAME = re.compile(r"[a-z0-9][a-z0-9._+-]{0,99}")
+_HEAD = "What each evidence file is of; `certcal reference` verifies and recomputes."
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """One model's evidence, and what it does not say itself."""
+
+    name: str
+    data: str  # such as fashion-mnist, by which it stands beside a published table
+    network: str
+    method: str  # how the model was trained
+    radii: tuple[float, ...]  # at which rows are made
+    sha256: str  # of the evidence file
+    mapped: tuple[float, ...] = ()  # radii with rows after a map too
+    settings: str = ""  # of the training, in words
+    baseline: str = ""  # that it was fine-tuned from
+    train_seed: int | None = None
+    chosen: str = ""  # how it came to be quoted
+    source: str = "certcal"  # who drew the evidence
+    device: str = ""
+    versions: dict[str, Any] = field(default_factory=dict)
+    commit: str = ""
+    train_seconds: float | None = None
+    certify_seconds: float | None = None
+
+    def __post_init__(self) -> None:
+        if not _NAME.fullmatch(self.name):
+            wanted = "hold only small letters, digits and . _ + -, and begin with a letter or digit"
+            raise InputError.expected("name", wanted, repr(self.name))
+
+    def rows(self, evidence: Evidence, *, approximate: bool = False) -> list[ReferenceRow]:
+        """Its rows, from its evidence."""
+        return entry_rows(self.name, evidence, self.radii, mapped=self.mapped, approximate=approximate)
+
+
+@dataclass(frozen=True)
+class Pack:
+    """A folder with entries, their evidence and their rows."""
+
+    folder: Path
+    entry: tuple[Entry, ...]
+
+    @classmethod
+    @guarded
+    def read(cls, folder: str | Path) -> "Pack":
+        """The pack in a folder.
+
+        Raises: InputError if there is none, or two entries have one name.
+        """
+        path = Path(folder)
+        if not (path / MANIFEST).is_file():
+            raise InputError.expected("pack", f"be a folder with a {MANIFEST}", str(folder))
+        entries = build(_Entries, read_toml(path / MANIFEST), str(path / MANIFEST)).entry
+        names = [one.name for one in entries]
+        if twice := next((one for one in names if names.count(one) > 1), None):
+            raise InputError.expected("pack", "name each entry once", f"{twice} twice")
+        return cls(path, entries)
+
+    def file(self, entry: Entry) -> Path:
+        """Where the evidence of an entry is."""
+        return self.folder / FOLDER / f"{entry.name}.parquet"
+
+    def evidence(self, entry: Entry) -> Evidence:
+        """The evidence of an entry, as its digest says.
+
+        Raises: InputError if the file is missing or another one.
+        """
+        if problem := self.problem(entry):
+            raise InputError.expected("pack", "hold the evidence that its manifest names", problem)
+        return load_evidence(self.file(entry))
+
+    def problem(self, entry: Entry) -> str:
+        """What is wrong with the evidence file of an entry; nothing if it is the one that was added."""
+        path = self.file(entry)
+        if not path.is_file():
+            return f"{entry.name}: {path} is missing"
+        return "" if digest_of(path) == entry.sha256 else f"{entry.name}: {path} is not the file that was added"
+
+    def problems(self) -> list[str]:
+        """What is wrong with the pack's files: missing, changed, or not in the manifest."""
+        known = {self.file(one) for one in self.entry}
+        stray = sorted({*(self.folder / FOLDER).glob("*")} - known)
+        found = [problem for one in self.entry if (problem := self.problem(one))]
+        return found + [f"{path} is not in the manifest" for path in stray]
+
+    def recompute(self, names: Iterable[str] = (), *, approximate: bool = False) -> list[ReferenceRow]:
+        """The rows of the entries named, of all by default, from their evidence; `approximate` as for `entry_rows`."""
+        chosen = [one for one in self.entry if not names or one.name in set(names)]
+        return [row for one in chosen for row in one.rows(self.evidence(one), approximate=approximate)]
+
+    def rows(self) -> list[ReferenceRow]:
+        """The rows as they are stored."""
+        try:
+            read = json.loads((self.folder / ROWS).read_text(encoding="utf-8"))
+            return [ReferenceRow.of(row) for row in read]
+        except (OSError, ValueError, TypeError, AttributeError) as error:
+            raise InputError.expected("pack", f"hold a {ROWS} of its rows", f"{self.folder} ({error})") from error
+
+    def write_rows(self, rows: Sequence[ReferenceRow]) -> None:
+        """Store the rows, one to a line."""
+        lines = ",\n".join(json.dumps(plain(vars(row)), ensure_ascii=False) for row in rows)
+        with replacing(self.folder / ROWS) as part:
+            part.write_text(f"[\n{lines}\n]\n", encoding="utf-8")
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Entries:
+    entry: tuple[Entry, ...] = ()
+
+
+def differences(stored: Sequence[ReferenceRow], made: Sequence[ReferenceRow]) -> list[str]:
+    """Where stored rows differ from rows that were made again: missing, too many, or other numbers.
+
+    An ACCE that was not made again is not compared.
+    """
+    before, after = ({row.key: row for row in rows} for rows in (stored, made))
+    found = [f"{_named(key)}: not stored" for key in after.keys() - before.keys()]
+    found += [f"{_named(key)}: stored, but no evidence gives it" for key in before.keys() - after.keys()]
+    for key in before.keys() & after.keys():
+        for name in ReferenceRow.numbers():
+            one, other = getattr(before[key], name), getattr(after[key], name)
+            slack = LOOSE if name == "acce" or key[1] == "recalibrated" else 1e-9
+            missing = math.isnan(other) and (math.isnan(one) or name == "acce")
+            if not (missing or abs(one - other) <= slack):
+                found.append(f"{_named(key)}: {name} is {other:.6f}, stored as {one:.6f}")
+    return sorted(found)
+
+
+def _named(key: tuple[str, str, float]) -> str:
+    return f"{key[0]}, {key[1]}, R = {key[2]:g}"
+
+
+@guarded
+def add_to_pack(folder: str | Path, evidence: Evidence, entry: Mapping[str, Any], *, approximate: bool = False) -> Pack:
+    """The pack with one more entry: evidence, manifest and rows are written; the folder is made if it is missing.
+
+    Paper: —; reference packs are ours.
+    Raises: InputError if an entry has that name already.
+    """
+    path = Path(folder)
+    (path / FOLDER).mkdir(parents=True, exist_ok=True)
+    pack = Pack.read(path) if (path / MANIFEST).is_file() else Pack(path, ())
+    own = build(Entry, dict(entry) | {"sha256": ""}, "entry")
+    if any(one.name == own.name for one in pack.entry):
+        raise InputError.expected("name", "be new in the pack", repr(own.name))
+    kept = pack.rows() if pack.entry else []
+    save_evidence(evidence, pack.file(own))
+    own = replace(own, sha256=digest_of(pack.file(own)))
+    new = Pack(path, (*pack.entry, own))
+    new.write_rows([*kept, *own.rows(evidence, approximate=approximate)])
+    with replacing(path / MANIFEST) as part:
+        part.write_text(toml_list("entry", new.entry, head=_HEAD), encoding="utf-8")
+    return new
+
+
+def entry_of_run(run: RunFolder, **facts: Any) -> dict[str, Any]:
+    """What a run folder knows of an entry, changed by what is given."""
+    sources, settings = run.sources(), run.settings()
+    train, certify = (sources.get(key) or {} for key in ("train", "certify"))
+    known = {
+        "data": settings.data.name,
+        "network": settings.model.name,
+        "method": (train.get("objective") or {}).get("name"),
+        "radii": settings.evaluate.radii,
+        "device": certify.get("device"),
+        "versions": certify.get("versions"),
+        "commit": certify.get("certcal_commit"),
+        "train_seconds": train.get("seconds"),
+        "certify_seconds": certify.get("seconds"),
+    }
+    return {key: value for key, value in (known | facts).items() if value is not None}

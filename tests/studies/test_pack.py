@@ -1,0 +1,142 @@
+"""Reference packs: what is stored follows from the evidence, and what was changed is noticed."""
+
+import json
+import math
+import shutil
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from certcal import evaluate
+from certcal.errors import InputError
+from certcal.report import Standing, leaderboard_page, plot_standings, standing_cells
+from certcal.studies import Pack, ReferenceRow, add_to_pack, boards_of, differences, entry_rows
+from command import certcal
+from places import ROOT
+
+TREE = ROOT / "reference"
+
+
+@pytest.fixture
+def copy(tmp_path):
+    shutil.copytree(TREE, tmp_path / "pack")
+    return Pack.read(tmp_path / "pack")
+
+
+def test_the_plain_rows_of_the_tree_follow_from_its_evidence():
+    """In CI: every number of the plain tracks; `test_the_whole_table_is_recomputed` does the maps."""
+    pack = Pack.read(TREE)
+    assert pack.problems() == []
+    made = [row for one in pack.entry for row in replace(one, mapped=()).rows(pack.evidence(one))]
+    assert differences([row for row in pack.rows() if row.track != "recalibrated"], made) == []
+
+
+@pytest.mark.slow
+def test_the_whole_table_is_recomputed():
+    certcal("reference", "recompute", TREE, cwd=ROOT)
+
+
+def test_rows_are_those_of_an_evaluation():
+    pack = Pack.read(TREE)
+    entry = pack.entry[0]
+    report = evaluate(pack.evidence(entry), radii=entry.radii, alpha=0.001, method="cdf", split_alpha=False)
+    stored = {row.key: row for row in pack.rows()}
+    for row in report:
+        own = stored[entry.name, "paper", row.radius]
+        for name in ("certified_accuracy", "certified_ece", "certified_brier"):
+            assert getattr(own, name) == pytest.approx(getattr(row, name), abs=1e-12)
+        assert stored[entry.name, "plain", row.radius].certified_ece <= own.certified_ece  # sharper bounds
+
+
+def test_the_tree_stays_small_and_says_where_it_comes_from():
+    files = [path for path in TREE.rglob("*") if path.is_file()]
+    assert sum(path.stat().st_size for path in files) < 10e6
+    assert not [path for path in files if path.suffix in (".pt", ".pth", ".safetensors")]
+    for one in Pack.read(TREE).entry:
+        assert one.device
+        assert one.versions["torch"]
+        assert one.commit
+        assert one.chosen
+
+
+def test_a_changed_number_is_noticed(copy):
+    rows = copy.rows()
+    worse = replace(rows[1], certified_ece=rows[1].certified_ece - 1e-6)
+    assert len(differences([rows[0], worse, *rows[2:]], rows)) == 1
+    assert "certified_ece" in differences([rows[0], worse, *rows[2:]], rows)[0]
+    assert len(differences(rows[1:], rows)) == len(differences(rows, rows[1:])) == 1
+    mapped = next(row for row in rows if row.track == "recalibrated")
+    near, far = (replace(mapped, certified_ece=mapped.certified_ece + step) for step in (5e-4, 2e-3))
+    others = [row for row in rows if row is not mapped]
+    assert differences([*others, near], rows) == []
+    assert len(differences([*others, far], rows)) == 1
+    copy.write_rows([rows[0], worse, *rows[2:]])
+    name = worse.entry
+    _, error = certcal("reference", "recompute", copy.folder, "--only", name, cwd=copy.folder, code=1)
+    assert f"{name}, {worse.track}, R = {worse.radius:g}: certified_ece" in error
+
+
+def test_changed_missing_and_stray_evidence_is_noticed(copy):
+    first, second, *_ = (copy.file(one) for one in copy.entry)
+    content = bytearray(first.read_bytes())
+    content[len(content) // 2] ^= 1
+    first.write_bytes(content)
+    second.unlink()
+    (copy.folder / "evidence" / "other.parquet").touch()
+    out, _ = certcal("reference", "verify", copy.folder, "--json", cwd=copy.folder, code=1)
+    found = json.loads(out)["problems"]
+    for word in ("is not the file that was added", "is missing", "is not in the manifest"):
+        assert sum(line.endswith(word) for line in found) == 1
+    with pytest.raises(InputError, match="hold the evidence that its manifest names"):
+        copy.recompute()
+
+
+def test_evidence_is_submitted_not_numbers(copy, tmp_path):
+    old = copy.entry[0]
+    evidence = copy.evidence(old).select(np.arange(60))
+    facts = {"name": "mine", "data": "digits", "network": "net", "method": "own", "radii": [0.1], "source": "me"}
+    pack = add_to_pack(copy.folder, evidence, facts)
+    assert pack == Pack.read(copy.folder)
+    assert pack.problems() == []
+    assert differences([row for row in pack.rows() if row.entry == "mine"], entry_rows("mine", evidence, [0.1])) == []
+    with pytest.raises(InputError, match="`name` to be new in the pack"):
+        add_to_pack(copy.folder, evidence, facts)
+    with pytest.raises(InputError, match="small letters"):
+        add_to_pack(copy.folder, evidence, facts | {"name": "../mine"})
+    with pytest.raises(InputError, match="Unknown setting metod"):
+        add_to_pack(copy.folder, evidence, facts | {"name": "more", "metod": "x"})
+    with pytest.raises(InputError, match=r"folder with a manifest.toml"):
+        Pack.read(tmp_path)
+
+
+def test_the_leaderboard_keeps_tracks_and_published_numbers_apart(copy):
+    board = boards_of(copy)[0]
+    assert [len(own) for own in board.tracks.values()] == [9, 9, 3]  # three models at three radii, maps at one
+    few = {title: [one for one in own if one.radius == 0.25] for title, own in board.tracks.items()}
+    page = leaderboard_page([replace(board, tracks=few, published=[("AT", 1.0, "60–63", "48.03", "27.87")])])
+    assert page.count("<svg") == 2 * 3
+    assert page.index("As published, not recomputed") > page.index("Recalibrated:")
+    assert "48.03" in page
+    assert "<script" not in page
+    assert all(page.count(one.name) == 3 for one in copy.entry)
+
+
+def test_the_front_is_in_bold_and_certified_numbers_err_outward():
+    made = [
+        Standing("a", "AT", 0.5, 2 / 3, 0.123401, 0.2, 0.1),
+        Standing("b", "AT", 0.5, 0.5, 0.2, 0.3, 0.1),
+        Standing("c", "ACT", 0.5, 0.4, 0.1, 0.1, 0.1),
+    ]
+    _, lines = standing_cells(made)
+    assert [line[0] for line in lines] == ["**a**", "b", "**c**"]
+    assert lines[0][2:4] == ["66.66 %", "12.35 %"]
+    assert plot_standings(made, "certified_ece").get_legend_handles_labels()[1] == ["AT", "ACT"]
+
+
+def test_rows_where_nothing_is_certified_are_kept(copy):
+    rows = entry_rows("far", copy.evidence(copy.entry[0]), [5.0])
+    assert all(row.certified_accuracy == 0 and math.isnan(row.certified_ece) for row in rows)
+    copy.write_rows(rows)
+    assert differences(copy.rows(), rows) == []
+    assert isinstance(copy.rows()[0], ReferenceRow)
