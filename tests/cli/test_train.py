@@ -116,7 +116,7 @@ def test_a_failed_trial_is_named_at_the_end_and_the_others_are_done(desk, certca
 @pytest.mark.slow
 def test_reproduce_goes_from_nothing_to_a_table_and_figures(desk, certcal):
     out, _ = certcal("reproduce", "--list", "--json")
-    assert {"cifar10", "cifar100", "svhn", "fashion-mnist", "imagenet", "digits"} == json.loads(out).keys()
+    assert {"cifar10", "cifar100", "svhn", "fashion-mnist", "imagenet", "digits"} == json.loads(out)["studies"].keys()
     out, _ = certcal("reproduce", "digits", "--show")
     assert "[[baseline]]" in out
     small = ["train.epochs=2", "finetune.epochs=1", "certify.n=100", "certify.n0=20", "test.limit=30",

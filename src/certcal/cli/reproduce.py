@@ -47,10 +47,14 @@ def reproduce(
     assignments: o.Assignments = None,
     given: Sections,
     trust: o.Trust = False,
+    source: Annotated[
+        list[str] | None,
+        _which("--from", "What a table or figure of the paper is drawn from; repeatable.", "FOLDER"),
+    ] = None,
     into: Annotated[
         str | None, _other("--into", "Run folder, or a name below runs/; else reproduce-RECIPE.", "RUN")
     ] = None,
-    list_: Annotated[bool, _other("--list", "List the studies and stop.")] = False,
+    list_: Annotated[bool, _other("--list", "List the studies, and the paper's tables and figures, and stop.")] = False,
     show: Annotated[bool, _other("--show", "Print the recipe and stop.")] = False,
     dry_run: Annotated[
         bool, _other("--dry-run", "List the models and what the first takes to train, and stop.")
@@ -65,7 +69,7 @@ def reproduce(
     [dim]Examples:[/dim] certcal reproduce --list · certcal reproduce digits · certcal reproduce fashion-mnist --dry-run
     """
     from certcal.runs import RunFolder, check_factories
-    from certcal.studies import load_study, run_study, study_text, study_trials
+    from certcal.studies import EXHIBITS, draw_exhibit, load_study, run_study, study_text, study_trials
 
     if list_:
         _show_list(json=json)
@@ -75,6 +79,13 @@ def reproduce(
     if show:
         print(printable(study_text(recipe)))
         return
+    if recipe in EXHIBITS:
+        place = RunFolder.named(into or recipe)
+        draw_exhibit(recipe, [RunFolder.named(one).path for one in source or []], place)
+        show_path(wide_console(), f"{EXHIBITS[recipe].shows}: ", place.path)
+        return
+    if source:
+        raise InputError.expected("from", "be left out for a study", ", ".join(source))
     where = o.engine_of(given)
     changes = study_changes(given, assignments)
     study = load_study(
@@ -120,15 +131,20 @@ def _pair(text: str) -> tuple[str, str]:
 def _show_list(*, json: bool) -> None:
     import tomllib
 
-    from certcal.studies import study_names, study_text
+    from certcal.studies import EXHIBITS, study_names, study_text
 
     about = {name: tomllib.loads(study_text(name))["about"] for name in study_names()}
+    known = {one.name: {"place": one.place, "shows": one.shows, "from": one.source} for one in EXHIBITS.values()}
     if json:
-        print_json(about)
+        print_json({"studies": about, "exhibits": known})
         return
     table = new_table("study", "", "size")
     for name, one in about.items():
         table.add_row(Text(name, "bold"), one["title"], Text(one["cost"], "dim"))
+    wide_console().print(table)
+    table = new_table("table or figure", "in the paper", "", "drawn with --from")
+    for name, own in known.items():
+        table.add_row(Text(name, "bold"), own["place"], own["shows"], Text(own["from"] or "nothing", "dim"))
     wide_console().print(table)
 
 

@@ -1,6 +1,7 @@
 """Run folders: settings in, evidence drawn once, results written beside it."""
 
 from certcal.runs.attack import attack_run
+from certcal.runs.attack_files import kept_attacks
 from certcal.runs.certify import certify_run, check_run
 from certcal.runs.compare import Compared, compare_runs
 from certcal.runs.cost import measure_cost
@@ -39,6 +40,7 @@ __all__ = [
     "evaluate_run",
     "import_bounds",
     "judge_run",
+    "kept_attacks",
     "load_data",
     "load_model",
     "load_recipe",

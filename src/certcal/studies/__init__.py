@@ -1,6 +1,7 @@
 """Many models: recipes of sweeps, their trials, and studies that reproduce the paper's training results."""
 
 from certcal.studies.boards import TITLES, boards_of
+from certcal.studies.exhibits import EXHIBITS, Exhibit, draw_exhibit
 from certcal.studies.pack import Entry, Pack, add_to_pack, differences, entry_of_run
 from certcal.studies.recipes import SweepRecipe, SweepSettings, build_sweep, expand, load_sweep
 from certcal.studies.reference_rows import TRACKS, ReferenceRow, entry_rows
@@ -10,9 +11,11 @@ from certcal.studies.sweep import Results, run_sweep
 from certcal.studies.trials import Failure, Trial, run_trial, sweep_trials
 
 __all__ = [
+    "EXHIBITS",
     "TITLES",
     "TRACKS",
     "Entry",
+    "Exhibit",
     "Failure",
     "Pack",
     "ReferenceRow",
@@ -26,6 +29,7 @@ __all__ = [
     "boards_of",
     "build_sweep",
     "differences",
+    "draw_exhibit",
     "entry_of_run",
     "entry_rows",
     "expand",

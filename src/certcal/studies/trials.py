@@ -126,7 +126,7 @@ def kept_outcomes(trial: Trial, tell: Callable[[str], None] = lambda text: None)
         return None
     try:
         read = unsealed(json.loads(path.read_text(encoding="utf-8")))
-        return [Outcome(**_numbers(row)) for row in read["outcomes"]] if read["trial"] == _facts(trial) else None
+        return [as_outcome(row) for row in read["outcomes"]] if read["trial"] == _facts(trial) else None
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         tell(f"{path} is damaged and made again: {error}")
         return None
@@ -191,5 +191,7 @@ def _facts(trial: Trial) -> dict[str, Any]:
     return dict(plain(named | {"recipe": recipe}))
 
 
-def _numbers(row: dict[str, Any]) -> dict[str, Any]:
-    return {key: float("nan") if value is None else value for key, value in row.items()}
+def as_outcome(row: dict[str, Any]) -> Outcome:
+    """What a trial came to at one radius, as JSON holds it."""
+    values: dict[str, Any] = {key: float("nan") if value is None else value for key, value in row.items()}
+    return Outcome(**values)
