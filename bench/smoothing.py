@@ -100,7 +100,7 @@ def synthetic_evidence(inputs: int, draws: int) -> Evidence:
     from scipy.special import ndtr, ndtri
 
     rng = np.random.default_rng(0)
-    header = EvidenceHeader("synthetic", SIGMA, 0, 10, N0, 250, "none")
+    header = EvidenceHeader("synthetic", SIGMA, 0, 10, N0, 250, "none", stages=(draws,))
     grid = threshold_grid()
     means, spreads = rng.normal(1.2, 1.0, inputs), rng.uniform(0.3, 1.0, inputs)
     with np.errstate(divide="ignore"):

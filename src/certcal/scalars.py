@@ -105,41 +105,40 @@ def _wanted(function: Callable[..., Any]) -> Iterator[tuple[str, tuple[str, Call
             hint = eval(own, function.__globals__) if isinstance(own, str) else own
         except NameError:  # known to type checkers only
             continue
-        options = [one for one in (get_args(hint) if isinstance(hint, UnionType) else (hint,)) if one is not NoneType]
-        kinds = tuple(get_origin(one) or one for one in options)
-        if name == "return" or not all(isinstance(kind, type) for kind in kinds):
-            continue
-        inner, optional = get_args(options[0])[:1], len(options) < len(get_args(hint)) and isinstance(hint, UnionType)
-        found = _fitting(kinds, inner)
-        if found is not None:
-            yield name, (found[0], functools.partial(_none_or, found[1]) if optional else found[1])
+        options = get_args(hint) if isinstance(hint, UnionType) else (hint,)
+        found = [_fitting(one, options) for one in options]
+        if name != "return" and None not in found:
+            named = " or ".join(dict.fromkeys(one[0] for one in found if one and one[0]))
+            yield name, (named, functools.partial(_any, [one[1] for one in found if one]))
 
 
-def _fitting(kinds: tuple[type, ...], inner: tuple[Any, ...]) -> tuple[str, Callable[[Any], bool]] | None:
-    """What one of these kinds is called, and whether something is one; None where other checks say more."""
-    if any(kind in (os.PathLike, Path) for kind in kinds):
+def _any(tests: list[Callable[[Any], bool]], value: Any) -> bool:
+    return any(fits(value) for fits in tests)
+
+
+def _fitting(hint: Any, options: tuple[Any, ...]) -> tuple[str, Callable[[Any], bool]] | None:
+    """What one of the options is called, and whether something is one; None where other checks say more."""
+    kind, inner = get_origin(hint) or hint, get_args(hint)[:1]
+    if kind is NoneType and len(options) > 1:
+        return "", lambda value: value is None
+    if any((get_origin(one) or one) in (os.PathLike, Path) for one in options):
         return "a path", lambda value: isinstance(value, str | os.PathLike)
-    if kinds == (int,):
-        return "a whole number", lambda value: isinstance(value, numbers.Integral) and value is not True
-    if kinds in ((Sequence,), (Iterable,), (Mapping,)) and (kinds[0] is Mapping or _is_ours_or_text(*inner)):
-        return _several(kinds[0], inner)
-    if all(map(_is_ours, kinds)):
-        return f"a {' or '.join(kind.__name__ for kind in kinds)}", functools.partial(_is_a, kinds)
-    return None
-
-
-def _several(kind: type, inner: tuple[Any, ...]) -> tuple[str, Callable[[Any], bool]]:
+    if kind is int:
+        return "a whole number", lambda value: isinstance(value, numbers.Integral) and not isinstance(value, bool)
+    if kind is bool:
+        return "True or False", lambda value: type(value).__name__ in ("bool", "bool_")
     if kind is Mapping:
         return "a table", lambda value: isinstance(value, Mapping)
-    described = "texts" if inner == (str,) else inner[0].__name__
-    return (
-        f"a list of {described}",
-        lambda value: isinstance(value, list | tuple) and all(_is_a(inner, one) for one in value),
-    )
+    if kind is Callable:
+        return "a function", callable
+    if kind in (Sequence, Iterable) and _is_ours_or_text(*inner):
+        described = "texts" if inner == (str,) else inner[0].__name__
+        return f"a list of {described}", functools.partial(_is_list, inner)
+    return (f"a {kind.__name__}", functools.partial(_is_a, kind)) if _is_ours(kind) else None
 
 
-def _none_or(fits: Callable[[Any], bool], value: Any) -> bool:
-    return value is None or fits(value)
+def _is_list(inner: tuple[Any, ...], value: Any) -> bool:
+    return isinstance(value, list | tuple) and all(_is_a(inner, one) for one in value)
 
 
 def _is_a(kinds: Any, value: Any) -> bool:

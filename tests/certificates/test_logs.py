@@ -133,3 +133,23 @@ def test_rounded_radii_become_sound_bounds_of_the_vote_share(tmp_path, rng):
         assert made.level == 0.001
     exact = intervals_from_log(path, sigma=0.5, radius=0.25, alpha=0.001, rounded=False)
     assert exact.certified.sum() >= intervals_from_log(path, sigma=0.5, radius=0.25, alpha=0.001).certified.sum()
+
+
+@pytest.mark.parametrize("written", ["{:.3f}", "{:.2f}", "{:.4}", "{!r}", "{:.3g}", "{:.2e}"])
+def test_however_radii_were_rounded_no_share_is_over_trusted(tmp_path, rng, written):
+    """Fixed decimals or digits that count, zeros at the end cut off or not: what was proven is never exceeded."""
+    proven = 10 ** rng.uniform(-2.5, 0.7, 200)
+    lines = [f"{n}\t1\t1\t{written.format(value)}\t1\t0" for n, value in enumerate(proven.tolist())]
+    path = tmp_path / "field.tsv"
+    path.write_text(HEADER + "\n".join(lines) + "\n")
+    made = intervals_from_log(path, sigma=0.5, radius=0.1, alpha=0.001)
+    assert (np.nan_to_num(made.certified_radius) <= proven).all()
+    assert (made.lower <= special.ndtr((proven - 0.1) / 0.5)).all()
+    assert (made.certified_radius[proven > 1] >= proven[proven > 1] * 0.9).all()  # and little is given away
+
+
+def test_an_input_that_a_log_has_twice_is_refused(tmp_path):
+    path = tmp_path / "field.tsv"
+    path.write_text(HEADER + "0\t1\t1\t0.5\t1\t0\n" * 2)
+    with pytest.raises(InputError, match="Expected `index` to name each input once, but got 0 2 times"):
+        intervals_from_log(path, sigma=0.5, radius=0.1, alpha=0.001)

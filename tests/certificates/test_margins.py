@@ -43,7 +43,7 @@ def test_bounds_contain_the_exact_softmax_and_are_close_to_it(pairs, place):
     for found, side, below in ((made.lower[0], low, True), (made.upper[0], high, False)):
         exact = exact_share(side)
         assert (mpmath.mpf(float(found)) <= exact) if below else (mpmath.mpf(float(found)) >= exact)
-        assert abs(mpmath.mpf(float(found)) - exact) <= 1e-14 * exact + 1e-320
+        assert abs(mpmath.mpf(float(found)) - exact) <= 1e-14 * exact + 1e-307
     assert made.certified[0] == (min(low) > 0)
 
 
@@ -152,3 +152,51 @@ def test_wrong_margins_get_one_line(change, told):
     with pytest.raises(InputError) as caught:
         intervals_from_margins(**right | change)
     assert str(caught.value) == told
+
+
+@pytest.mark.parametrize("margin", [-700.0, -709.9, -720.0, -744.0, -800.0])
+def test_shares_too_small_for_floats_stay_between_their_bounds(margin):
+    made = intervals_from_margins([[0.0, margin]], [[0.0, margin]], labels=[0], predicted=[0])
+    exact = exact_share([margin])
+    assert mpmath.mpf(float(made.lower[0])) <= exact <= mpmath.mpf(float(made.upper[0]))
+    assert made.upper[0] < 1e-300
+
+
+def test_an_input_that_is_named_twice_is_refused():
+    sides = [[0.0, 1.0]] * 2
+    with pytest.raises(InputError, match="Expected `index` to name each input once, but got 4 2 times"):
+        intervals_from_margins(sides, sides, labels=[0, 0], predicted=[0, 0], index=[4, 4], alpha=0.01)
+
+
+@pytest.mark.parametrize(
+    ("logits", "options"),
+    [
+        ([[1.0, 0.0]], {"constant": 1e308, "radius": 0.0}),
+        ([[1.0, 0.0]], {"constant": 1e308, "radius": 1e308}),
+        ([[1.0, 0.0]], {"temperature": 1e-320}),
+        ([[1e299, 0.0]], {"temperature": 1e-10}),
+    ],
+)
+def test_no_size_of_logits_gives_something_that_is_no_number(logits, options):
+    made = intervals_from_lipschitz(logits, [0], **({"constant": 1.0, "radius": 0.5} | options))
+    assert 0 <= made.lower[0] <= made.confidence[0] <= made.upper[0] <= 1
+
+
+def test_logits_whose_differences_are_infinite_are_refused():
+    with pytest.raises(InputError, match="Expected `logits` to be finite, within ±1e300, but got 1e"):
+        intervals_from_lipschitz([[1e308, -1e308]], [0], constant=1.0, radius=0.5)
+
+
+def test_another_class_has_no_more_than_the_predicted_one_leaves(rng):
+    """Softmax networks and votes: where A gives way, the confidence of its successor is known to be small."""
+    low = rng.normal(0, 1, (50, 4))
+    high, own = low + rng.uniform(0, 2, (50, 4)), rng.integers(0, 4, 50)
+    made = intervals_from_margins(low, high, labels=own, predicted=own)
+    assert (made.other >= 1 - made.lower).all()
+    assert (made.other <= 1 - made.lower + 2e-6).all()
+    for _ in range(200):  # margins within the box, and the largest probability of another class
+        margins = rng.uniform(low, high)
+        margins[np.arange(50), own] = 0
+        shares = np.exp(-margins) / np.exp(-margins).sum(axis=1, keepdims=True)
+        shares[np.arange(50), own] = 0
+        assert (shares.max(axis=1) <= made.other).all()

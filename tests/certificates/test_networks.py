@@ -1,5 +1,7 @@
 """Networks certified without noise: bounds of small ones against search inside the ball."""
 
+import sys
+
 import numpy as np
 import pytest
 import torch
@@ -116,3 +118,12 @@ def test_lipschitz_constants_are_read_from_the_network(images):
         assert float(seen.max()) <= made.upper[n]
     with pytest.raises(InputError, match="Expected `constant` to be given for a network that does not carry its own"):
         intervals_by_lipschitz(nn.Flatten(), inputs, labels, radii=(0.1,))
+
+
+def test_bounding_a_network_leaves_the_depth_of_recursion_as_it_was():
+    """The library sets a million when it is imported, at which nested JSON of a stranger crashes Python."""
+    pytest.importorskip("auto_LiRPA", reason="the certifier lirpa needs auto_LiRPA")
+    before = sys.getrecursionlimit()
+    net = nn.Sequential(nn.Flatten(), nn.Linear(4, 2))
+    intervals_by_lirpa(net, torch.rand(2, 4), [0, 1], radii=0.1)
+    assert sys.getrecursionlimit() == before

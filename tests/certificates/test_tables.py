@@ -56,7 +56,9 @@ def test_own_tables_come_back_with_all_that_was_stated(rng):
     for own, read in zip(bounds, back, strict=True):
         assert same(own, read)
         assert (read.level, read.radius, read.norm, read.method) == (own.level, own.radius, own.norm, own.method)
-        assert read.delta_share == own.delta_share
+        assert (read.delta_share, read.least) == (own.delta_share, own.least)
+        np.testing.assert_array_equal(read.other, own.other)
+        np.testing.assert_array_equal(read.farthest, own.farthest)
     assert same(intervals_from_table(table_of(bounds), radius=0.25), bounds[1])
 
 
@@ -106,6 +108,32 @@ def test_missing_values_radii_and_files_are_named(tmp_path):
         intervals_from_table("table.txt")
     with pytest.raises(InputError, match=r"Expected `table` to be a .parquet or .csv file, a data frame or a mapping"):
         intervals_from_table(3)
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        ({"alpha": 0.0}, "Expected `alpha` to be left out, or be 0.01, which the table states, but got 0.0."),
+        ({"norm": "linf"}, "Expected `norm` to be left out, or be l2, which the table states, but got linf."),
+        ({"domain": "box"}, "Expected `domain` to be left out, or be everywhere, which the table states, but got box."),
+    ],
+)
+def test_what_a_table_states_cannot_be_contradicted(rng, asked, told):
+    table = table_of([confidence_bounds(random_evidence(rng, inputs=5, draws=1000), radius=0.1, alpha=0.01)])
+    with pytest.raises(InputError) as caught:
+        intervals_from_table(table, **asked)
+    assert str(caught.value) == told
+    assert intervals_from_table(table, alpha=0.01, norm="l2", domain="everywhere", method="mine").method == "mine"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "[1]", "{", '{"alpha": "x"}', '{"alpha": true}', '{"delta_share": 50}', '{"least": -1}', "{1: 2}"],
+)
+def test_damaged_metadata_get_one_line(text):
+    table = pa.table(GOOD).replace_schema_metadata({"certcal.bounds": text})
+    with pytest.raises(InputError, match=r"Expected `table` to have metadata that can be read under 'certcal.bounds'"):
+        intervals_from_table(table)
 
 
 @pytest.mark.parametrize("kind", ["?", "u1", "i4", "i8", "f4", "f8", "i2"])

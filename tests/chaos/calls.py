@@ -17,7 +17,9 @@ ROOMS = ("attacks", "certificates", "data", "evaluation", "metrics", "models", "
          "runs", "smoothing", "studies", "training", "worstcase")  # fmt: skip
 # These start processes or clusters, use the network, or train for minutes when they are asked to.
 LEFT_OUT = {"demo_run", "download_dataset", "leave_group", "measure_cost", "estimate_cost", "estimate_training",
-            "run_study", "run_sweep", "train"}  # fmt: skip
+            "run_study", "run_sweep", "train",
+            "entry_rows"}  # fmt: skip
+FUNCTIONS = ("begin", "fit", "loss", "progress", "stop", "tell")
 
 
 def odd_values():
@@ -37,6 +39,26 @@ def _evidence():
     from smoothing_oracles import random_evidence
 
     return random_evidence(np.random.default_rng(0), inputs=4, draws=1000)
+
+
+def good_values():
+    """By parameter, what most functions take for it, so that one odd value among these meets the later checks."""
+    from certcal import confidence_bounds, evaluate
+
+    evidence = _evidence()
+    bounds = confidence_bounds(evidence, radius=0.1, alpha=0.01)
+    network, points, labels = torch.nn.Linear(3, 2), torch.rand(4, 3), [0, 1, 0, 1]
+    return {
+        "lower": [0.1, 0.2, 0.6, 0.7], "upper": [0.3, 0.4, 0.9, 0.8], "correct": [0, 1, 0, 1], "radius": 0.1,
+        "confidence": [0.2, 0.3, 0.7, 0.75], "threshold": 0.5, "failures": 1, "delta": 0.01, "alpha": 0.001, "at": 0.1,
+        "inputs": points, "model": network, "x": points, "y": labels, "labels": labels, "predicted": labels,
+        "epsilon": 0.1, "eta": 1, "omega": "y", "sigma": 0.25, "data": (points, labels), "n": 20, "evidence": evidence,
+        "radii": [0.1], "bounds": bounds, "votes": [[3, 7], [9, 1], [5, 5], [0, 10]], "trials": 10, "successes": 3,
+        "changed": 1, "logits": torch.rand(4, 2), "constant": 1.0, "steps": 2, "draws": 10, "attack_draws": 2,
+        "probs": [[0.5, 0.5]] * 4, "accuracy": 0.5, "report": evaluate(evidence, radii=0.1, alpha=0.01), "position": 0,
+        "classes": labels, "selected": [1, 0, 0, 1], "fit": lambda part: None, "terms": {"alpha": 0.01},
+        "made": evidence, "result": bounds, "n_bins": 5, "times": 2, "task": "text", "facts": [],
+    }  # fmt: skip
 
 
 def callables():
@@ -61,12 +83,12 @@ def wreak(place, count, clock, rng, tally):
     """Make so many calls."""
     place.mkdir(parents=True, exist_ok=True)
     os.chdir(place)
-    functions, values = [one for one in callables() if offered(*one)], odd_values()
+    functions, values, good = [one for one in callables() if offered(*one)], odd_values(), good_values()
     warnings.simplefilter("ignore")
     np.seterr(all="ignore")
     for turn in range(count):
         name, function = functions[turn % len(functions)]
-        arguments = _arguments(function, values, rng)
+        arguments = _arguments(function, values, good if rng.random() < 0.6 else {}, rng)
         if arguments is None:
             tally.add("done", name)
             continue
@@ -76,17 +98,24 @@ def wreak(place, count, clock, rng, tally):
             return
 
 
-def _arguments(function, values, rng):
+def _arguments(function, values, good, rng):
+    """Odd values for what a function needs and some of the rest; or good ones where they are known, and one odd."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except (ValueError, TypeError):
         return None
+    known = [one for one in parameters if one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)]
+    odd = known[int(rng.integers(len(known)))].name
     chosen = {}
-    for one in parameters:
-        needed = one.default is inspect.Parameter.empty
-        if one.kind in (one.VAR_POSITIONAL, one.VAR_KEYWORD) or not (needed or rng.random() < 0.15):
-            continue
-        chosen[one.name] = values[int(rng.integers(len(values)))]
+    for one in known:
+        needed = one.default is inspect.Parameter.empty or one.name in ("upper", "correct")
+        if one.name in good and one.name != odd:
+            if needed or rng.random() < 0.3:
+                chosen[one.name] = good[one.name]
+        elif needed or one.name == odd or (not good and rng.random() < 0.15):
+            # What a function of the caller's own raises is the caller's.
+            fitting = [value for value in values if not (one.name in FUNCTIONS and callable(value))]
+            chosen[one.name] = fitting[int(rng.integers(len(fitting)))]
     return chosen
 
 
@@ -96,7 +125,7 @@ def _outcome(function, arguments):
     ]
     first = [arguments.pop(name) for name in positional if name in arguments]
     try:
-        with alarm(10), open(os.devnull, "w") as away:
+        with alarm(60), open(os.devnull, "w") as away:
             import contextlib
 
             with contextlib.redirect_stdout(away), contextlib.redirect_stderr(away):

@@ -268,7 +268,12 @@ class TestModels:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"sigma": 0}, "Expected `sigma` to be a number ≥ 3.1e-05, but got 0."),
+        ({"sigma": 0}, "Expected `sigma` to be a number ≥ 3.1e-05, at most 100000, but got 0."),
+        ({"sigma": 7e5}, "Expected `sigma` to be a number ≥ 3.1e-05, at most 100000, but got 700000.0."),
+        ({"plan": []}, "Expected `plan` to hold at least one value, but got none."),
+        ({"plan": [10**12]}, "Expected `plan` to be an integer ≤ 8000000, but got 1000000000000."),
+        ({"store": 3}, "Expected `store` to be a path, but got a int."),
+        ({"begin": 3}, "Expected `begin` to be a function or None, but got a int."),
         ({"n": 0}, "Expected `n` to be an integer ≥ 1, but got 0."),
         ({"n0": 1.5}, "Expected `n0` to be an integer ≥ 1, but got 1.5."),
         ({"seed": -1}, "Expected `seed` to be an integer ≥ 0, but got -1."),

@@ -295,6 +295,20 @@ def test_evidence_of_earlier_versions_has_no_plan_to_trust(tmp_path, plans):
     for old in (load_evidence(tmp_path), merge_shards(shards[::-1])):
         assert (old.header.looks, old.header.stages, old.draws.tolist()) == (1, (), [200] * 10)
         assert not old.header.planned(old.draws).any()
+    shards[0].unlink()
+    with pytest.raises(InputError, match="chunks 0 to 1 of input 0 are missing"):
+        load_evidence(tmp_path)
+
+
+def test_evidence_without_a_plan_counts_no_number_of_draws_as_planned(tmp_path):
+    made = collect(n=100)
+    for stages, told in (((), None), ((50, 100), "1 looks are not 2")):
+        save_evidence(replace(made, header=replace(made.header, stages=stages)), tmp_path / "made.parquet")
+        if told is None:
+            assert not load_evidence(tmp_path / "made.parquet").header.planned(made.draws).any()
+        else:
+            with pytest.raises(CertcalError, match=told):
+                load_evidence(tmp_path / "made.parquet")
 
 
 def test_the_plan_is_kept_before_a_rule_sees_a_draw(tmp_path):

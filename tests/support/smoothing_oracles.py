@@ -64,8 +64,9 @@ def evidence(histogram, *, score_sum=None, score_square_sum=None, votes=None, se
     inputs, draws = len(histogram), histogram.sum(axis=1)
     chosen = np.ones(inputs, dtype=np.int64) if selected is None else np.asarray(selected)
     counts = np.column_stack([0 * draws, draws]) if votes is None else np.asarray(votes)
+    planned = tuple(sorted({*draws.tolist()}))
     return Evidence(
-        header=EvidenceHeader("test", sigma, 0, counts.shape[1], 10, 100, "float64", looks),
+        header=EvidenceHeader("test", sigma, 0, counts.shape[1], 10, 100, "float64", looks, planned),
         index=np.arange(inputs),
         content=np.arange(inputs),
         label=np.ones(inputs, dtype=np.int64),

@@ -1,5 +1,7 @@
 """Operating points and rankings under attack against the enumeration of every attack, and their coverage."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -129,6 +131,15 @@ def test_many_failures_give_a_bound_from_below(monkeypatch):
     exact = certified_auroc(lower, upper, correct, failures=3)
     monkeypatch.setattr("certcal.worstcase.ranking._MOST_WORK", 0)
     assert 0.0 < certified_auroc(lower, upper, correct, failures=3) <= exact
+
+
+def test_the_certified_auroc_is_never_above_the_exact_share(rng):
+    for _ in range(300):
+        right, wrong = rng.integers(1, 40, 2)
+        z, c = rng.integers(0, 20, right + wrong) / 20, np.arange(right + wrong) < right
+        won = sum(Fraction(int(np.sign(a - b)) + 1, 2) for a in z[c] for b in z[~c])
+        found = Fraction(certified_auroc(z, z, c))
+        assert found <= won / int(right * wrong) < found + Fraction(1, 2**52)
 
 
 @pytest.mark.parametrize(

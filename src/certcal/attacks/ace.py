@@ -14,7 +14,7 @@ from certcal.attacks.input_attack import cross_entropy
 from certcal.attacks.records import Attacked
 from certcal.errors import InputError
 from certcal.inputs import make_settings
-from certcal.scalars import check_choice
+from certcal.scalars import check_choice, check_number
 from certcal.settings import Norm, check_fits_box
 from certcal.types import ArrayLike
 
@@ -50,9 +50,8 @@ class Configuration:
     @classmethod
     def checked(cls, eta: object, omega: object) -> "Configuration":
         """The configuration that users name, or an `InputError`."""
-        if isinstance(eta, bool) or eta not in (1, -1):
-            raise InputError.expected("eta", "be +1 or -1", repr(eta))
-        return cls(int(str(eta).removesuffix(".0")), _SPELLINGS[check_choice("omega", omega, tuple(_SPELLINGS))])
+        sign = check_number("eta", eta, "be +1 or -1", lambda number: abs(number) == 1)
+        return cls(int(sign), _SPELLINGS[check_choice("omega", omega, tuple(_SPELLINGS))])
 
     def __str__(self) -> str:
         return f"({self.eta:+d}, {'y' if self.omega is Omega.LABEL else 'ŷ'})"

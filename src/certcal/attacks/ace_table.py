@@ -10,6 +10,7 @@ from certcal.attacks.ace import CONFIGURATIONS, Configuration, ace_attack, galil
 from certcal.attacks.batched import as_budgets
 from certcal.attacks.climb_settings import End, OnFlip
 from certcal.attacks.records import GALIL, AceRow, AceTable, Attacked
+from certcal.errors import InputError
 from certcal.metrics import (
     adaptive_calibration_error,
     expected_calibration_error,
@@ -17,6 +18,7 @@ from certcal.metrics import (
     top_label_brier_score,
 )
 from certcal.models import as_inputs, as_labels, classify, held_still
+from certcal.scalars import check_flag
 from certcal.settings import each_once
 from certcal.types import ArrayLike
 
@@ -46,7 +48,8 @@ def run_ace_attacks(
         galil: also the original ACE, with its own settings.
     """
     budgets = as_budgets(epsilon)
-    chosen = CONFIGURATIONS if configurations is None else [Configuration.checked(*pair) for pair in configurations]
+    chosen = CONFIGURATIONS if configurations is None else _configurations(configurations)
+    check_flag("galil", galil)
     each_once("epsilon", budgets)
     each_once("configurations", chosen)
     with held_still(model):
@@ -83,6 +86,14 @@ def run_ace_attacks(
         curves.append(reliability_curve(*pair, n_bins=n_bins))
     stronger = settings.get("on_flip", OnFlip.STOP) == OnFlip.SHRINK
     return AceTable(tuple(rows), tuple(curves), stronger)
+
+
+def _configurations(pairs: object) -> list[Configuration]:
+    if not isinstance(pairs, list | tuple) or not all(
+        isinstance(pair, tuple | list) and len(pair) == 2 for pair in pairs
+    ):
+        raise InputError.expected("configurations", "be pairs (eta, omega)", type(pairs).__name__)
+    return [Configuration.checked(*pair) for pair in pairs]
 
 
 def _moved(attacked: Attacked, inputs: Tensor, *, by_place: bool) -> int:

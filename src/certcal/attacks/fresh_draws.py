@@ -83,6 +83,7 @@ def estimate_smoothed(
     check_integer("seed", seed, minimum=0, maximum=2**63 - 1)
     check_number("sigma", sigma, "be a finite number > 0", lambda value: value > 0)
     check_choice("precision", precision, PRECISIONS)
+    check_integer("batch_size", 1 if batch_size is None else batch_size, minimum=1)
     with held_still(model):
         inputs = as_inputs(x, model, boxed=False)
         chosen = as_labels(classes, len(inputs), name="classes", classes=count_classes(model, inputs))

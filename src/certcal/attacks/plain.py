@@ -16,6 +16,7 @@ from certcal.attacks.sandwich import empty_row
 from certcal.attacks.smoothed import Scene
 from certcal.certificates import ConfidenceIntervals
 from certcal.errors import InputError
+from certcal.evaluation import as_given
 from certcal.metrics import (
     ReliabilityCurve,
     choose_bins,
@@ -24,7 +25,7 @@ from certcal.metrics import (
     top_label_brier_score,
 )
 from certcal.models import as_inputs, as_labels, as_outputs, device_of, held_still
-from certcal.scalars import check_choice, one_or_more
+from certcal.scalars import check_choice, guarded, one_or_more
 from certcal.settings import Adversary, each_once
 from certcal.types import ArrayLike, FloatArray
 from certcal.worstcase import (
@@ -37,6 +38,7 @@ from certcal.worstcase import (
 ROUNDING = 1e-6  # how far confidences in single precision may lie beyond bounds that hold without it
 
 
+@guarded
 def attack_bounds(
     model: nn.Module,
     x: ArrayLike,
@@ -65,7 +67,7 @@ def attack_bounds(
 
     Raises: InputError if an argument is wrong, or the bounds are of another network.
     """
-    several = (bounds,) if isinstance(bounds, ConfidenceIntervals) else tuple(bounds)
+    several = as_given(bounds, None, None)
     wanted = [check_choice("adversaries", name, tuple(Adversary)) for name in one_or_more("adversaries", adversaries)]
     each_once("adversaries", wanted)
     own = several[0]

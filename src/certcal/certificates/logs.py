@@ -15,8 +15,10 @@ from scipy import special
 
 from certcal.certificates.intervals import ConfidenceIntervals
 from certcal.certificates.radius import NO_CLASS, Radii
+from certcal.certificates.stated import Stated
 from certcal.errors import InputError
-from certcal.scalars import check_level, check_number, guarded
+from certcal.scalars import check_flag, check_level, check_number, guarded
+from certcal.settings import Norm
 from certcal.types import FloatArray
 
 COLUMNS = ("idx", "label", "predict", "radius", "correct", "time")
@@ -72,7 +74,11 @@ def read_certification_log(path: str | Path) -> Radii:
     Paper: —; the format of Cohen et al. (2019).
     Raises: InputError naming file and line if the log is malformed; OSError if it cannot be read.
     """
-    file = Path(path)
+    return _read(Path(path))[0]
+
+
+def _read(file: Path) -> tuple[Radii, list[str]]:
+    """The radii of a log, and how each of them is written."""
     try:
         lines = file.read_text(encoding="utf-8").splitlines()
     except UnicodeDecodeError as error:
@@ -89,10 +95,13 @@ def read_certification_log(path: str | Path) -> Radii:
     if not rows:
         raise InputError.expected(str(file), "hold at least one input", "none")
     # Through float64, which holds every index below 2^53 exactly.
-    index, label, predicted, radius = np.array(rows, dtype=np.float64).T
-    return Radii(index.astype(np.int64), label.astype(np.int64), predicted.astype(np.int64), radius.copy(), alpha=None)
+    index, label, predicted, radius = np.array([row[:4] for row in rows], dtype=np.float64).T
+    return Radii(
+        index.astype(np.int64), label.astype(np.int64), predicted.astype(np.int64), radius.copy(), alpha=None
+    ), [row[4] for row in rows]
 
 
+@guarded
 def intervals_from_log(
     path: str | Path, *, sigma: float, radius: float, alpha: float, rounded: bool = True
 ) -> ConfidenceIntervals:
@@ -109,40 +118,44 @@ def intervals_from_log(
         sigma: of the noise, which logs do not say.
         radius: R.
         alpha: error probability per input with which the log was made, which it does not say either.
-        rounded: whether radii may have been rounded to nearest, with three digits as is the custom; half a unit
-            of the third is taken off. False for logs that round down, such as certcal's.
+        rounded: whether radii may have been rounded to nearest, as is the custom. Then half a unit is taken off, of the
+            last decimal or of the last digit that counts that the log has anywhere, whichever is more. False for logs
+            that round down, such as certcal's.
     """
     scale = check_number("sigma", sigma, "be a finite number > 0", lambda number: number > 0)
     distance = check_number("radius", radius, "be finite and ≥ 0", lambda number: number >= 0)
-    read = read_certification_log(path)
-    least = read.radius - (_half_units(read.radius) if rounded else 0.0)
+    read, written = _read(Path(path))
+    least = read.radius - (_half_units(read.radius, written) if check_flag("rounded", rounded) else 0.0)
     known = np.where(least > 0, least, np.nan)
-    shares = [np.nan_to_num(special.ndtr((known - off) / scale) * (1 - 1e-12)) for off in (distance, 0.0)]
-    return ConfidenceIntervals(
-        lower=shares[0],
-        upper=np.ones(len(read)),
-        confidence=shares[1],
+    lower, share = (np.nan_to_num(special.ndtr((known - off) / scale) * (1 - 1e-12)) for off in (distance, 0.0))
+    return Stated("log (vote share)", distance, Norm.L2, check_level("alpha", alpha)).intervals(
+        lower,
+        np.ones(len(read)),
+        labels=read.label,
         predicted=read.predicted,
-        correct=read.correct,
-        index=read.index,
-        label=read.label,
         certified=np.asarray(known >= distance),
+        confidence=share,
+        index=read.index,
         certified_radius=known,
-        radius=distance,
-        alpha=check_level("alpha", alpha),
-        method="log (vote share)",
+        sums_to_1=True,
     )
 
 
-def _half_units(radius: FloatArray) -> FloatArray:
-    """Half a unit of the third digit that counts, which trailing zeros that were cut off do not show."""
+def _half_units(radius: FloatArray, written: list[str]) -> FloatArray:
+    """What rounding to nearest can have added, whether to so many decimals or to so many digits that count.
+
+    Zeros at the end may have been cut off, so what counts is the longest number in the log.   Errs: high.
+    """
+    forms = [Decimal(text.strip()).as_tuple() for text, own in zip(written, radius.tolist(), strict=True) if own > 0]
+    decimals = max((-int(form.exponent) for form in forms), default=0)
+    digits = max((len(form.digits) for form in forms), default=1)
     with np.errstate(divide="ignore", invalid="ignore"):
         size = np.floor(np.log10(np.where(radius > 0, radius, np.nan)))
-    return np.nan_to_num(0.5000001 * 10.0 ** (size - 2))
+    return np.nan_to_num(0.5000001 * np.maximum(10.0 ** (size - digits + 1), 10.0**-decimals))
 
 
-def _values(place: str, header: list[str], line: str) -> tuple[int, int, int, float]:
-    """Index, label, predicted class or `NO_CLASS`, and radius or NaN, of one line; `place` is where it stands."""
+def _values(place: str, header: list[str], line: str) -> tuple[int, int, int, float, str]:
+    """Index, label, predicted class or `NO_CLASS`, radius or NaN, and its text, of one line at `place`."""
     fields = line.split("\t")
     if len(fields) != len(header):
         raise InputError.expected(place, f"have {len(header)} tab-separated fields", len(fields))
@@ -164,4 +177,4 @@ def _values(place: str, header: list[str], line: str) -> tuple[int, int, int, fl
     if number("correct", int) != (predicted == label):
         wanted = "be 1 if `predict` equals `label`, else 0"
         raise InputError.expected(f"{place}, correct", wanted, repr(found["correct"]))
-    return index, label, predicted, math.nan if abstained else radius
+    return index, label, predicted, math.nan if abstained else radius, found["radius"]

@@ -65,6 +65,7 @@ def intervals_from_margins(
         certified=np.asarray(((low > 0) | ~others).all(axis=1)),
         confidence=None if confidence is None else as_probabilities("confidence", confidence),
         index=index,
+        sums_to_1=True,
     )
 
 
@@ -135,27 +136,33 @@ def intervals_from_lipschitz(
         check_choice("last_layer", last_layer, ("global", "classwise"))
     ]
     table = _as_table("logits", logits)
-    if not np.isfinite(table).all():
-        raise InputError.expected("logits", "be finite", table[~np.isfinite(table)][0])
+    if not (np.abs(table) < 2.0**1000).all():  # so that their differences are finite as well
+        raise InputError.expected("logits", "be finite, within ±1e300", table[~(np.abs(table) < 2.0**1000)][0])
     n, k = table.shape
     own, rows = table.argmax(axis=1), np.arange(n)
     margins = table[rows, own][:, None] - table
     error = 2.0**-52 * (np.abs(table).max(axis=1, keepdims=True) + margins)  # of the difference and what follows
-    shift = factor * slope * distance * (1 + 2.0**-50)
-    bounds = [(margins + side * (shift + 2 * error)) / scale for side in (-1, 1)]
+    shift = math.nextafter(distance * factor * slope * (1 + 2.0**-50), math.inf) if distance else 0.0
+    steepest = math.nextafter(factor * slope, math.inf)
+    with np.errstate(over="ignore"):  # to ∞, which says nothing
+        bounds = [(margins + side * (shift + 2 * error)) / scale for side in (-1, 1)]
     low, high = (np.nextafter(side, end) for side, end in zip(bounds, (-np.inf, np.inf), strict=True))
     margins[rows, own] = np.inf
-    least = ((margins - 2 * error).min(axis=1)) / (factor * slope) * (1 - 2.0**-50)
+    with np.errstate(over="ignore"):
+        least = ((margins - 2 * error).min(axis=1)) / steepest * (1 - 2.0**-50)
     reached = np.where(least > 0, least, np.nan)
-    low[rows, own], high[rows, own], at = np.inf, np.inf, margins / scale
+    low[rows, own], high[rows, own] = np.inf, np.inf
     lower, upper = _softmax(low, up=False), _softmax(high, up=True)
+    with np.errstate(over="ignore"):
+        at = 1.0 / (1.0 + np.exp(-margins / scale).sum(axis=1))
     return Stated("lipschitz", distance, Norm.L2).intervals(
         lower,
         upper,
         labels=as_classes("labels", labels, inputs=n, classes=k),
         predicted=own.astype(np.int64),
         certified=np.asarray(reached >= distance),
-        confidence=np.clip(1.0 / (1.0 + np.exp(-at).sum(axis=1)), lower, upper),
+        confidence=np.clip(at, lower, upper),
+        sums_to_1=True,
         index=index,
         certified_radius=reached,
     )
@@ -190,10 +197,12 @@ def _softmax(margins: FloatArray, *, up: bool) -> FloatArray:
     """1 / (1 + Σ e^(−margin)) over the other classes, rounded outward, shape (n,); the own margin is ∞.
 
     Each e^(−margin) is within two units of rounding, their sum of k terms within k more, and sum, quotient and
-    product add four. The next float covers what underflows: e^(−margin) below 10^(−308), and shares below it.
+    product add four. The next float covers an e^(−margin) that underflows. A share below the normal floats, such as
+    that of a sum that overflows, lies between 0 and the least of them.
     """
     k = margins.shape[1]
     with np.errstate(over="ignore"):
         share = 1.0 / (1.0 + np.exp(-margins).sum(axis=1))
-    error, end = (k + 8) * 2.0**-53, float(up)
-    return np.asarray(np.clip(np.nextafter(share * (1 + error if up else 1 - error), end), 0.0, 1.0))
+    error, end, least = (k + 8) * 2.0**-53, float(up), np.finfo(np.float64).tiny
+    moved = np.nextafter(share * (1 + error if up else 1 - error), end)
+    return np.asarray(np.clip(np.where(share > least, moved, 2 * least if up else 0.0), 0.0, 1.0))

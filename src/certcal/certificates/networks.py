@@ -4,7 +4,9 @@ Proofs: docs/certificates.md, "Certificates from elsewhere".
 """
 
 import copy
+import sys
 import warnings
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -14,9 +16,10 @@ from torch import Tensor, nn
 from certcal.certificates.intervals import ConfidenceIntervals
 from certcal.certificates.margins import intervals_from_lipschitz, intervals_from_margins
 from certcal.errors import CertcalError, InputError
-from certcal.models import Normalize, Tempered, as_outputs, held_still
-from certcal.scalars import check_choice
+from certcal.models import Normalize, Tempered, as_inputs, as_outputs, count_classes, held_still
+from certcal.scalars import check_choice, check_number, guarded, one_or_more
 from certcal.settings import Domain, Norm, Relaxation
+from certcal.types import ArrayLike
 
 # auto_LiRPA works in float64 here, the network in float32, whose rounding moves its logits. Margins are widened by this
 # share of the largest logit (and at least of 1): a thousand units of single precision. It is stated, not proven.
@@ -24,12 +27,13 @@ SLACK = 2.0**-13
 _NORMS = {Norm.LINF: float("inf"), Norm.L2: 2.0}
 
 
+@guarded
 def intervals_by_lirpa(
     model: nn.Module,
-    inputs: Tensor,
-    labels: Tensor,
+    inputs: ArrayLike,
+    labels: ArrayLike,
     *,
-    radii: tuple[float, ...],
+    radii: Iterable[float] | float,
     norm: str = Norm.LINF,
     relaxation: str = Relaxation.CROWN,
     domain: str | None = None,
@@ -53,20 +57,22 @@ def intervals_by_lirpa(
     Raises: InputError if auto_LiRPA cannot bound the network; CertcalError if it is not installed.
     """
     within = Norm(check_choice("norm", norm, tuple(_NORMS)))
-    where = Domain(domain or (Domain.BOX if within is Norm.LINF else Domain.EVERYWHERE))
+    usual = Domain.BOX if within is Norm.LINF else Domain.EVERYWHERE
+    where = Domain(usual if domain is None else check_choice("domain", domain, tuple(Domain)))
     if where is Domain.BOX and within is not Norm.LINF:
         raise InputError.expected("domain", "be everywhere in ℓ2, where the box is not used", repr(str(where)))
     method = {Relaxation.IBP: "IBP", Relaxation.CROWN_IBP: "CROWN-IBP", Relaxation.CROWN: "CROWN"}[
         Relaxation(check_choice("relaxation", relaxation, tuple(Relaxation)))
     ]
-    with held_still(model), torch.no_grad():
-        logits = as_outputs(model(inputs.clone()), len(inputs)).double()
+    distances = _distances(radii)
+    points, logits = _logits(model, inputs)
+    logits = logits.double()
     predicted = logits.argmax(dim=1)
     slack = SLACK * logits.abs().amax(dim=1, keepdim=True).clamp(min=1.0).numpy()
     confidence = logits.softmax(dim=1).gather(1, predicted[:, None])[:, 0].numpy()
     found = []
-    for radius in radii:
-        lower, upper = _margins(model, inputs.double(), predicted, logits.shape[1], radius, within, where, method)
+    for radius in distances:
+        lower, upper = _margins(model, points.double(), predicted, logits.shape[1], radius, within, where, method)
         found.append(
             intervals_from_margins(
                 lower - slack,
@@ -111,6 +117,7 @@ def _margins(
 
 
 def _lirpa() -> tuple[Any, Any, Any]:
+    depth = sys.getrecursionlimit()
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -120,15 +127,19 @@ def _lirpa() -> tuple[Any, Any, Any]:
             f"The certifier lirpa needs auto_LiRPA ≥ 0.7 ({error}): pip install 'certcal[verify]', and then "
             "pip install --no-deps git+https://github.com/Verified-Intelligence/auto_LiRPA."
         ) from error
+    finally:
+        # It sets a million, at which a stranger's nested JSON overflows the stack instead of being refused.
+        sys.setrecursionlimit(depth)
     return BoundedModule, BoundedTensor, PerturbationLpNorm
 
 
+@guarded
 def intervals_by_lipschitz(
     model: nn.Module,
-    inputs: Tensor,
-    labels: Tensor,
+    inputs: ArrayLike,
+    labels: ArrayLike,
     *,
-    radii: tuple[float, ...],
+    radii: Iterable[float] | float,
     constant: float | None = None,
     last_layer: str = "global",
     index: Any = None,
@@ -141,14 +152,30 @@ def intervals_by_lipschitz(
     Paper: —; docs/certificates.md.   Errs: outward, if the constant is one.
     """
     slope = lipschitz_constant(model) if constant is None else constant
-    with held_still(model), torch.no_grad():
-        logits = as_outputs(model(inputs.clone()), len(inputs))
+    distances = _distances(radii)
+    _, logits = _logits(model, inputs)
     return tuple(
         intervals_from_lipschitz(logits, labels, constant=slope, radius=radius, last_layer=last_layer, index=index)
-        for radius in radii
+        for radius in distances
     )
 
 
+def _distances(radii: Iterable[float] | float) -> tuple[float, ...]:
+    return tuple(
+        check_number("radii", one, "be finite and ≥ 0", lambda number: number >= 0)
+        for one in one_or_more("radii", radii)
+    )
+
+
+def _logits(model: nn.Module, inputs: ArrayLike) -> tuple[Tensor, Tensor]:
+    """The inputs, and what the network gives for them."""
+    with held_still(model), torch.no_grad():
+        points = as_inputs(inputs, model, boxed=False, name="inputs")
+        count_classes(model, points)  # refuses inputs that the model does not take
+        return points, as_outputs(model(points.clone()), len(points))
+
+
+@guarded
 def lipschitz_constant(model: nn.Module) -> float:
     """The Lipschitz constant of a network's logits that it carries itself, for inputs in [0, 1].
 

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
 
 COLUMNS = (
     "index", "label", "predicted", "correct", "radius", "confidence", "lower", "upper", "certified", "certified_radius",
+    "other",
 )  # fmt: skip
 _NEEDED = ("label", "predicted", "lower", "upper")
 _KEY = b"certcal.bounds"  # in the metadata of a Parquet file: what is stated of all rows
@@ -99,16 +99,18 @@ def _made(table: Any, radii: Any, given: Columns, *, one: bool) -> tuple[Confide
         "domain": Domain.EVERYWHERE,
         "method": "table",
     } | own
-    share = float(stated.pop("delta_share", 1.0))
+    known: dict[str, Any] = {name: stated.pop(name) for name in ("delta_share", "least") if name in stated}
+    for name in ("norm", "alpha", "domain"):
+        said, asked_for = own.get(name, Norm.DECLARED), given[name]
+        if said not in (Norm.DECLARED, asked_for) and asked_for is not None:
+            raise InputError.expected(name, f"be left out, or be {said}, which the table states", asked_for)
     stated |= {name: value for name, value in given.items() if value is not None}
     asked = None if radii is None else sorted({float(each) for each in one_or_more("radius", radii)})
     parts = _parts(columns, asked)
     if one and len(parts) > 1:
         named = ", ".join(f"{radius:g}" for radius, _ in parts[:4]) + (", …" if len(parts) > 4 else "")
         raise InputError.expected("radius", f"say which of the table's {len(parts)} radii is meant", f"none of {named}")
-    found = tuple(
-        replace(_intervals(part, Stated(radius=radius, **stated)), delta_share=share) for radius, part in parts
-    )
+    found = tuple(_intervals(part, Stated(radius=radius, **stated), known) for radius, part in parts)
     for later in found[1:]:
         if not np.array_equal(later.index, found[0].index):
             got = f"others at R = {later.radius:g} than at R = {found[0].radius:g}"
@@ -121,11 +123,12 @@ def table_of(bounds: Sequence[ConfidenceIntervals]) -> "pa.Table":
     import pyarrow as pa
 
     first = bounds[0]
-    columns = {name: np.concatenate([getattr(own, name) for own in bounds]) for name in COLUMNS if name != "radius"}
+    names = [name for name in COLUMNS if name != "other" or all(own.other is not None for own in bounds)]
+    columns = {name: np.concatenate([getattr(own, name) for own in bounds]) for name in names if name != "radius"}
     columns["radius"] = np.repeat([own.radius for own in bounds], len(first))
-    stated = {name: getattr(first, name) for name in ("method", "norm", "domain", "delta_share")}
+    stated = {name: getattr(first, name) for name in ("method", "norm", "domain", "delta_share", "least")}
     about = json.dumps({"alpha": first.level} | stated)
-    return pa.table({name: to_arrow(columns[name]) for name in COLUMNS}).replace_schema_metadata({_KEY: about})
+    return pa.table({name: to_arrow(columns[name]) for name in names}).replace_schema_metadata({_KEY: about})
 
 
 def _read(table: Any) -> tuple[Columns, dict[str, Any]]:
@@ -149,7 +152,29 @@ def _read(table: Any) -> tuple[Columns, dict[str, Any]]:
     if missing or not {"certified", "certified_radius"} & set(columns):
         name = missing[0] if missing else "certified"
         raise InputError.expected("table", f"have a column {name!r}", f"only {', '.join(columns) or 'unknown ones'}")
-    return columns, {} if stated is None else dict(json.loads(stated))
+    return columns, {} if stated is None else _stated(stated)
+
+
+def _stated(text: bytes) -> dict[str, Any]:
+    """What the metadata of a table say of all rows, each with its type."""
+    try:
+        found = json.loads(text)
+        for name, value in found.items():
+            kind = _STATED[name]
+            if isinstance(value, bool) or not isinstance(value, kind):
+                raise TypeError(name)
+        if not (0 < found.get("delta_share", 1) <= 1 and 0 <= found.get("least", 0) <= 1):
+            raise ValueError("a share is out of range")
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        wanted = f"have metadata that can be read under {_KEY.decode()!r}, or none"
+        raise InputError.expected("table", wanted, "damaged ones") from error
+    return {name: value for name, value in found.items() if value == value}  # NaN: unsaid
+
+
+_STATED: dict[str, Any] = {
+    "alpha": (int, float), "method": str, "norm": str, "domain": str, "delta_share": (int, float),
+    "least": (int, float),
+}  # fmt: skip
 
 
 def _read_file(path: Path) -> "pa.Table":
@@ -191,19 +216,13 @@ def _parts(columns: Columns, asked: list[float] | None) -> list[tuple[float, Col
     return parts
 
 
-def _intervals(columns: Columns, stated: Stated) -> ConfidenceIntervals:
+def _intervals(columns: Columns, stated: Stated, known: dict[str, Any]) -> ConfidenceIntervals:
     """The certificates of one radius."""
     lower, upper = as_bounds(columns["lower"], columns["upper"])
     n = len(lower)
     labels, predicted = (as_classes(name, columns[name], inputs=n) for name in ("label", "predicted"))
     if "correct" in columns:
         _check_same("correct", as_correctness("correct", columns["correct"]), predicted == labels, "label = predicted")
-    index = as_classes("index", columns["index"], inputs=n) if "index" in columns else np.arange(n)
-    # Rising positions, as certcal writes them, need no sorting.
-    if (index[1:] <= index[:-1]).any() and len(np.unique(index)) < n:
-        values, counts = np.unique(index, return_counts=True)
-        got = f"{values[np.argmax(counts)]} {counts.max()} times (are two radii mixed, without a column 'radius'?)"
-        raise InputError.expected("index", "name each input once", got)
     certified, reached = _certified(columns, stated.radius, n)
     return stated.intervals(
         lower,
@@ -213,7 +232,9 @@ def _intervals(columns: Columns, stated: Stated) -> ConfidenceIntervals:
         certified=certified,
         certified_radius=reached,
         confidence=as_probabilities("confidence", columns["confidence"]) if "confidence" in columns else None,
-        index=index,
+        index=columns.get("index"),
+        other=as_probabilities("other", columns["other"]) if "other" in columns else None,
+        **known,
     )
 
 

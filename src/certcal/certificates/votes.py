@@ -67,4 +67,5 @@ def intervals_from_votes(
         certified=np.asarray(won - change > second + change),
         confidence=np.clip(share, lower, upper),
         index=index,
+        sums_to_1=True,
     )

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from certcal.errors import InputError
 from certcal.evaluation.report import Report
 from certcal.metrics import ReliabilityCurve, reliability_curve
 from certcal.scalars import check_integer, guarded
@@ -29,8 +28,7 @@ class Contribution:
 
 def check_position(report: Report, position: int) -> int:
     """The position of a row, or an `InputError`."""
-    if not -len(report) <= position < len(report):
-        raise InputError.expected("position", f"be that of one of {len(report)} rows", position)
+    report[position]
     return position
 
 

@@ -45,6 +45,10 @@ class ConfidenceMap(Protocol):
         """Given certificates, mapped."""
 
 
+class NoSuchRowError(InputError, IndexError):
+    """The report has no row at that position."""
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Report(ShownRows):
     """The rows of an evaluation, by position or by radius, with the certificates they were made from."""
@@ -69,8 +73,8 @@ class Report(ShownRows):
         return len(self.rows)
 
     def __getitem__(self, position: int) -> Row:
-        if not isinstance(position, int) or not -len(self) <= position < len(self):
-            raise IndexError(f"Expected the position of one of {len(self)} rows, but got {position!r}.")
+        if not isinstance(position, int | np.integer) or not -len(self) <= position < len(self):
+            raise NoSuchRowError.expected("position", f"be that of one of {len(self)} rows", repr(position))
         return self.rows[position]
 
     def __repr__(self) -> str:
@@ -97,7 +101,7 @@ class Report(ShownRows):
 
         The joint ones of all rows and thresholds hold together with probability at least 1 - delta.
         """
-        if self.rows[position].inputs == 0:
+        if self[position].inputs == 0:
             return None
         return operating_curve(
             self.bounds[position],

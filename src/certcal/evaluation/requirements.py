@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from certcal.errors import InputError
 from certcal.evaluation.report import Report
 from certcal.evaluation.row import METRICS
-from certcal.scalars import check_choice, guarded
+from certcal.scalars import check_choice, guarded, one_or_more
 
 _SIGNS = {"<=": operator.le, ">=": operator.ge, "<": operator.lt, ">": operator.gt}
 _NUMBER = r"[0-9.]+(?:e[-+]?[0-9]+)?"
@@ -28,7 +28,7 @@ class Requirement:
     @classmethod
     def parse(cls, text: str) -> "Requirement":
         """A requirement as people write it: METRIC@RADIUS <= LIMIT, also with >=, < or >, and with a limit in %."""
-        found = _FORM.fullmatch(text)
+        found = _FORM.fullmatch(text) if isinstance(text, str) else None
         if found is None:
             raise InputError.expected("require", "have the form guaranteed_ece@0.25 <= 0.30", repr(text))
         name, radius, sign, limit, percent = found.groups()
@@ -76,5 +76,6 @@ def judge(report: Report, requirements: Iterable[str | Requirement]) -> list[Jud
 
     Raises: InputError if a requirement has no such form, metric or radius.
     """
-    asked = [one if isinstance(one, Requirement) else Requirement.parse(one) for one in requirements]
+    given = one_or_more("require", requirements)
+    asked = [one if isinstance(one, Requirement) else Requirement.parse(one) for one in given]
     return [one.judge(report) for one in asked]

@@ -12,7 +12,7 @@ from certcal.types import ArrayLike
 FLOATS = (torch.float32, torch.float64)  # in which inputs are moved
 
 
-def as_inputs(x: ArrayLike, model: nn.Module, *, boxed: bool) -> Tensor:
+def as_inputs(x: ArrayLike, model: nn.Module, *, boxed: bool, name: str = "x") -> Tensor:
     """At least one input, shape (n, …), in the model's dtype, and in [0, 1] if boxed.
 
     Tensors are taken as they are; lists and NumPy arrays, whose dtype is often an accident, in that of the model.
@@ -21,20 +21,20 @@ def as_inputs(x: ArrayLike, model: nn.Module, *, boxed: bool) -> Tensor:
     if isinstance(x, Tensor):
         inputs = x.clone() if x.is_inference() else x.detach()
     else:
-        array = to_numpy("x", x)
+        array = to_numpy(name, x)
         inputs = torch.from_numpy(contiguous(array)).to((wanted or torch.float32) if array.dtype.kind == "f" else None)
     if inputs.dtype not in FLOATS:
-        raise InputError.expected("x", "be float32 or float64 inputs in [0, 1]", f"dtype {inputs.dtype}")
+        raise InputError.expected(name, "be float32 or float64 inputs in [0, 1]", f"dtype {inputs.dtype}")
     if wanted not in (None, inputs.dtype):
-        raise InputError.expected("x", f"have the model's dtype, {wanted}", inputs.dtype)
+        raise InputError.expected(name, f"have the model's dtype, {wanted}", inputs.dtype)
     if inputs.ndim < 2 or inputs.numel() == 0:
-        raise InputError.expected("x", "have shape (n, …) with n ≥ 1", f"shape {tuple(inputs.shape)}")
+        raise InputError.expected(name, "have shape (n, …) with n ≥ 1", f"shape {tuple(inputs.shape)}")
     low, high = (float(end) for end in inputs.aminmax())
     if not (-torch.inf < low and high < torch.inf):
-        raise InputError.expected("x", "hold finite numbers", f"values from {low} to {high}")
+        raise InputError.expected(name, "hold finite numbers", f"values from {low} to {high}")
     if boxed and not (low >= 0 and high <= 1):
         needs = "lie in [0, 1] (normalisation is the model's first layer)"
-        raise InputError.expected("x", needs, f"values from {low:.4g} to {high:.4g}")
+        raise InputError.expected(name, needs, f"values from {low:.4g} to {high:.4g}")
     return inputs
 
 

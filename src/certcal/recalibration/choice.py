@@ -20,7 +20,7 @@ from certcal.recalibration.heldout import held_out_maps
 from certcal.recalibration.inside import fit_inside
 from certcal.recalibration.maps import AnyMap, IdentityMap
 from certcal.recalibration.scores import Scores
-from certcal.scalars import check_number, one_or_more
+from certcal.scalars import check_number, guarded, one_or_more
 from certcal.settings import AUROC_LOSS, BRIER_LOSS, CLEAN_WEIGHT, MapKind, Objective, OnFailure
 from certcal.shown import ShownRows
 from certcal.smoothing import Evidence
@@ -134,6 +134,7 @@ class Choice(ShownRows):
         return [nothing] + [asdict(one) | vars(own) | {"chosen": one == self.chosen} for one, own in self.tried]
 
 
+@guarded
 def choose_map(
     evidence: Evidence | Bounds,
     *,

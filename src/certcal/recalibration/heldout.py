@@ -14,7 +14,7 @@ from certcal.recalibration.data import as_intervals, check_share
 from certcal.recalibration.fitting import recalibrate_bounds
 from certcal.recalibration.maps import AnyMap, RecalibrationMap
 from certcal.recalibration.scores import Scores, average, deviation, score_bounds
-from certcal.scalars import check_integer, check_number, one_or_more
+from certcal.scalars import check_integer, check_number, guarded, one_or_more
 from certcal.settings import CLEAN_WEIGHTS, OnFailure
 from certcal.shown import ShownRows
 from certcal.smoothing import Evidence
@@ -130,6 +130,7 @@ def held_out_scores(
     return held_out_maps(several, fit, n_bins=n_bins, edges=edges, **splits)  # type: ignore[arg-type]
 
 
+@guarded
 def held_out_maps(
     made: Evidence | Sequence[ConfidenceIntervals],
     fit: Callable[[Any], AnyMap],
@@ -158,6 +159,8 @@ def held_out_maps(
     """
     if isinstance(made, Evidence):
         distances = one_or_more("radii", radii)
+        if "alpha" not in terms:
+            raise InputError.expected("terms", "hold an alpha", ", ".join(map(str, terms)) or "none")
         several = confidence_bounds_at(made, radii=distances, **terms)
     else:
         several = list(as_intervals(made))
@@ -174,6 +177,8 @@ def held_out_maps(
     pairs = split_inputs(len(several[0]), holdout=holdout, folds=folds, repeats=repeats, seed=seed)
     for split, (part, test) in enumerate(pairs):
         maps.append(fit(of(part)))
+        if not isinstance(maps[-1], AnyMap):
+            raise InputError.expected("fit", "give a map for the evidence of some inputs", type(maps[-1]).__name__)
         for plain, mapped in zip((b.select(test) for b in several), certify(maps[-1], test), strict=True):
             before, after = (score_bounds(b, n_bins=n_bins, edges=edges) for b in (plain, mapped))
             rows.append(HeldOutRow(split, plain.radius, len(plain), int(plain.certified.sum()), before, after))
@@ -250,7 +255,8 @@ def trade_off(
         options: as for `held_out_scores`; every λ sees the same splits.
     """
     several = as_intervals(bounds)
-    at = max(own.radius for own in several) if radius is None else radius
+    usual = max(own.radius for own in several)
+    at = usual if radius is None else check_number("radius", radius, "be finite and ≥ 0", lambda number: number >= 0)
     return trade_off_of(
         lambda share: held_out_scores(several, clean_weight=share, **options), at, clean_weights=clean_weights
     )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from certcal.attacks import AceTable, Sandwich
 from certcal.metrics import ReliabilityCurve
 from certcal.report.attacks import ace_title
-from certcal.report.figures import CORRECT, INCORRECT, NEUTRAL, legend_below, new_axes, plot_reliability
+from certcal.report.figures import CORRECT, INCORRECT, NEUTRAL, axes_of, legend_below, plot_reliability
 from certcal.report.tables import exactly
 from certcal.scalars import check_choice, guarded
 
@@ -29,7 +29,7 @@ def plot_sandwich(record: Sandwich, *, score: str = "ece", ax: "Axes | None" = N
     label = {"ece": "ECE", "brier": "Brier score"}[check_choice("score", score, ("ece", "brier"))]
     rows = [record.rows[place] for place in record.strongest()]
     refuted = {row.radius for row in record.rows if not row.holds}
-    radius, axes = [row.radius for row in rows], ax or new_axes()
+    radius, axes = [row.radius for row in rows], axes_of(ax)
     clean, attacked, certified, limit = (
         [getattr(row, f"{kind}_{score}") for row in rows] for kind in ("clean", "attacked", "certified", "limit")
     )

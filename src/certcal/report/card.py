@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from html import escape
 from typing import Any
 
+from certcal.errors import InputError
 from certcal.evaluation import METRICS, Population, Report, Row
 from certcal.report.content import default_view
 from certcal.report.tables import exactly, main_cells, markdown_text, number
@@ -32,6 +33,11 @@ def model_card(
         task: as the Hub calls it, such as "image-classification".
         facts: what else an auditor would ask, as pairs.
     """
+    pairs = facts if isinstance(facts, list | tuple) else [facts]
+    if not all(isinstance(text, str) for text in (model, data, task)):
+        raise InputError.expected("model, data and task", "be texts", "others")
+    if not all(isinstance(pair, tuple | list) and len(pair) == 2 for pair in pairs):
+        raise InputError.expected("facts", "be pairs of texts", f"a {type(facts).__name__}")
     shown = default_view(report)
     parts = [
         "## Calibration under attack",

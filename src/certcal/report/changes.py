@@ -9,7 +9,7 @@ import numpy as np
 
 from certcal.errors import InputError
 from certcal.evaluation import Outcome, pareto_front
-from certcal.report.figures import CORRECT, INCORRECT, NEUTRAL, legend_below, new_axes
+from certcal.report.figures import CORRECT, INCORRECT, NEUTRAL, axes_of, legend_below
 from certcal.scalars import check_choice, check_number, guarded
 from certcal.types import BoolArray, FloatArray
 
@@ -60,7 +60,7 @@ def prepare_changes(
 
 def plot_changes(changes: Changes, *, ax: "Axes | None" = None, methods: Sequence[str] | None = None) -> "Axes":
     """Each model as a point; below and to the right of the baseline it is better in both."""
-    axes, label = ax or new_axes(), LABELS[changes.score]
+    axes, label = axes_of(ax), LABELS[changes.score]
     axes.axhline(0, color=NEUTRAL, linewidth=0.8)
     axes.axvline(0, color=NEUTRAL, linewidth=0.8)
     names = list(dict.fromkeys(changes.method)) if methods is None else list(methods)

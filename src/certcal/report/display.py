@@ -13,7 +13,7 @@ from certcal.certificates import ConfidenceIntervals
 from certcal.errors import InputError
 from certcal.evaluation import METRICS, Report, Rounding, Row
 from certcal.report.content import default_view
-from certcal.report.figures import new_axes, plot_certified_boxes, plot_errors
+from certcal.report.figures import axes_of, plot_certified_boxes, plot_errors
 from certcal.report.tables import column_of, exactly, main_cells, number
 from certcal.report.views import prepare_certified_boxes
 from certcal.report.words import guarantee
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 @singledispatch
-def as_html(result: object) -> str:
+def as_html(result: object, /) -> str:
     """A result as HTML for a notebook.
 
     Paper: —.   Errs: numbers are rounded to their cautious side.
@@ -89,7 +89,7 @@ def _solution(result: Solution) -> str:
 
 
 @singledispatch
-def draw(result: object, *, ax: "Axes | None" = None) -> "Axes":
+def draw(result: object, /, *, ax: "Axes | None" = None) -> "Axes":
     """The figure of a result.
 
     Paper: —
@@ -110,7 +110,7 @@ def _draw_intervals(result: ConfidenceIntervals, *, ax: "Axes | None" = None) ->
 
 @draw.register(Solution)
 def _draw_solution(result: Solution, *, ax: "Axes | None" = None) -> "Axes":
-    axes = ax or new_axes()
+    axes = axes_of(ax)
     axes.hist(result.confidence, bins=np.linspace(0, 1, 31).tolist())
     axes.set(xlabel="confidence at the worst case", ylabel="inputs")
     return axes

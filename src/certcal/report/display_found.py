@@ -18,7 +18,7 @@ from certcal.report.attacks import (
     verdict,
 )
 from certcal.report.display import as_html, draw, html_figure, html_table
-from certcal.report.figures import CORRECT, INCORRECT, NEUTRAL, legend_below, new_axes, plot_reliability, plot_trade_off
+from certcal.report.figures import CORRECT, INCORRECT, NEUTRAL, axes_of, legend_below, plot_reliability, plot_trade_off
 from certcal.report.recalibrated import SCORES, chosen_because, mapped, score_rows, warnings, written
 from certcal.report.tables import exactly
 from certcal.types import BoolArray, FloatArray
@@ -107,7 +107,7 @@ def _map(result: AnyMap) -> str:
 
 @draw.register(AnyMap)
 def _draw_map(result: AnyMap, *, ax: "Axes | None" = None) -> "Axes":
-    axes, graph, own = ax or new_axes(), np.linspace(0, 1, 401), mapped(result)
+    axes, graph, own = axes_of(ax), np.linspace(0, 1, 401), mapped(result)
     what = "a draw's score" if result.kind in ("score", "full") else "confidence"
     axes.plot([0, 1], [0, 1], color=NEUTRAL, linewidth=0.8, linestyle="--")
     axes.plot(graph, own.transform(graph), color=CORRECT)
@@ -174,7 +174,7 @@ def _before_after(
     before: FloatArray, after: FloatArray, correct: BoolArray | None, what: str, ax: "Axes | None"
 ) -> "Axes":
     """One value of each input after an attack against the same before."""
-    axes, right = ax or new_axes(), np.ones(len(before), dtype=bool) if correct is None else correct
+    axes, right = axes_of(ax), np.ones(len(before), dtype=bool) if correct is None else correct
     for chosen, colour, label in ((right, CORRECT, "correct"), (~right, INCORRECT, "incorrect")):
         if chosen.any():
             named = None if correct is None else label

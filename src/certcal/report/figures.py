@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from certcal.errors import InputError
 from certcal.evaluation import Row
 from certcal.metrics import ReliabilityCurve
 from certcal.recalibration import Choice, TradeOff
@@ -21,7 +22,7 @@ CORRECT, INCORRECT, NEUTRAL = "#1b7a8c", "#d1495b", "#8a8f98"
 
 def plot_certified_boxes(boxes: CertifiedInputs, *, ax: "Axes | None" = None) -> "Axes":
     """Certified confidences as boxes coloured by correctness, the worst case as a tick in each."""
-    axes = ax or new_axes()
+    axes = axes_of(ax)
     place = np.arange(len(boxes.lower))
     # A hair of height keeps point intervals visible.
     height = np.maximum(boxes.upper - boxes.lower, 0.004)
@@ -52,7 +53,7 @@ def plot_reliability(
 
     Leave out the intervals of the accuracy at a worst case: an adversary's bins are no random sample.
     """
-    axes = ax or new_axes()
+    axes = axes_of(ax)
     left, width = curve.edges[:-1], np.diff(curve.edges)
     filled, share = curve.count > 0, curve.count / curve.count.sum()
     axes.bar(left, 0.25 * share / share.max(), width, align="edge", color=NEUTRAL, alpha=0.35, label="inputs (scaled)")
@@ -74,7 +75,7 @@ def plot_reliability(
 def plot_errors(rows: Sequence[Row], *, ax: "Axes | None" = None, score: str = "ece") -> "Axes":
     """The ECE, or with `score="brier"` the Brier score, against the radius: clean, certified, and jointly certified."""
     check_choice("score", score, ("ece", "brier"))
-    axes, rows = ax or new_axes(), sorted(rows, key=lambda row: row.radius)
+    axes, rows = axes_of(ax), sorted(rows, key=lambda row: row.radius)
     radius, name = [row.radius for row in rows], {"ece": "ECE", "brier": "Brier score"}[score]
     for key, label, colour, style in (
         (f"joint_{score}", "joint", INCORRECT, ":"),
@@ -96,7 +97,7 @@ def plot_errors(rows: Sequence[Row], *, ax: "Axes | None" = None, score: str = "
 
 def plot_certified_accuracy(rows: Sequence[Row], *, ax: "Axes | None" = None) -> "Axes":
     """Certified accuracy against the radius, per input and for the whole set at once."""
-    axes, rows = ax or new_axes(), sorted(rows, key=lambda row: row.radius)
+    axes, rows = axes_of(ax), sorted(rows, key=lambda row: row.radius)
     radius = [row.radius for row in rows]
     axes.plot(
         radius, [row.certified_accuracy for row in rows], color=CORRECT, marker="o", markersize=3.5, label="certified"
@@ -109,7 +110,7 @@ def plot_certified_accuracy(rows: Sequence[Row], *, ax: "Axes | None" = None) ->
 
 def plot_widths(widths: Widths, *, ax: "Axes | None" = None) -> "Axes":
     """How wide the certified confidence intervals are, by correctness."""
-    axes = ax or new_axes()
+    axes = axes_of(ax)
     left, width, below = widths.edges[:-1], np.diff(widths.edges), np.zeros_like(widths.correct)
     for counts, colour, label in ((widths.correct, CORRECT, "correct"), (widths.incorrect, INCORRECT, "incorrect")):
         if counts.any():
@@ -122,7 +123,7 @@ def plot_widths(widths: Widths, *, ax: "Axes | None" = None) -> "Axes":
 
 def plot_moves(moves: CertifiedInputs, *, ax: "Axes | None" = None) -> "Axes":
     """Where the worst case sends each input: its worst confidence against its estimated one."""
-    axes = ax or new_axes()
+    axes = axes_of(ax)
     clean, worst = np.asarray(moves.clean), np.asarray(moves.worst)
     axes.plot([0, 1], [0, 1], color=NEUTRAL, linewidth=1, linestyle="--", label="unmoved")
     for chosen, colour, label in _by_correctness(moves.correct):
@@ -135,7 +136,7 @@ def plot_moves(moves: CertifiedInputs, *, ax: "Axes | None" = None) -> "Axes":
 
 def plot_trade_off(curve: TradeOff, *, ax: "Axes | None" = None) -> "Axes":
     """Clean against certified Brier score of held-out inputs as clean points gain weight, and without a map."""
-    axes = ax or new_axes()
+    axes = axes_of(ax)
     certified, clean = curve.of("certified_brier"), curve.of("brier_all")
     axes.plot(certified, clean, color=CORRECT, marker="o", markersize=4, label="recalibrated")
     before = curve.identity
@@ -158,7 +159,7 @@ def plot_trade_off(curve: TradeOff, *, ax: "Axes | None" = None) -> "Axes":
 
 def plot_choice(choice: Choice, against: str, *, ax: "Axes | None" = None) -> "Axes":
     """Certified ECE of every map that was tried against its AUROC or clean Brier score, and which one was chosen."""
-    axes = ax or new_axes()
+    axes = axes_of(ax)
     x, y = (np.array([getattr(own, name) for own in choice.scores]) for name in (against, "certified_ece"))
     allowed = np.array([choice.allows(own) for own in choice.scores])
     axes.plot(*np.transpose(choice.pareto(against)), color=NEUTRAL, linewidth=1, drawstyle="steps-post")
@@ -186,8 +187,13 @@ def legend_below(axes: "Axes", *, columns: int = 3) -> None:
         axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.13), ncols=columns, frameon=False, columnspacing=1.2)
 
 
-def new_axes() -> "Axes":
-    """Axes of a figure of their own."""
+def axes_of(ax: "Axes | None") -> "Axes":
+    """The axes given, or those of a figure of their own."""
     import matplotlib.pyplot as plt
+    from matplotlib.axes import Axes
 
+    if isinstance(ax, Axes):
+        return ax
+    if ax is not None:
+        raise InputError.expected("ax", "be Axes of matplotlib or None", f"a {type(ax).__name__}")
     return plt.subplots(figsize=(5, 4.5), layout="constrained")[1]

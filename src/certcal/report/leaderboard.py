@@ -11,7 +11,7 @@ import numpy as np
 
 from certcal.evaluation import Rounding, pareto_front
 from certcal.report.changes import COLOURS, MARKERS
-from certcal.report.figures import NEUTRAL, legend_below, new_axes
+from certcal.report.figures import NEUTRAL, axes_of, legend_below
 from certcal.report.plain_page import figure_row, html_table, plain_page
 from certcal.report.tables import exactly, percent
 
@@ -58,7 +58,7 @@ def leaderboard_page(boards: Sequence[Board]) -> str:
 
 def plot_standings(standings: Sequence[Standing], score: str, *, ax: "Axes | None" = None) -> "Axes":
     """Certified accuracy against a certified error, one radius, one track; the Pareto front as steps."""
-    axes, label = ax or new_axes(), dict(SCORES)[score]
+    axes, label = axes_of(ax), dict(SCORES)[score]
     shown = [one for one in standings if not np.isnan(getattr(one, score))]
     styles = zip(dict.fromkeys(one.method for one in standings), cycle(MARKERS), cycle(COLOURS), strict=False)
     for method, marker, colour in styles:

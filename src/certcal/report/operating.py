@@ -8,7 +8,7 @@ from certcal.evaluation import ANY_BINNING, FURTHER, GroupTable, Metric, Report,
 from certcal.files import plain
 from certcal.report.content import by_radius
 from certcal.report.tables import number, percent
-from certcal.scalars import guarded
+from certcal.scalars import check_integer, guarded
 from certcal.worstcase import OperatingCurve
 
 _NAMES = {"accuracy": "accuracy", "ece": "ECE", "brier": "Brier score"}
@@ -31,7 +31,7 @@ def operating_data(report: Report, position: int, *, step: int = 1) -> dict[str,
 
     Paper: —; docs/operating.md.
     """
-    thresholds = np.arange(0, 101, step) / 100
+    thresholds = np.arange(0, 101, check_integer("step", step, minimum=1, maximum=100)) / 100
     certified, joint = (report.operating(position, joint=way, thresholds=thresholds) for way in (False, True))
     if certified is None or joint is None:
         return None

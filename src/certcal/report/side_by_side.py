@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from certcal.evaluation import METRICS, Difference, SideBySide
 from certcal.files import plain
 from certcal.report.content import default_view
-from certcal.report.figures import legend_below, new_axes
+from certcal.report.figures import axes_of, legend_below
 from certcal.report.plain_page import figure_row, html_table, plain_page
 from certcal.report.tables import Column, column_of, csv_text, exactly, markdown_text
 
@@ -75,7 +75,7 @@ def note(compared: SideBySide) -> str:
 
 def plot_side_by_side(compared: SideBySide, metric: str, *, ax: "Axes | None" = None) -> "Axes":
     """One metric of all runs over the radii."""
-    axes = ax or new_axes()
+    axes = axes_of(ax)
     for place, (name, report) in enumerate(zip(compared.names, compared.reports, strict=True)):
         values = [getattr(row, metric) for row in report]
         axes.plot(compared.radii, values, "o-", color=COLOURS[place % len(COLOURS)], markersize=3.5, label=name)

@@ -6,6 +6,7 @@ import numpy as np
 
 from certcal.certificates import ConfidenceIntervals
 from certcal.evaluation import Report, check_position
+from certcal.inputs import as_probabilities, check_same_length
 from certcal.scalars import check_integer, guarded
 from certcal.types import BoolArray, FloatArray, IntArray
 from certcal.worstcase import WorstCaseProblem
@@ -41,6 +42,9 @@ def prepare_certified_boxes(
 
     Paper: Fig. 1, left.
     """
+    if worst is not None:
+        worst = as_probabilities("worst", worst, allow_empty=True)
+        check_same_length("worst", worst, "bounds", bounds.lower)
     return _spread(bounds, worst, bounds.lower + bounds.upper, limit)
 
 
@@ -71,7 +75,7 @@ def prepare_widths(report: Report, position: int, *, cells: int = 25) -> Widths:
     Paper: App. C.
     """
     own, _ = _certified(report, position)
-    edges = np.linspace(0.0, 1.0, check_integer("cells", cells, minimum=1) + 1)
+    edges = np.linspace(0.0, 1.0, check_integer("cells", cells, minimum=1, maximum=10_000) + 1)
     right, wrong = (np.histogram((own.upper - own.lower)[own.correct == flag], edges)[0] for flag in (True, False))
     return Widths(edges, right, wrong)
 

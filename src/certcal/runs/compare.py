@@ -9,7 +9,7 @@ from certcal.evaluation import SideBySide, compare_reports
 from certcal.report import changed_csv, side_by_side_csv, side_by_side_markdown, side_by_side_page
 from certcal.runs.evaluate import evaluate_again, radii_of
 from certcal.runs.folder import RunFolder
-from certcal.scalars import guarded
+from certcal.scalars import guarded, one_or_more
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,7 +29,7 @@ def compare_runs(
     Paper: —; run folders are ours.
     Errs: certified values as `certcal.evaluate` does; intervals of differences are estimates.
     """
-    names = _names(runs)
+    names = _names(one_or_more("runs", runs))
     asked = runs[0].settings().evaluate
     common = {
         name: getattr(asked, name) for name in asked.questions if name not in ("radii", "open_at", "approximations")

@@ -19,6 +19,7 @@ from certcal.settings.checks import (
     seed,
     share,
     side,
+    sigma,
     whole,
 )
 from certcal.settings.choices import (
@@ -86,7 +87,7 @@ class DataSettings(Record, panel="What to certify"):
 class CertifySettings(Record, panel="How to draw"):
     """How evidence is drawn, as for `certcal.collect_evidence`."""
 
-    sigma: float = setting(..., "Standard deviation of the noise, in the units of the inputs.", check=positive)
+    sigma: float = setting(..., "Standard deviation of the noise, in the units of the inputs.", check=sigma)
     n: int = setting(100_000, "Draws per input", check=draws)
     n0: int = setting(100, "Draws that select the class", check=whole(1, MAX_CHUNK))
     seed: int = setting(0, "Seed of the noise", check=seed)

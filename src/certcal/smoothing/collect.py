@@ -32,7 +32,7 @@ from certcal.models import (
 )
 from certcal.progress import Progress
 from certcal.scalars import check_choice, check_flag, check_integer, check_number, one_or_more
-from certcal.settings import MAX_CHUNK, MAX_DRAWS
+from certcal.settings import MAX_CHUNK, MAX_DRAWS, MAX_SIGMA
 from certcal.smoothing.evidence import Evidence, EvidenceHeader
 from certcal.smoothing.job import Job, StoppingRule
 from certcal.smoothing.keeper import Keeper
@@ -111,21 +111,28 @@ def collect_evidence(
         InputError: if an argument is wrong, or the store holds evidence of another model, noise or seed.
         CertcalError: if the model gives no probabilities, or evidence cannot be read or written.
     """
-    check_number("sigma", sigma, f"be a number ≥ {LEAST_SIGMA:.2g}", lambda value: value >= LEAST_SIGMA)
+    wanted = f"be a number ≥ {LEAST_SIGMA:.2g}, at most {MAX_SIGMA:g}"
+    check_number("sigma", sigma, wanted, lambda value: LEAST_SIGMA <= value <= MAX_SIGMA)
     for name, value, most in (("n", n, MAX_DRAWS), ("n0", n0, MAX_CHUNK), ("chunk", chunk, MAX_CHUNK)):
         check_integer(name, value, minimum=1, maximum=most)
     check_integer("batch_size", 1 if batch_size is None else batch_size, minimum=1)
     check_flag("fuse", fuse)
-    check_flag("compile", bool(compile) if compile is None else compile)
+    for name, flag in (("compile", compile), ("progress", progress)):
+        check_flag(name, bool(flag) if flag is None else flag)
+    if store is not None and not isinstance(store, str | PathLike):
+        raise InputError.expected("store", "be a path", f"a {type(store).__name__}")
+    if begin is not None and not callable(begin):
+        raise InputError.expected("begin", "be a function or None", f"a {type(begin).__name__}")
     check_integer("seed", seed, minimum=0, maximum=2**63 - 1)
     check_choice("outputs", outputs, OUTPUTS)
     check_choice("precision", precision, PRECISIONS)
     targets = _chunk_targets(n, chunk, stages, stop)
-    looks = targets if plan is None else sorted({-(-check_integer("plan", m, minimum=1) // chunk) for m in plan})
+    planned = () if plan is None else one_or_more("plan", plan)
+    looks = sorted({-(-check_integer("plan", m, minimum=1, maximum=MAX_DRAWS) // chunk) for m in planned}) or targets
     cluster = as_cluster(engine)
     model = as_module(model)
     tf32 = bool(torch.backends.cudnn.allow_tf32)
-    place = _device(device or str(device_of(model)), cluster)
+    place = _device(str(device_of(model)) if device is None else device, cluster)
     conditions = Conditions(str(place), precision, batch_size, fuse, compile, tf32)
     source = Source(data, domain=_checked_domain(domain))
     with _ready(model, place, cluster) as ready, torch.inference_mode(), fastest_convolutions():
@@ -162,7 +169,7 @@ def collect_evidence(
 
 
 def _checked_domain(domain: object) -> tuple[float, float] | None:
-    if domain is None or domain == UNIT:
+    if domain is None or (isinstance(domain, tuple | list) and tuple(domain) == UNIT):
         return None if domain is None else UNIT
     raise InputError.expected("domain", "be None or (0, 1)", repr(domain))
 

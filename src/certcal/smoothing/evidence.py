@@ -85,8 +85,8 @@ class EvidenceHeader:
         return (radius + self.reach) / self.sigma if radius else 0.0
 
     def planned(self, draws: Counts) -> BoolArray:
-        """Which of these numbers of draws are those of a planned look; in evidence of schema 1 without a plan, none."""
-        return np.isin(draws, self.stages) if self.stages else np.full(np.shape(draws), self.schema > 1)
+        """Which of these numbers of draws are those of a planned look; none in evidence without a plan."""
+        return np.asarray(np.isin(draws, self.stages))
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -120,6 +120,8 @@ def _checked(header: EvidenceHeader) -> EvidenceHeader:
     counts = (header.classes, header.n0, header.chunk, header.looks, *header.stages)
     if not all(isinstance(count, int) and 1 <= count < 2**40 for count in counts):
         raise ValueError("a count is out of range")
+    if header.schema > 1 and header.looks < len(header.stages):
+        raise ValueError(f"{header.looks} looks are not {len(header.stages)}")
     sizes = header.sigma > 0 and 0 <= header.grid < 1 and 0 <= header.elements < 2**40 and header.classes <= MAX_CLASSES
     if not (sizes and math.isfinite(header.sigma) and 0 <= header.seed < 2**63):
         raise ValueError("a number is out of range")

@@ -169,8 +169,7 @@ def merge_shards(paths: Iterable[str | os.PathLike[str]]) -> Evidence:
         raise InputError.expected("paths", "name at least one shard", "none")
     header = _check_mergeable(shards)
     rows = _rows_of(shards, header)
-    if header.schema > 1:
-        check_complete(rows)
+    check_complete(rows)
     return sum_rows(rows, header)
 
 

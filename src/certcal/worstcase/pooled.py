@@ -13,7 +13,7 @@ from scipy import special
 from certcal.certificates import StepFunction, as_levels, confidence_bounds, share_of_delta
 from certcal.errors import InputError
 from certcal.metrics import sum_by_bin
-from certcal.scalars import check_level
+from certcal.scalars import check_choice, check_integer, check_level, guarded
 from certcal.settings import Population
 from certcal.smoothing import Counts, Evidence
 from certcal.types import ArrayLike, BoolArray, FloatArray
@@ -41,6 +41,7 @@ class PooledClaim:
         return self.value
 
 
+@guarded
 def pooled_calibration_error(
     evidence: Evidence,
     *,
@@ -65,7 +66,7 @@ def pooled_calibration_error(
     """
     spent = check_level("delta", delta) * _share(evidence)
     counted = confidence_bounds(evidence, radius=radius, alpha=alpha, score_map=score_map).certified
-    counted = counted | (population == Population.ALL)
+    counted = counted | (check_choice("population", population, tuple(Population)) == Population.ALL)
     if not counted.any():
         raise InputError.expected("evidence", f"hold an input that is certified at R = {radius:g}", "none")
     pilot, rest = split_draws(evidence, seed=seed)
@@ -114,7 +115,7 @@ def split_draws(evidence: Evidence, *, seed: int) -> tuple[Evidence, Evidence]:
     """
     draws = int(evidence.draws[0])
     first = round(PILOT_SHARE * draws)
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(check_integer("seed", seed, minimum=0))
     taken = np.stack([rng.multivariate_hypergeometric(row, first, method="marginals") for row in evidence.histogram])
     return _with_histogram(evidence, taken), _with_histogram(evidence, evidence.histogram - taken)
 

@@ -4,6 +4,8 @@ Both get worse as a right input's confidence falls and as a wrong one's rises, s
 at u is the worst case of all rankings at once.
 """
 
+from fractions import Fraction
+
 import numpy as np
 
 from certcal.certificates import ConfidenceIntervals
@@ -56,9 +58,17 @@ def certified_auroc(
         ties = ((left == 1.0).sum() * to_wrong + (other == 0.0).sum() * (free - to_wrong)) / 2
         count = (len(left) + free - to_wrong) * (len(other) + to_wrong)
         if (count > 0).any():
-            won = (_pairs_won(left, other) + ties)[count > 0] / count[count > 0]
-            least = np.fmin(least, won.min())
+            least = np.fmin(least, _least_share((_pairs_won(left, other) + ties)[count > 0], count[count > 0]))
     return float(least)
+
+
+def _least_share(won: FloatArray, of: IntArray) -> float:
+    """The least of these quotients, rounded down; counts below 2^52, and halves, are exact."""
+    shares = won / of
+    least = float(shares.min())
+    near = set(zip(won[shares == least].tolist(), of[shares == least].tolist(), strict=True)) if least else ()
+    exact = all(Fraction(least) * count <= Fraction(pairs) for pairs, count in near)
+    return least if exact else float(np.nextafter(least, 0.0))
 
 
 def _pairs_won(right: FloatArray, wrong: FloatArray) -> float:
