@@ -180,6 +180,24 @@ def test_recalibrate_reports_on_held_out_inputs(desk):
     assert "Nothing could be learned, so confidences stay as they are." in " ".join(out.split())
 
 
+def test_several_temperatures_come_from_one_set_of_draws(desk):
+    words = ["--model", "nets:make", "--data", "data.npz", "--sigma", 0.25, "--radii", "0,0.1", "--n", 500]
+    certcal("certify", "warm", *words, "--temperatures", "1,0.5", "--no-figures", cwd=desk)
+    certcal("certify", "cold", *words, "--temperature", 0.5, "--no-figures", cwd=desk)
+
+    def rows(run):
+        return json.loads((desk / "runs" / run / "metrics.json").read_text())["rows"]
+
+    first = rows("warm")
+    certcal("evaluate", "warm", "--at-temperature", 0.5, "--no-figures", cwd=desk)
+    assert rows("warm") == rows("cold") != first
+    assert load_evidence(desk / "runs/warm").header.temperatures == (1.0, 0.5)
+    certcal("report", "warm", "--no-figures", cwd=desk)  # as it was last asked
+    assert rows("warm") == rows("cold")
+    _, error = certcal("evaluate", "warm", "--at-temperature", 2, cwd=desk, code=2)
+    assert "to be one that scores were counted at, 1, 0.5, but got 2" in " ".join(error.split())
+
+
 def test_recalibrate_finds_a_map_by_itself(desk):
     rng = np.random.default_rng(3)
     evidence = random_evidence(rng, inputs=240, draws=1000)

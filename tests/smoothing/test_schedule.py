@@ -31,7 +31,7 @@ def local():
 
 def station(header):
     conditions = Conditions("cpu")
-    return Station(Sampler(small_model(), header, conditions, made_up_inputs(4, (1, 8, 8))), header.classes)
+    return Station(Sampler(small_model(), header, conditions, made_up_inputs(4, (1, 8, 8))))
 
 
 def silent(source):

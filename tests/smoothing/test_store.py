@@ -106,7 +106,7 @@ def test_foreign_files_are_refused(folder, content):
     elif content == "newer":
         shard = next(folder.glob("shard-*"))
         table = pq.read_table(shard)
-        header = json.loads(table.schema.metadata[b"certcal.evidence"]) | {"schema": 3}
+        header = json.loads(table.schema.metadata[b"certcal.evidence"]) | {"schema": 4}
         pq.write_table(table.replace_schema_metadata({b"certcal.evidence": json.dumps(header)}), path)
     else:
         path.write_text("not parquet" if content == "text" else "")

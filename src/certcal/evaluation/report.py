@@ -38,6 +38,10 @@ class ConfidenceMap(Protocol):
     def about(self) -> Mapping[str, Any]:
         """How it was fitted."""
 
+    @property
+    def divisor(self) -> float | None:
+        """What logits are divided by first; None: what the evidence stands at."""
+
     def certify(self, evidence: Evidence, *, radii: Iterable[float] | float, **terms: Any) -> list[ConfidenceIntervals]:
         """The certificates of the mapped confidences."""
 
@@ -109,6 +113,12 @@ class Report(ShownRows):
             population=self.population,
             failures=self.failures if joint else 0,
         )
+
+    @property
+    def temperature(self) -> float:
+        """What the model's logits are divided by, which is part of the model that is certified."""
+        own = None if self.recalibration is None else self.recalibration.divisor
+        return own or (1.0 if self.evidence is None else self.evidence.temperature)
 
     @property
     def worst(self) -> tuple[Solution | None, ...]:

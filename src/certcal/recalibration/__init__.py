@@ -18,7 +18,7 @@ from certcal.recalibration.heldout import (
 )
 from certcal.recalibration.inside import fit_inside, fit_score_map
 from certcal.recalibration.maps import AnyMap, BetaMap, IdentityMap, IsotonicMap, RecalibrationMap, TemperatureMap
-from certcal.recalibration.score_maps import FullMap, ScoreMap
+from certcal.recalibration.score_maps import FullMap, ScoreMap, TemperedMap
 from certcal.recalibration.scores import Scores, score_bounds
 from certcal.recalibration.storage import load_map, save_map
 from certcal.settings import MapKind, Objective, OnFailure
@@ -48,6 +48,7 @@ __all__ = [
     "ScoreMap",
     "Scores",
     "TemperatureMap",
+    "TemperedMap",
     "TradeOff",
     "choose_map",
     "fit_inside",

@@ -19,6 +19,7 @@ from certcal.recalibration.fitting import recalibrate_bounds
 from certcal.recalibration.heldout import held_out_maps
 from certcal.recalibration.inside import fit_inside
 from certcal.recalibration.maps import AnyMap, IdentityMap
+from certcal.recalibration.score_maps import TemperedMap
 from certcal.recalibration.scores import Scores
 from certcal.scalars import check_number, guarded, one_or_more
 from certcal.settings import AUROC_LOSS, BRIER_LOSS, CLEAN_WEIGHT, MapKind, Objective, OnFailure
@@ -33,11 +34,12 @@ Bounds = ConfidenceIntervals | Sequence[ConfidenceIntervals]
 
 @dataclass(frozen=True)
 class Candidate:
-    """One way to make a map: of scores, of the mean, of both, or none."""
+    """One way to make a map: of scores, of the mean, of both, or none; at a temperature of the logits."""
 
     inside: str | None = None  # objective of the map of scores; None: there is none
     outside: str | None = None  # kind of the map of the mean
     clean_weight: float = CLEAN_WEIGHT
+    temperature: float | None = None  # one that the evidence was drawn for; None: the one it stands at
 
     @property
     def name(self) -> str:
@@ -45,10 +47,14 @@ class Candidate:
         parts = ([] if self.inside is None else [_INSIDE[Objective(self.inside)]]) + (
             [] if self.outside is None else [str(self.outside)]
         )
-        return f"{', then '.join(parts)}, λ = {self.clean_weight:g}" if parts else "no map"
+        told = f"{', then '.join(parts)}, λ = {self.clean_weight:g}" if parts else "no map"
+        return told if self.temperature is None else f"temperature {self.temperature:g}, {told}"
 
     def fit(self, evidence: Evidence | Bounds, *, radii: Sequence[float] | None = None, **options: Any) -> AnyMap:
         """The map, from the evidence or bounds of some inputs; the identity where they cannot teach one."""
+        if self.temperature is not None and isinstance(evidence, Evidence):
+            own = replace(self, temperature=None).fit(evidence.at_temperature(self.temperature), radii=radii, **options)
+            return own if "reason" in own.about else TemperedMap(self.temperature, own, about=own.about)
         shared: dict[str, Any] = {"clean_weight": self.clean_weight, "on_failure": OnFailure.IDENTITY} | options
         if self.inside is not None:
             return fit_inside(evidence, radii=radii, outside=self.outside, objective=self.inside, **shared)  # type: ignore[arg-type]
@@ -180,6 +186,9 @@ def choose_map(
             raise InputError.expected("radii and alpha", "be given with evidence", "None")
         fitting |= {"radii": tuple(one_or_more("radii", radii)), "alpha": alpha, **terms}
         known = tuple(candidates)
+        for other in evidence.header.temperatures:
+            if other != evidence.temperature:
+                known += (Candidate(temperature=other), *(replace(one, temperature=other) for one in candidates))
     else:
         evidence = as_intervals(evidence)
         fitting |= {"radii": [own.radius for own in evidence]}

@@ -58,6 +58,9 @@ class RecalibratedModel(nn.Module):
             raise InputError.expected("recalibration", "be a map from `recalibrate`", type(recalibration).__name__)
         self.model, self.recalibration = as_module(model).eval(), recalibration
         inside, self._outside = recalibration.stages
+        self._temperature = recalibration.divisor or 1.0
+        if self._temperature != 1 and outputs != "logits":
+            raise InputError.expected("outputs", "be 'logits' for a map with a temperature", repr(outputs))
         self._levels = None if inside is None else torch.as_tensor(inside.levels.copy())
         self.sigma = check_number("sigma", sigma, "be a number ≥ 0", lambda value: value >= 0)
         self.draws = check_integer("draws", draws, minimum=1) if self.sigma else 1
@@ -113,7 +116,7 @@ class RecalibratedModel(nn.Module):
             noise = Noise(self._seed, Purpose.DEPLOYMENT, self.sigma)
             noisy = noise.copies(inputs, range(self._seen, self._seen + len(inputs)), first=first, draws=draws)
         answer = as_outputs(self.model(noisy), draws * len(inputs), kind=self.outputs)
-        probs = as_probabilities(answer.double(), self.outputs)
+        probs = as_probabilities(answer.double() / self._temperature, self.outputs)
         if bool(no_distribution(probs).any()):
             needs = "finite outputs" if self.outputs == "logits" else "probabilities, as `outputs` says"
             raise InputError.expected("model", f"give {needs}", "values that are none")

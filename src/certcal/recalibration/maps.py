@@ -52,6 +52,11 @@ class AnyMap(Shown, ABC):
         """The map as plain data."""
         return {"kind": self.kind, **self.parameters(), "about": dict(self.about)}
 
+    @property
+    def divisor(self) -> float | None:
+        """What logits are divided by before the softmax; None: what the evidence stands at."""
+        return None
+
     def certify(self, evidence: Evidence, *, radii: Iterable[float] | float, **terms: Any) -> list[ConfidenceIntervals]:
         """The certificates of the mapped confidences at each radius; terms as for `confidence_bounds_at`."""
         inside, outside = self.stages

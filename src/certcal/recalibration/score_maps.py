@@ -1,16 +1,17 @@
 """Maps that act inside the expectation: on the score of each noisy draw, before the mean over the noise."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
 
-from certcal.certificates import as_levels
+from certcal.certificates import ConfidenceIntervals, StepFunction, as_levels
 from certcal.errors import InputError
 from certcal.inputs import as_probabilities
 from certcal.recalibration.maps import AnyMap, IdentityMap, RecalibrationMap
-from certcal.smoothing import threshold_grid
+from certcal.scalars import check_number
+from certcal.smoothing import Evidence, threshold_grid
 from certcal.types import ArrayLike, FloatArray
 
 
@@ -70,3 +71,40 @@ class FullMap(AnyMap):
     def parameters(self) -> dict[str, Any]:
         """Both maps."""
         return {"inside": self.inside.as_dict(), "outside": self.outside.as_dict()}
+
+
+@dataclass(frozen=True, eq=False)
+class TemperedMap(AnyMap):
+    """Logits divided by a temperature, one that the evidence was drawn for, then a map of what comes of them."""
+
+    temperature: float
+    then: AnyMap
+    about: Mapping[str, Any] = field(default_factory=dict)
+    kind: ClassVar[str] = "tempered"
+
+    def __post_init__(self) -> None:
+        check_number("temperature", self.temperature, "be a finite number > 0", lambda value: value > 0)
+        if not isinstance(self.then, AnyMap) or self.then.divisor is not None:
+            raise InputError.expected("then", "be a map without a temperature", type(self.then).__name__)
+
+    @property
+    def stages(self) -> tuple[StepFunction | None, RecalibrationMap]:
+        """Those of the map, after the temperature."""
+        return self.then.stages
+
+    @property
+    def divisor(self) -> float:
+        """What logits are divided by."""
+        return self.temperature
+
+    def parameters(self) -> dict[str, Any]:
+        """The temperature and the map."""
+        return {"temperature": self.temperature, "then": self.then.as_dict()}
+
+    def certify(self, evidence: Evidence, *, radii: Iterable[float] | float, **terms: Any) -> list[ConfidenceIntervals]:
+        """The certificates of the mapped confidences at each radius, from scores at this temperature."""
+        return self.then.certify(evidence.at_temperature(self.temperature), radii=radii, **terms)
+
+    def intervals(self, bounds: ConfidenceIntervals) -> ConfidenceIntervals:
+        """Refused: bounds at another temperature follow from draws alone."""
+        raise InputError.expected("recalibration", "map confidences: a temperature needs their draws", self.kind)

@@ -9,11 +9,11 @@ from typing import Any
 from certcal.errors import InputError
 from certcal.files import plain, replacing, sealed, unsealed
 from certcal.recalibration.maps import AnyMap, BetaMap, IdentityMap, IsotonicMap, TemperatureMap
-from certcal.recalibration.score_maps import FullMap, ScoreMap
+from certcal.recalibration.score_maps import FullMap, ScoreMap, TemperedMap
 
 FORMAT = "certcal recalibration map"
 _KINDS: dict[str, Callable[..., AnyMap]] = {
-    kind.kind: kind for kind in (IdentityMap, IsotonicMap, TemperatureMap, BetaMap, ScoreMap, FullMap)
+    kind.kind: kind for kind in (IdentityMap, IsotonicMap, TemperatureMap, BetaMap, ScoreMap, FullMap, TemperedMap)
 }
 
 

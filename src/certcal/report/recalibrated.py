@@ -25,7 +25,11 @@ SCORES = (
 )
 
 # Maps that act before the mean over the noise.
-KINDS = {"score": "of each draw's score", "full": "of each draw's score, then of their mean"}
+KINDS = {
+    "score": "of each draw's score",
+    "full": "of each draw's score, then of their mean",
+    "tempered": "with a temperature of the logits",
+}
 
 
 @dataclass(frozen=True)

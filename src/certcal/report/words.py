@@ -100,9 +100,10 @@ def _of_the_model(report: Report) -> list[str]:
     """Which function is certified, and by whom."""
     if report.evidence is not None:
         header = report.evidence.header
+        divided = "" if report.temperature == 1 else f" with its logits divided by {report.temperature:g}"
         return [
             f"It is about the smoothed model: predictions averaged over Gaussian noise with σ = {header.sigma:g}, run "
-            f"as “{header.precision}”. The network without noise has no certificate."
+            f"as “{header.precision}”{divided}. The network without noise has no certificate."
         ]
     return [
         f"Its certificates come from elsewhere (method: {report.method}). What they state is taken as true: that at "

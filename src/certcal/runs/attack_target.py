@@ -42,14 +42,14 @@ def load_target(run: RunFolder, *, device: str | None, limit: int | None, trust:
     """The model and the inputs of a run, if they are those that its evidence was drawn from."""
     from certcal.attacks import inputs_of
     from certcal.inputs import check_device
-    from certcal.models import best_device, model_fingerprint
+    from certcal.models import Tempered, best_device, model_fingerprint
 
     with run.steady():
         settings = run.settings()
         if not isinstance(settings, RunSettings):
             got = f"bounds from elsewhere in {run.path}"
             raise InputError.expected("run", "hold the evidence of a smoothed model", got)
-        evidence = load_run_evidence(run)
+        evidence = load_run_evidence(run, settings.evaluate.at_temperature)
     if settings.model.name == IN_PYTHON:
         wanted = "name its model and data, as runs of `certcal certify` do (in Python, use `certcal.attacks`)"
         raise InputError.expected("run", wanted, f"{run.path}, which was written from Python")
@@ -68,6 +68,8 @@ def load_target(run: RunFolder, *, device: str | None, limit: int | None, trust:
     if limit is not None and limit < every:
         evidence = evidence.select(np.linspace(0, every - 1, limit).round().astype(np.intp))
     inputs = inputs_of(model, data, evidence)
+    if evidence.temperature != 1:
+        model = Tempered(model, evidence.temperature)
     made_with = {"evidence": evidence_digest(whole), "model": found}
     return Target(model.to(place).eval(), data, inputs, evidence, every, place, made_with)
 

@@ -137,8 +137,12 @@ def settings_of(report: Report) -> RunSettings | None:
         approximations=tuple(dict.fromkeys(name for row in report for name in row.approximations)),
         threshold=report.threshold,
         any_binning="certified_any_binning" in report[0].further,
+        at_temperature=report.evidence.temperature if header.temperatures else None,
     )
-    drawn = CertifySettings(sigma=header.sigma, n=int(report.evidence.draws.max()), n0=header.n0, seed=header.seed)
+    draws = int(report.evidence.draws.max())
+    drawn = CertifySettings(
+        sigma=header.sigma, n=draws, n0=header.n0, seed=header.seed, temperatures=header.temperatures or None
+    )
     model, data = ModelSettings(name=IN_PYTHON), DataSettings(name=IN_PYTHON)
     return RunSettings(model=model, data=data, certify=drawn, evaluate=asked)
 
@@ -177,8 +181,13 @@ def radii_of(run: RunFolder) -> tuple[float, ...]:
     return settings.evaluate.radii or tuple(own.radius for own in load_run_bounds(run))
 
 
-def load_run_evidence(run: RunFolder) -> Evidence:
-    """The evidence of a run, if it is the one that the run was made with."""
+def load_run_evidence(run: RunFolder, temperature: float | None = None) -> Evidence:
+    """The evidence of a run, if it is the one that the run was made with, at one of its temperatures."""
+    found = _load_run_evidence(run)
+    return found if temperature is None else found.at_temperature(temperature)
+
+
+def _load_run_evidence(run: RunFolder) -> Evidence:
     from certcal.smoothing import load_evidence, load_so_far
 
     if not run.evidence.is_file():
@@ -209,9 +218,11 @@ def _report(run: RunFolder, asked: EvaluateSettings, bounds: Sequence[Confidence
     data = settings.data.name if isinstance(settings, RunSettings) else None
     if run.bounds.is_file():
         given = bounds or load_run_bounds(run)
+        if asked.at_temperature is not None:
+            raise InputError.expected("at_temperature", "be left out for bounds from elsewhere", asked.at_temperature)
         groups = group_columns(asked.groups, index=given[0].index, data=data)
         return evaluate(given, **asked.questions | {"groups": groups})
-    evidence = load_run_evidence(run)
+    evidence = load_run_evidence(run, asked.at_temperature)
     groups = group_columns(asked.groups, index=evidence.index, data=data)
     return evaluate(evidence, **asked.questions | {"radii": asked.radii_at(evidence.header.sigma), "groups": groups})
 

@@ -32,6 +32,7 @@ def facts(report: Report, sources: Sources, circumstances: dict[str, Any]) -> li
         ("model fingerprint", report.evidence.header.model if report.evidence else model.get("fingerprint")),
         ("data", _joined(data.get("name"), f"{report.inputs:,} inputs", "×".join(map(str, data.get("shape") or [])))),
         *(_noise(report.evidence, sources) if report.evidence else ()),
+        ("temperature", "" if report.temperature == 1 else f"logits divided by {report.temperature:g}"),
         ("perturbations", f"{own.norm}, {own.domain}" if report.evidence is None else ""),
         ("error probability", chance if report.level else "none: the bounds are stated to be proven"),
         ("failed certificates allowed for", f"{report.failures} of {report.inputs:,}"),

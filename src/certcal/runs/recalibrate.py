@@ -148,7 +148,7 @@ def _certificates(run: RunFolder) -> _Certificates:
         given = load_run_bounds(run)
         radii = tuple(own.radius for own in given) if asked.radii is None else asked.radii
         return _Certificates(None, given, radii, {})
-    evidence = load_run_evidence(run)
+    evidence = load_run_evidence(run, asked.at_temperature)
     return _Certificates(evidence, (), asked.radii_at(evidence.header.sigma), asked.terms)
 
 

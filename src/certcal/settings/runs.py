@@ -96,6 +96,10 @@ class CertifySettings(Record, panel="How to draw"):
         None, "Draws after which decided inputs stop, as 1000,10000,100000.", check=at_least_1, metavar=NUMBERS
     )
     outputs: str = setting("logits", "What the model gives", choices=Outputs)
+    temperatures: tuple[float, ...] | None = setting(
+        None, "Count scores with logits divided by each of these, as 1,0.5,0.25, from one set of draws", check=positive,
+        metavar=NUMBERS, shown="1",
+    )  # fmt: skip
     device: str | None = setting(None, "cpu, cuda, …", shown="a GPU if there is one")
     precision: str = setting("float32", "Numbers that the model runs in", choices=Precision)
     batch_size: int | None = setting(None, "Draws per forward pass on a GPU", check=at_least_1, shown="found by trying")
@@ -119,6 +123,9 @@ class EvaluateSettings(Record, panel="What to ask"):
     method: str = setting("cdf-cp", "Confidence certificate", choices=Method)
     split_alpha: bool = setting(True, "α is shared by the two parts of a certificate.", option=None, was="joint")
     runner_up: str = setting("complement", "How the second class is bounded", choices=RunnerUp)
+    at_temperature: float | None = setting(
+        None, "Which of the temperatures that scores were counted at", check=positive, shown="the first"
+    )
     population: str = setting("certified", "Inputs that errors are about", choices=Population)
     n_bins: int = setting(15, "Bins of the calibration error", check=bins)
     approximations: tuple[str, ...] = setting(
@@ -137,7 +144,7 @@ class EvaluateSettings(Record, panel="What to ask"):
     @property
     def questions(self) -> dict[str, Any]:
         """What `certcal.evaluate` is asked."""
-        return {name: value for name, value in vars(self).items() if name != "images"}
+        return {name: value for name, value in vars(self).items() if name not in ("images", "at_temperature")}
 
     @property
     def terms(self) -> dict[str, Any]:

@@ -38,8 +38,11 @@ from certcal.smoothing.job import Job, StoppingRule
 from certcal.smoothing.keeper import Keeper
 from certcal.smoothing.local import sample_here
 from certcal.smoothing.schedule import Schedule
+from certcal.smoothing.shards import SCHEMA
 from certcal.smoothing.sources import Source
 from certcal.smoothing.store import EvidenceStore
+
+MAX_TEMPERATURES = 16
 
 
 def collect_evidence(
@@ -55,6 +58,7 @@ def collect_evidence(
     stop: StoppingRule | None = None,
     plan: Sequence[int] | None = None,
     outputs: str = "logits",
+    temperatures: Sequence[float] | None = None,
     domain: tuple[float, float] | None = UNIT,
     device: str | None = None,
     precision: str = "float32",
@@ -93,6 +97,8 @@ def collect_evidence(
             `n`, and later calls with the same `store` go on. A look at another number than those costs nothing, but its
             limits are wider; docs/certificates.md. By default `stages`, or `n`.
         outputs: "logits", or "probabilities" if the model ends in a softmax or a sigmoid.
+        temperatures: count the scores of each draw with its logits divided by each of these: one forward pass, as many
+            histograms. `Evidence.at_temperature` gives each; the first is the one that is meant where none is named.
         domain: None for inputs that do not live in [0, 1]; sigma and radii are in their own units then.
         device: where to run; the model's own device by default.
         precision: "float32", or "bfloat16" / "float16" for autocast. The certificate is of the model run that way.
@@ -153,6 +159,7 @@ def collect_evidence(
             grid=grid_step(sigma),
             elements=shape.numel(),
             units=source.units,
+            **_tempered(temperatures, outputs),
         )
         probe = model_probe(ready, tuple(shape), at, kind=outputs)
         with nullcontext() if store is None else closing(EvidenceStore(store, header, probe=probe)) as keeping:
@@ -172,6 +179,20 @@ def _checked_domain(domain: object) -> tuple[float, float] | None:
     if domain is None or (isinstance(domain, tuple | list) and tuple(domain) == UNIT):
         return None if domain is None else UNIT
     raise InputError.expected("domain", "be None or (0, 1)", repr(domain))
+
+
+def _tempered(temperatures: Sequence[float] | None, outputs: str) -> dict[str, Any]:
+    """What a header says of temperatures; nothing of logits as they are."""
+    given = () if temperatures is None else tuple(one_or_more("temperatures", temperatures))
+    found = tuple(check_number("temperatures", own, "be numbers > 0", lambda value: value > 0) for own in given)
+    if len(set(found)) < len(found) or len(found) > MAX_TEMPERATURES:
+        wanted = f"be at most {MAX_TEMPERATURES} different numbers"
+        raise InputError.expected("temperatures", wanted, ", ".join(map(str, found)))
+    if found in ((), (1.0,)):
+        return {}
+    if outputs != "logits":
+        raise InputError.expected("temperatures", "be left out for a model that gives probabilities", list(found))
+    return {"temperatures": found, "schema": SCHEMA}
 
 
 def _sample_there(

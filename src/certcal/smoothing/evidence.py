@@ -3,7 +3,8 @@
 import hashlib
 import json
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,7 +65,23 @@ class EvidenceHeader:
     grid: float = 0.0  # the step of the grid to which inputs and noise were rounded; 0 if they were not
     elements: int = 0  # numbers in one input; 0 in evidence of schema 1
     units: str = "inputs in [0, 1]"  # what σ and radii are measured in
-    schema: int = 2
+    schema: int = 2  # 3 with several temperatures
+    temperatures: tuple[float, ...] = ()  # that logits were divided by, each with counts of its own; empty: as they are
+
+    @property
+    def kinds(self) -> int:
+        """How many temperatures scores were counted at."""
+        return max(1, len(self.temperatures))
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain data. What earlier versions did not know is left out where it says nothing."""
+        return {name: value for name, value in asdict(self).items() if name != "temperatures" or value}
+
+    @classmethod
+    def from_dict(cls, held: dict[str, Any]) -> "EvidenceHeader":
+        """The header of plain data."""
+        lists = {name: tuple(held.get(name, ())) for name in ("stages", "temperatures")}
+        return cls(**(held | lists))
 
     @property
     def reach(self) -> float:
@@ -106,6 +123,8 @@ class Evidence(Shown):
     score_sum: FloatArray  # (n,) Σ of the selected class's probability over the draws
     score_square_sum: FloatArray  # (n,) Σ of its square
     histogram: Counts  # (n, 256) draws whose selected-class probability lies in [s_j, s_{j+1}), the last cell closed
+    tempered: tuple["Scores", ...] = ()  # the last three at each temperature of the header, where it has several
+    temperature: float = 1.0  # of those that stand above
 
     def __len__(self) -> int:
         return len(self.index)
@@ -145,18 +164,47 @@ class Evidence(Shown):
 
     def select(self, keep: BoolArray | Counts) -> "Evidence":
         """The evidence of some of the inputs, chosen by a mask or by positions."""
-        arrays = (getattr(self, name)[keep] for name in ARRAYS)
-        return Evidence(self.header, *arrays)
+        arrays = {name: getattr(self, name)[keep] for name in ARRAYS}
+        tempered = tuple(Scores(*(getattr(own, name)[keep] for name in SCORES)) for own in self.tempered)
+        return replace(self, **arrays, tempered=tempered)
+
+    def at_temperature(self, temperature: float) -> "Evidence":
+        """The evidence of the same draws with logits divided by one of the temperatures it was drawn for.
+
+        What is certified from it holds by itself, with the probability that it states, for a temperature that was
+        fixed without looking at these draws.
+
+        Raises: InputError if scores were not counted at this temperature.
+        """
+        if temperature == self.temperature:
+            return self
+        known = self.header.temperatures
+        if temperature not in known:
+            wanted = f"be one that scores were counted at, {', '.join(f'{own:g}' for own in known or (1.0,))}"
+            raise InputError.expected("temperature", wanted, temperature)
+        own = self.tempered[known.index(temperature)]
+        return replace(self, **{name: getattr(own, name) for name in SCORES}, temperature=temperature)
 
 
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """What `Evidence` says of the scores at one temperature."""
+
+    score_sum: FloatArray
+    score_square_sum: FloatArray
+    histogram: Counts
+
+
+SCORES = ("score_sum", "score_square_sum", "histogram")
 ARRAYS = ("index", "content", "label", "selected", "draws", "votes", "score_sum", "score_square_sum", "histogram")
 
 
 def evidence_digest(evidence: Evidence) -> str:
     """SHA-256 of what the evidence says: header and numbers, whatever file it is in and when that was written."""
-    digest = hashlib.sha256(json.dumps(asdict(evidence.header), sort_keys=True).encode())
-    for name in ARRAYS:
-        values = getattr(evidence, name)
+    digest = hashlib.sha256(json.dumps(evidence.header.as_dict(), sort_keys=True).encode())
+    named = [(name, getattr(evidence, name)) for name in ARRAYS]
+    named += [(f"{name} at {n}", getattr(own, name)) for n, own in enumerate(evidence.tempered) for name in SCORES]
+    for name, values in named:
         digest.update(f"{name}:{values.shape}".encode())
         digest.update(np.ascontiguousarray(values).astype(values.dtype.newbyteorder("<"), copy=False).tobytes())
     return digest.hexdigest()

@@ -43,7 +43,7 @@ class Keeper:
         # Forgotten before they are written: whatever interrupts the writing, they are never written twice.
         rows, self._unsaved, self._saved_at = self._unsaved, [], time.monotonic()
         if self._store is not None and rows:
-            self._store.append(concatenate(rows, self.header.classes))
+            self._store.append(concatenate(rows, self.header))
 
     def drawn(self, index: int) -> int:
         """How many chunks of an input are drawn."""
@@ -71,7 +71,7 @@ class Keeper:
         some = (
             Rows(**{name: getattr(self._parts[part], name)[rows] for name in FIELDS}) for part, rows in wanted.items()
         )
-        whole = sum_rows(concatenate(some, self.header.classes), self.header)
+        whole = sum_rows(concatenate(some, self.header), self.header)
         position = {int(index): place for place, index in enumerate(whole.index)}
         return whole.select(np.array([position[index] for index in indices if index in position], dtype=np.int64))
 

@@ -100,10 +100,9 @@ def _call(shard: Shard, places: dict[int, Any]) -> Call:
 
 @dataclass(frozen=True)
 class Station:
-    """What a worker holds: the sampler, and the classes there are."""
+    """What a worker holds."""
 
     sampler: Sampler
-    classes: int
 
 
 def make_station(parcel: Parcel) -> Station:
@@ -117,7 +116,7 @@ def make_station(parcel: Parcel) -> Station:
     model = on_device(check_model(parcel), place)
     with torch.inference_mode():
         sampler = Sampler(model, parcel.header, conditions, made_up_inputs(4, parcel.shape).to(place))
-    return Station(sampler, parcel.header.classes)
+    return Station(sampler)
 
 
 def select_classes(station: Station, *items: Item) -> list[int]:
@@ -138,7 +137,7 @@ def draw_chunks(
     with torch.inference_mode(), fastest_convolutions():
         station.sampler.open_window(items, known)
         station.sampler.draw(work, keep=parts.append)
-    return concatenate(parts, station.classes), time.perf_counter() - start
+    return concatenate(parts, station.sampler.header), time.perf_counter() - start
 
 
 def check_model(parcel: Parcel) -> nn.Module:

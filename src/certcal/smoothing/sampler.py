@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from certcal.errors import CertcalError, InputError
 from certcal.models import Conditions, Noise, Purpose, Runner, to_grid, wait_for
 from certcal.smoothing.batch_size import fastest_batch
-from certcal.smoothing.evidence import EvidenceHeader
+from certcal.smoothing.evidence import Counts, EvidenceHeader
 from certcal.smoothing.passes import Pass, Work, aligned_passes, packed_passes
 from certcal.smoothing.shards import Rows
 from certcal.smoothing.sources import Item
@@ -116,7 +116,8 @@ class Sampler:
         self._inputs = self.run.empty(len(inputs), inputs.shape[1:]).copy_(to_grid(inputs, step))
         self._indices = torch.tensor(indices, device=device)
         self._selected = torch.zeros(len(indices), dtype=torch.int64, device=device)
-        self._tally = Tally(len(indices), self.header.classes, device)
+        temperatures = self.header.temperatures
+        self._tally = Tally(len(indices), self.header.classes, device, temperatures=temperatures)
 
     def _count(self, work: Work, purpose: Purpose, unit: int, due: Callable[[], bool] = lambda: False) -> Iterator[int]:
         """Count all draws of the work, pass by pass, and tell how many each had."""
@@ -155,9 +156,9 @@ class Sampler:
             first=drawn.first // self.header.chunk,
             stop=drawn.stop // self.header.chunk,
             votes=self._tally.votes.cpu().numpy()[slots],
-            score_units=self._tally.score_units.cpu().numpy()[slots],
-            square_units=self._tally.square_units.cpu().numpy()[slots],
-            histogram=self._tally.histogram.cpu().numpy()[slots],
+            score_units=_by_input(self._tally.score_units, slots),
+            square_units=_by_input(self._tally.square_units, slots),
+            histogram=_by_input(self._tally.histogram, slots).reshape(len(slots), -1),
         )
         self._tally.reset()
         return rows
@@ -188,3 +189,9 @@ class Sampler:
         finally:
             self._batches.clear()
         return (time.perf_counter() - start) / 3
+
+
+def _by_input(counts: Tensor, slots: Counts) -> Counts:
+    """Counts (t, inputs, …) of some inputs: (inputs, t, …), or (inputs, …) at one temperature."""
+    own = counts.cpu().numpy()[:, slots]
+    return own[0] if len(own) == 1 else np.ascontiguousarray(own.swapaxes(0, 1))

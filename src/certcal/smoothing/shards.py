@@ -10,7 +10,7 @@ import math
 import platform
 import re
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -28,6 +28,7 @@ from certcal.smoothing.evidence import CELLS, Counts, EvidenceHeader
 
 _KEY, _PROVENANCE = b"certcal.evidence", b"certcal.provenance"
 _PROBE, _WHOLE = b"certcal.probe", b"certcal.whole"
+SCHEMA = 3  # the newest that is read; evidence at one temperature is still of version 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,9 +42,9 @@ class Rows:
     first: Counts
     stop: Counts
     votes: Counts  # (rows, k)
-    score_units: Counts  # Σ of the selected class's probability in units of 2^-40
+    score_units: Counts  # Σ of the selected class's probability in units of 2^-40; (rows, t) at t > 1 temperatures
     square_units: Counts  # Σ of its square, likewise
-    histogram: Counts  # (rows, 256)
+    histogram: Counts  # (rows, 256 t), one temperature after the other
 
     def __len__(self) -> int:
         return len(self.index)
@@ -52,11 +53,16 @@ class Rows:
 FIELDS = tuple(Rows.__dataclass_fields__)
 
 
-def concatenate(parts: Iterable[Rows], classes: int) -> Rows:
+def widths(header: EvidenceHeader) -> dict[str, int]:
+    """How many numbers those columns have that have several."""
+    found = {"votes": header.classes, "histogram": CELLS * header.kinds}
+    return found | ({} if header.kinds == 1 else dict.fromkeys(("score_units", "square_units"), header.kinds))
+
+
+def concatenate(parts: Iterable[Rows], header: EvidenceHeader) -> Rows:
     """All rows of several tables of rows."""
-    kept = list(parts)
-    widths = {"votes": (classes,), "histogram": (CELLS,)}
-    empty = {name: np.zeros((0, *widths.get(name, ())), dtype=np.int64) for name in FIELDS}
+    kept, columns = list(parts), widths(header)
+    empty = {name: np.zeros((0, columns[name]) if name in columns else 0, dtype=np.int64) for name in FIELDS}
     return Rows(**{name: np.concatenate([empty[name], *(getattr(part, name) for part in kept)]) for name in FIELDS})
 
 
@@ -72,7 +78,7 @@ def write_shard(
         values = getattr(rows, name)
         columns[name] = pa.array(values) if values.ndim == 1 else _as_lists(values)
     metadata: dict[bytes, str] = {
-        _KEY: json.dumps(asdict(header)),
+        _KEY: json.dumps(header.as_dict()),
         _PROVENANCE: json.dumps(_provenance()),
         _PROBE: json.dumps(probe),
     }
@@ -102,10 +108,10 @@ def read_header(path: Path) -> EvidenceHeader:
         raise _unreadable(path, "it is a Parquet file of something else")
     try:
         held = dict(json.loads(metadata[_KEY]))
-        if held.get("schema") not in (1, EvidenceHeader.schema):
-            own = f"its schema is version {held.get('schema')}, this certcal reads up to {EvidenceHeader.schema}"
+        if held.get("schema") not in (1, 2, SCHEMA):
+            own = f"its schema is version {held.get('schema')}, this certcal reads up to {SCHEMA}"
             raise _unreadable(path, own)
-        return _checked(EvidenceHeader(**(held | {"stages": tuple(held["stages"])})))
+        return _checked(EvidenceHeader.from_dict(held))
     except (ValueError, TypeError, LookupError, RecursionError, OverflowError) as error:
         raise _unreadable(path, f"its header is damaged ({str(error).splitlines()[0]})") from error
 
@@ -115,13 +121,16 @@ def _checked(header: EvidenceHeader) -> EvidenceHeader:
     for one in fields(header):
         value: Any = getattr(header, one.name)
         wanted: Any = (int, float) if one.type is float else one.type
-        if one.name != "stages" and (isinstance(value, bool) or not isinstance(value, wanted)):
+        if one.name not in ("stages", "temperatures") and (isinstance(value, bool) or not isinstance(value, wanted)):
             raise ValueError(f"{one.name} is {value!r}")
     counts = (header.classes, header.n0, header.chunk, header.looks, *header.stages)
     if not all(isinstance(count, int) and 1 <= count < 2**40 for count in counts):
         raise ValueError("a count is out of range")
     if header.schema > 1 and header.looks < len(header.stages):
         raise ValueError(f"{header.looks} looks are not {len(header.stages)}")
+    right = all(isinstance(own, float) and 0 < own < math.inf for own in header.temperatures)
+    if not right or (header.schema == SCHEMA) != bool(header.temperatures):
+        raise ValueError(f"temperatures are {header.temperatures!r}")
     sizes = header.sigma > 0 and 0 <= header.grid < 1 and 0 <= header.elements < 2**40 and header.classes <= MAX_CLASSES
     if not (sizes and math.isfinite(header.sigma) and 0 <= header.seed < 2**63):
         raise ValueError("a number is out of range")
@@ -152,12 +161,13 @@ def read_shard(path: Path) -> tuple[EvidenceHeader, Rows]:
             table = file.read()
         if set(table.column_names) != set(FIELDS):
             raise _unreadable(path, f"its columns are {', '.join(table.column_names)}")
-        widths = {"votes": header.classes, "histogram": CELLS}
-        rows = Rows(**{name: _as_array(table.column(name), widths.get(name)) for name in FIELDS})
+        columns = widths(header)
+        rows = Rows(**{name: _as_array(table.column(name), columns.get(name)) for name in FIELDS})
     except (pa.ArrowException, OSError, ValueError, TypeError, OverflowError) as error:
         raise _unreadable(path, _first_line(error)) from error
     draws = (rows.stop - rows.first) * header.chunk
-    if not all((counts.sum(axis=1) == draws).all() for counts in (rows.votes, rows.histogram)):
+    tempered = rows.histogram.reshape(len(rows), header.kinds, CELLS).transpose(1, 0, 2)
+    if not all((counts.sum(axis=1) == draws).all() for counts in (rows.votes, *tempered)):
         raise _unreadable(path, "its counts do not add up to its draws")
     if len(rows) and min(own.min() for own in (rows.index, rows.first, rows.votes, rows.histogram)) < 0:
         raise _unreadable(path, "it counts below 0")

@@ -3,7 +3,7 @@
 import json
 import os
 from collections.abc import Iterable
-from dataclasses import asdict, fields, replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +11,15 @@ import numpy as np
 from certcal.errors import CertcalError, InputError
 from certcal.files import lock_folder, remove_litter, replacing, sealed, unsealed
 from certcal.scalars import guarded
-from certcal.smoothing.evidence import SCORE_UNIT, Counts, Evidence, EvidenceHeader, check_same_header
+from certcal.smoothing.evidence import (
+    CELLS,
+    SCORE_UNIT,
+    Counts,
+    Evidence,
+    EvidenceHeader,
+    Scores,
+    check_same_header,
+)
 from certcal.smoothing.shards import (
     Rows,
     check_same_probe,
@@ -22,6 +30,7 @@ from certcal.smoothing.shards import (
     read_shard,
     write_shard,
 )
+from certcal.types import FloatArray
 
 PLAN = "plan.json"
 
@@ -68,7 +77,7 @@ class EvidenceStore:
         """Write the plan down: from now on it is the folder's, whatever becomes of this run."""
         try:
             with replacing(self.folder / PLAN) as part:
-                part.write_text(json.dumps(sealed(asdict(self.header)), indent=1) + "\n", encoding="utf-8")
+                part.write_text(json.dumps(sealed(self.header.as_dict()), indent=1) + "\n", encoding="utf-8")
         except OSError as error:
             raise CertcalError(f"The plan of looks could not be written to {self.folder}: {error}.") from error
 
@@ -84,7 +93,7 @@ class EvidenceStore:
         """The header that was written down for these very draws, if there is one."""
         try:
             fields = unsealed(json.loads((self.folder / PLAN).read_text(encoding="utf-8")))
-            plan = EvidenceHeader(**fields | {"stages": tuple(fields["stages"])})
+            plan = EvidenceHeader.from_dict(fields)
         except FileNotFoundError:
             return []
         except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
@@ -143,6 +152,10 @@ def save_evidence(evidence: Evidence, path: str | os.PathLike[str]) -> None:
     Paper: —; evidence that outlives a run is ours.
     """
     chunks = evidence.draws // evidence.header.chunk
+    scores = [_units(own) for own in evidence.tempered or (evidence,)]
+    sums, squares, histogram = (np.column_stack(columns) for columns in zip(*scores, strict=True))
+    if len(scores) == 1:
+        sums, squares = sums[:, 0], squares[:, 0]
     rows = Rows(
         evidence.index,
         evidence.content,
@@ -151,11 +164,18 @@ def save_evidence(evidence: Evidence, path: str | os.PathLike[str]) -> None:
         np.zeros_like(chunks),
         chunks,
         evidence.votes,
-        np.rint(evidence.score_sum / SCORE_UNIT).astype(np.int64),
-        np.rint(evidence.score_square_sum / SCORE_UNIT).astype(np.int64),
-        evidence.histogram,
+        sums,
+        squares,
+        histogram,
     )
     write_shard(Path(path), evidence.header, rows, whole=True)
+
+
+def _units(own: Evidence | Scores) -> tuple[Counts, Counts, Counts]:
+    def whole(values: FloatArray) -> Counts:
+        return np.rint(values / SCORE_UNIT).astype(np.int64)
+
+    return whole(own.score_sum), whole(own.score_square_sum), own.histogram
 
 
 def merge_shards(paths: Iterable[str | os.PathLike[str]]) -> Evidence:
@@ -174,7 +194,7 @@ def merge_shards(paths: Iterable[str | os.PathLike[str]]) -> Evidence:
 
 
 def _rows_of(shards: list[Path], header: EvidenceHeader) -> Rows:
-    return concatenate((read_shard(path)[1] for path in shards), header.classes)
+    return concatenate((read_shard(path)[1] for path in shards), header)
 
 
 def _check_mergeable(shards: list[Path]) -> EvidenceHeader:
@@ -215,6 +235,12 @@ def sum_rows(rows: Rows, header: EvidenceHeader) -> Evidence:
         np.add.at(sums, inverse, values)
         return sums
 
+    shape = (len(index), header.kinds)
+    sums, squares = (
+        total(units).reshape(shape).astype(np.float64) * SCORE_UNIT for units in (rows.score_units, rows.square_units)
+    )
+    histogram = total(rows.histogram).reshape(*shape, CELLS)
+    scores = tuple(Scores(sums[:, t], squares[:, t], histogram[:, t]) for t in range(header.kinds))
     return Evidence(
         header,
         index,
@@ -223,9 +249,11 @@ def sum_rows(rows: Rows, header: EvidenceHeader) -> Evidence:
         rows.selected[first],
         total(rows.stop - rows.first) * header.chunk,
         total(rows.votes),
-        total(rows.score_units).astype(np.float64) * SCORE_UNIT,
-        total(rows.square_units).astype(np.float64) * SCORE_UNIT,
-        total(rows.histogram),
+        scores[0].score_sum,
+        scores[0].score_square_sum,
+        scores[0].histogram,
+        tempered=scores if header.temperatures else (),
+        temperature=header.temperatures[0] if header.temperatures else 1.0,
     )
 
 

@@ -10,13 +10,17 @@ from certcal.smoothing.evidence import CELLS, SCORE_UNIT, threshold_grid
 class Tally:
     """Votes, histogram and sums of each input, int64, on the device of the draws. Nothing here waits for the device."""
 
-    def __init__(self, inputs: int, classes: int, device: torch.device) -> None:
+    def __init__(
+        self, inputs: int, classes: int, device: torch.device, *, temperatures: tuple[float, ...] = ()
+    ) -> None:
         def zeros(*shape: int) -> Tensor:
-            return torch.zeros(inputs, *shape, dtype=torch.int64, device=device)
+            return torch.zeros(*shape, dtype=torch.int64, device=device)
 
-        self.votes, self.histogram = zeros(classes), zeros(CELLS)
-        self.score_units, self.square_units = zeros(), zeros()  # each draw rounded to whole units by itself
-        self.invalid = zeros()  # outputs that are no probabilities
+        self.temperatures, kinds = temperatures, max(1, len(temperatures))
+        self.votes, self.histogram = zeros(inputs, classes), zeros(kinds, inputs, CELLS)
+        # Each draw is rounded to whole units by itself.
+        self.score_units, self.square_units = zeros(kinds, inputs), zeros(kinds, inputs)
+        self.invalid = zeros(inputs)  # outputs that are no probabilities
         self._thresholds = torch.as_tensor(threshold_grid()[1:-1], dtype=torch.float32, device=device)
 
     def add(self, outputs: Tensor, slots: Tensor, selected: Tensor, kind: str) -> None:
@@ -33,20 +37,25 @@ class Tally:
 
     def _add(self, outputs: Tensor, slots: Tensor, selected: Tensor, kind: str) -> None:
         rows, classes = outputs.shape
-        probs = as_probabilities(outputs, kind)
         owner = slots.repeat_interleave(rows // len(slots), output_size=rows)
-        score = probs.gather(1, selected[owner][:, None]).squeeze(1)
-        cell = torch.bucketize(score, self._thresholds, right=True)
-        ones = torch.ones_like(owner)
+        ones, mine = torch.ones_like(owner), selected[owner][:, None]
         self.votes.view(-1).scatter_add_(0, owner * classes + outputs.argmax(dim=1), ones)
-        self.histogram.view(-1).scatter_add_(0, owner * CELLS + cell, ones)
-        exact = score.double()
-        self.score_units.scatter_add_(0, owner, (exact / SCORE_UNIT).round().long())
-        self.square_units.scatter_add_(0, owner, (exact.square() / SCORE_UNIT).round().long())
-        self.invalid.scatter_add_(0, owner, no_distribution(probs).long())
+        for t, temperature in enumerate(self.temperatures or (1.0,)):
+            probs = as_probabilities(outputs if temperature == 1 else outputs / temperature, kind)
+            score = probs.gather(1, mine).squeeze(1)
+            cell = torch.bucketize(score, self._thresholds, right=True)
+            self.histogram[t].view(-1).scatter_add_(0, owner * CELLS + cell, ones)
+            exact = score.double()
+            self.score_units[t].scatter_add_(0, owner, (exact / SCORE_UNIT).round().long())
+            self.square_units[t].scatter_add_(0, owner, (exact.square() / SCORE_UNIT).round().long())
+            if t == 0:
+                self.invalid.scatter_add_(0, owner, no_distribution(probs).long())
 
     def _add_in_one_kernel(self, outputs: Tensor, slots: Tensor, selected: Tensor, kind: str) -> None:
         from certcal.models.kernels import launch_tally_rows
 
         counts = (self.votes, self.histogram, self.score_units, self.square_units, self.invalid)
-        launch_tally_rows(counts, outputs, slots, selected, self._thresholds, logits=kind == "logits")
+        temperatures = torch.tensor(self.temperatures, device=outputs.device) if self.temperatures else None
+        launch_tally_rows(
+            counts, outputs, slots, selected, self._thresholds, logits=kind == "logits", temperatures=temperatures
+        )
