@@ -1,6 +1,7 @@
 """Models from files and other libraries give the evidence of the plain module, and run no code unless told to."""
 
 import json
+import shutil
 import warnings
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,6 +15,7 @@ from certcal import Evidence, InputError, ace_attack, collect_evidence
 from certcal.models import build_model, model_fingerprint
 from certcal.models.files import Resize
 from certcal.models.normalization import Normalize
+from command import certcal
 
 SHAPE = (1, 4, 4)
 INPUTS, LABELS = torch.rand(5, *SHAPE, generator=torch.Generator().manual_seed(0)), torch.tensor([0, 1, 2, 1, 0])
@@ -140,6 +142,34 @@ def test_hugging_face_folders_bring_weights_size_and_statistics(hf_folder: Path)
     assert larger(torch.rand(2, 1, 8, 8)).logits.shape == (2, 3)
     own = build(f"hf:{hf_folder}", normalize=([0.0], [1.0]))
     assert isinstance(own[0], Normalize)
+
+
+@pytest.mark.slow
+def test_hugging_face_classes_in_another_order_are_refused(hf_folder: Path, tmp_path: Path) -> None:
+    """The network's id2label and the names of the data: the same in order pass, in another are stopped."""
+    folder = shutil.copytree(hf_folder, tmp_path / "named")
+    config = json.loads((folder / "config.json").read_text())
+    arrays = {"inputs": np.random.default_rng(0).random((6, 1, 4, 4), dtype=np.float32), "labels": np.arange(6) % 3}
+    np.savez(tmp_path / "pets.npz", **arrays, classes=["cat", "cow", "dog"])
+    words = [
+        "--model",
+        f"hf:{folder}",
+        "--data",
+        "pets.npz",
+        "--sigma",
+        0.25,
+        "--n",
+        250,
+        "--no-checks",
+        "--no-figures",
+    ]
+    for order, code in ((("dog", "cat", "cow"), 2), (("cat", "cow", "dog"), 0), (("a", "b", "c"), 0)):
+        named = {"id2label": dict(enumerate(order)), "label2id": {name: place for place, name in enumerate(order)}}
+        (folder / "config.json").write_text(json.dumps(config | named))
+        _, error = certcal("certify", order[0], *words, cwd=tmp_path, code=code)
+        told = "Expected `--model` to have the data's classes in their order, 'cat' at 0, but got 'dog' there."
+        assert (told in error) == bool(code), error
+        assert (tmp_path / "runs" / order[0]).exists() == (code == 0)
 
 
 @pytest.mark.slow

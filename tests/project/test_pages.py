@@ -18,8 +18,8 @@ PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
 FENCE = re.compile(r"(?:^<!-- (not run): [^\n]* -->\n\n?)?^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 # These must run as they stand. The others speak of the reader's own model, data and bounds.
-COMPLETE = {"README.md", "index.md", "tutorial.md", "concepts.md"}
-SLOW = {"tutorial.md", "admm.md"}  # which train a model or run all of ADMM
+COMPLETE = {"README.md", "index.md", "tutorial.md", "concepts.md", "examples.md"}
+SLOW = {"tutorial.md", "admm.md", "examples.md"}  # which train a model or run all of ADMM
 
 
 def blocks(page):

@@ -1,12 +1,13 @@
 """Normalising inside the model, so that noise and radii stay in the units of inputs in [0, 1]."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor, nn
 
 from certcal.errors import InputError
 from certcal.inputs import as_vector
+from certcal.models.functions import as_module
 
 Statistics = tuple[Sequence[float], Sequence[float]]
 
@@ -40,11 +41,11 @@ class Unscale(nn.Module):
     mean: Tensor
     std: Tensor
 
-    def __init__(self, mean: Sequence[float], std: Sequence[float], model: nn.Module) -> None:
+    def __init__(self, mean: Sequence[float], std: Sequence[float], model: Callable[[Tensor], object]) -> None:
         super().__init__()
         for name, values in (("mean", mean), ("std", std)):
             self.register_buffer(name, _per_channel(name, values).reshape(-1))
-        self.model = model
+        self.model = as_module(model)
 
     def forward(self, inputs: Tensor) -> object:
         """What the model answers."""
