@@ -3,7 +3,14 @@
 CertcalError
 ├── InputError (also a ValueError)   an argument is not what the function needs
 └── TrainingError                    training cannot go on
+
+CertcalWarning (a UserWarning)       what was given may not be what was meant
 """
+
+import traceback
+from pathlib import Path
+
+_OURS = str(Path(__file__).parent)
 
 
 class CertcalError(Exception):
@@ -24,6 +31,10 @@ class InputError(CertcalError, ValueError):
         return cls(f"Expected `{argument}` to {requirement}, but got {' '.join(str(got).splitlines())}.")
 
 
+class CertcalWarning(UserWarning):
+    """What was given may not be what was meant."""
+
+
 class TrainingError(CertcalError):
     """Training cannot go on: the loss is no longer a number."""
 
@@ -31,3 +42,14 @@ class TrainingError(CertcalError):
 def one_line(error: BaseException, *, most: int = 400) -> str:
     """What another library's error says, in one line."""
     return " ".join(str(error).split())[:most] or type(error).__name__
+
+
+def raised(error: Exception) -> str:
+    """An exception of the user's code with the place it comes from: theirs, not ours or that of a library they call."""
+    theirs = [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if "site-packages" not in frame.filename and not frame.filename.startswith(("<", _OURS))
+    ]
+    place = f" in {Path(theirs[-1].filename).name}, line {theirs[-1].lineno}" if theirs else ""
+    return f"{type(error).__name__}: {one_line(error)}{place}"

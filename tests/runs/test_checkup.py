@@ -69,6 +69,25 @@ NETS = """
         def forward(self, x):
             return x + torch.rand_like(x)
 
+    def sigmoids(classes):
+        return nn.Sequential(make(classes), nn.Sigmoid())
+
+    def rather(classes):
+        \"\"\"Right about bright inputs as they are, and about all of them of mean 0.\"\"\"
+        return nn.Sequential(Rather(), make(classes))
+
+    class Rather(nn.Module):
+        def forward(self, x):
+            bright = x.flatten(1).amax(1)[:, None, None, None]
+            return x * ((x.flatten(1).amin(1)[:, None, None, None] < -0.05) | (bright > 0.75)).float()
+
+    def buggy(classes):
+        return Buggy()
+
+    class Buggy(nn.Module):
+        def forward(self, x):
+            return {}["head"]
+
     def broken(classes):
         return nn.Sequential(make(classes), Nan())
 
@@ -101,6 +120,98 @@ def refused(desk, model, *more):
 def test_a_softmax_read_as_logits_is_stopped(desk):
     assert "the model ends in a softmax (give --outputs probabilities)" in refused(desk, "soft")
     assert "these are logits (give --outputs logits)" in refused(desk, "make", "--outputs", "probabilities")
+
+
+def test_a_sigmoid_for_each_class_is_stopped_whatever_it_is_called(desk):
+    for outputs in ("logits", "probabilities"):
+        error = refused(desk, "sigmoids", "--outputs", outputs)
+        assert "a sigmoid for each class (let the model return what goes into it, or divide by the sum" in error
+
+
+def test_python_is_warned_of_outputs_of_another_kind_and_of_other_draws():
+    import torch
+    from torch import nn
+
+    from certcal import collect_evidence
+    from certcal.errors import CertcalWarning
+
+    net = nn.Sequential(nn.Flatten(), nn.Linear(16, 3), nn.Softmax(dim=1))
+    data = torch.rand(4, 1, 4, 4), [0, 1, 2, 0]
+    with pytest.warns(CertcalWarning, match="the model ends in a softmax"):
+        collect_evidence(net, data, sigma=0.1, n=250)
+    with pytest.warns(CertcalWarning, match="n = 200 becomes 250"):
+        collect_evidence(net, data, sigma=0.1, n=200, outputs="probabilities")
+    collect_evidence(net, data, sigma=0.1, n=200, chunk=100, outputs="probabilities")  # and says nothing
+
+
+def test_labels_that_mean_other_classes_are_stopped_or_warned_of(desk):
+    held = dict(np.load(desk / "squares.npz"))
+    np.savez(desk / "shifted.npz", inputs=held["inputs"], labels=(held["labels"] + 1) % CLASSES)
+    words = ("--sigma", "0.1", "--n", 250, "--radii", "0,0.05", "--no-figures")
+    _, error = certcal("certify", "no", "--model", "nets:make", "--data", "shifted.npz", *words, cwd=desk, code=2)
+    assert "0% accuracy, and 100% with each label minus 1: they are shifted by one." in error
+    twice = {"inputs": np.concatenate([held["inputs"]] * 2), "labels": np.array([2, 4, 1, 0, 3] * 16)}
+    np.savez(desk / "mixed.npz", **twice)
+    out, _ = certcal("certify", "mixed", "--model", "nets:make", "--data", "mixed.npz", *words, "--json", cwd=desk)
+    assert "and 100% with the classes in another order" in json.loads(out)["checks"]["warnings"][0]
+    np.savez(desk / "from1.npz", inputs=held["inputs"], labels=held["labels"] + 1)
+    for model in ("make", "buggy"):
+        more = ("--classes", 5) if model == "make" else ()
+        line = ("certify", "no", "--model", f"nets:{model}", "--data", "from1.npz", *words, *more)
+        _, error = certcal(*line, cwd=desk, code=2)
+        assert model == "buggy" or "labels from 1 to 5, where classes count from 0 (subtract 1?)" in error
+
+
+def test_a_bug_in_the_models_own_code_is_named_with_its_place(desk):
+    _, error = certcal("certify", "no", "--model", "nets:buggy", *WORDS, cwd=desk, code=2)
+    line = 1 + (desk / "nets.py").read_text().splitlines().index('        return {}["head"]')
+    assert f"but got KeyError: 'head' in nets.py, line {line}." in error
+
+
+def test_a_normalisation_that_would_help_clearly_is_told_of(desk):
+    held = dict(np.load(desk / "squares.npz"))
+    dim = np.where(np.arange(120) // 5 % 5 == 0, 0.5, 1.0).astype(np.float32)[:, None, None, None]
+    np.savez(desk / "dim.npz", inputs=np.tile(held["inputs"], (3, 1, 1, 1)) * dim, labels=np.tile(held["labels"], 3))
+    words = ("--data", "dim.npz", "--sigma", "0.01", "--n", 250, "--radii", "0", "--no-figures", "--json")
+    out, error = certcal("certify", "dim", "--model", "nets:rather", *words, cwd=desk)
+    (told,) = json.loads(out)["checks"]["warnings"]
+    assert "% with another normalisation: normalisation forgotten? (give --mean 0." in told
+    assert told in error
+
+
+def test_data_that_was_normalised_or_is_broken_is_refused_with_the_remedy(desk):
+    held = dict(np.load(desk / "squares.npz"))
+    for name, inputs, told in (
+        (
+            "normed",
+            held["inputs"] * 4 - 1,
+            "normalised already? (give the images as they were, and their normalisation",
+        ),
+        ("bytes", held["inputs"] * 255, "values from 0 to 255: divide them by 255"),
+        (
+            "nan",
+            np.where(np.arange(40)[:, None, None, None] == 3, np.nan, held["inputs"]),
+            "in 1 of 40 inputs, the first",
+        ),
+    ):
+        np.savez(desk / f"{name}.npz", inputs=inputs, labels=held["labels"])
+        line = ("certify", "no", "--model", "nets:make", "--data", f"{name}.npz", "--sigma", "0.1")
+        assert told in certcal(*line, cwd=desk, code=2)[1]
+
+
+def test_weights_named_as_a_model_are_told_apart_from_programs_before_trust_is_asked_for(desk):
+    import torch
+
+    torch.save({"weight": torch.zeros(3)}, desk / "net.pt")
+    _, error = certcal("certify", "no", "--model", "net.pt", *WORDS, cwd=desk, code=2)
+    assert "net.pt, weights alone: give them as --weights, beside --model NAME or your factory." in error
+    assert "--trust" not in error
+
+
+def test_fewer_inputs_than_a_run_has_are_told(desk):
+    certcal("certify", "fewer", "--model", "nets:make", *WORDS, cwd=desk)
+    _, error = certcal("certify", "fewer", "--limit", 10, "--no-figures", cwd=desk)
+    assert "inputs: the run has 40, and is now about 10 of them" in error
 
 
 def test_a_forgotten_normalisation_is_stopped_and_named(desk):
@@ -159,14 +270,14 @@ def test_a_good_model_passes_in_silence(desk):
     assert (checks["warnings"], checks["accuracy"], checks["inputs"]) == ([], 1.0, 40)
     assert [one["sigma"] for one in checks["scan"]] == pytest.approx([0.025, 0.05, 0.1, 0.2])
     assert all(one["accuracy"] > 0.9 for one in checks["scan"])
-    assert "accuracy 100% without noise" in error
+    assert "checks: 100% of 40 inputs are right without noise" in error
     assert 'id="checks"' not in (desk / "runs" / "good" / "report.html").read_text()
 
 
 def test_a_dry_run_checks_and_draws_nothing(desk):
     out, error = certcal("certify", "dry", "--model", "nets:make", *WORDS, "--dry-run", cwd=desk)
     assert "40 inputs × 250 draws: about" in out
-    assert "checks: accuracy 100%" in error
+    assert "checks: 100% of 40 inputs are right without noise" in error
     assert not (desk / "runs" / "dry").exists()
     certcal("certify", "dry", "--model", "nets:soft", *WORDS, "--dry-run", cwd=desk, code=2)
 

@@ -296,8 +296,7 @@ class TestModels:
         ),
         (
             {"data": (torch.full((1, 1, 8, 8), float("nan")), [0])},
-            "Expected `data` to hold inputs in [0, 1] (normalisation is the model's first layer; domain=None "
-            "takes any numbers), but got values",
+            "Expected `data` to hold finite numbers, but got NaN or infinity in input 0.",
         ),
         (
             {"data": (torch.rand(2, 1, 8, 8), [0])},

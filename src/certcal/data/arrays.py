@@ -88,9 +88,17 @@ def _as_pixels(inputs: ArrayLike) -> Tensor:
         raise InputError.expected("inputs", "be uint8, uint16 or floats in [0, 1]", f"dtype {pixels.dtype}")
     pixels = as_values(pixels)
     low, high = (float(value) for value in pixels.aminmax())
-    if not (low >= 0.0 and high <= 1.0):  # a NaN fails both
-        wanted = "lie in [0, 1] (or be bytes; domain None, --domain any, takes any numbers)"
-        raise InputError.expected("inputs", wanted, f"values from {low} to {high}")
+    _check_finite(pixels)
+    if not (low >= 0.0 and high <= 1.0):
+        wanted, got = "lie in [0, 1], or be bytes", f"values from {low:.4g} to {high:.4g}"
+        if low < 0:
+            got += (
+                ": normalised already? (give the images as they were, and their normalisation as --mean and --std; "
+                "what is no image takes --domain any, in Python domain=None)"
+            )
+        elif high <= 255:
+            got += ": divide them by 255"
+        raise InputError.expected("inputs", wanted, got)
     return pixels
 
 
@@ -98,9 +106,17 @@ def _as_numbers(inputs: ArrayLike) -> Tensor:
     values = as_values(as_tensor(inputs), bytes_to_unit=False)
     if values.ndim < 2 or 0 in values.shape:
         raise InputError.expected("inputs", "have shape (n, …) with n ≥ 1", f"shape {tuple(values.shape)}")
-    if not bool(values.isfinite().all()):
-        raise InputError.expected("inputs", "hold finite numbers", f"{int((~values.isfinite()).sum())} that are none")
+    _check_finite(values)
     return values
+
+
+def _check_finite(values: Tensor) -> None:
+    broken = (~values.isfinite()).flatten(1).any(dim=1)
+    if broken.any():
+        got = (
+            f"NaN or infinity in {int(broken.sum())} of {len(values)} inputs, the first at {int(broken.int().argmax())}"
+        )
+        raise InputError.expected("inputs", "hold finite numbers", got)
 
 
 def _as_labels(labels: ArrayLike, n: int, k: int | None) -> Tensor:

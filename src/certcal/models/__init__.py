@@ -21,6 +21,7 @@ from certcal.models.outputs import (
     as_outputs,
     as_probabilities,
     count_classes,
+    doubt_outputs,
     logits_of,
     no_distribution,
 )
@@ -54,6 +55,7 @@ __all__ = [
     "classify",
     "count_classes",
     "device_of",
+    "doubt_outputs",
     "fastest_convolutions",
     "grid_step",
     "has_kernels",

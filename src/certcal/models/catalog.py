@@ -1,23 +1,20 @@
 """Models by name, import path or file, each normalising its inputs itself."""
 
-import difflib
 import importlib
 import inspect
-import traceback
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from torch import nn
 
-from certcal.errors import CertcalError, InputError
+from certcal.errors import CertcalError, InputError, raised
 from certcal.models.files import optional, source_of
 from certcal.models.functions import as_module
 from certcal.models.lenet import LeNet, SmallCNN
 from certcal.models.normalization import Normalize, Statistics
 from certcal.models.preact import PreActResNet18
 from certcal.models.resnet import CifarResNet
-from certcal.scalars import check_integer
+from certcal.scalars import check_integer, did_you_mean
 
 
 def model_names() -> tuple[str, ...]:
@@ -110,23 +107,14 @@ def _call(name: str, make: Callable[..., Any], known: dict[str, Any], settings: 
     except CertcalError:
         raise
     except Exception as error:  # a factory is the user's code, and may fail in any way
-        raise InputError.expected("name", f"lead to a factory that makes a model by {name}", _raised(error)) from error
-
-
-def _raised(error: Exception) -> str:
-    """An exception of the user's code with the place it comes from: theirs, not that of a library they call."""
-    frames = traceback.extract_tb(error.__traceback__)[1:]
-    theirs = [frame for frame in frames if "site-packages" not in frame.filename and frame.filename[0] != "<"] or frames
-    place = f" in {Path(theirs[-1].filename).name}, line {theirs[-1].lineno}" if theirs else ""
-    return f"{type(error).__name__}: {' '.join(str(error).split())}{place}"
+        raise InputError.expected("name", f"lead to a factory that makes a model by {name}", raised(error)) from error
 
 
 def _named(name: str) -> Callable[..., nn.Module]:
     if name not in _MAKERS:
-        close = difflib.get_close_matches(str(name).lower(), _MAKERS, n=2)
-        hint = f" (did you mean {' or '.join(map(repr, close))}?)" if close else ""
         names = ", ".join(map(repr, _MAKERS))
-        raise InputError.expected("name", f"be one of {names}, or package.module:factory", f"{name!r}{hint}")
+        wanted = f"be one of {names}, or package.module:factory"
+        raise InputError.expected("name", wanted, f"{name!r}{did_you_mean(name, _MAKERS)}")
     return _MAKERS[name]
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from certcal.errors import InputError
+from certcal.errors import CertcalError, InputError, raised
 from certcal.models.devices import device_of
 from certcal.settings import Outputs
 
@@ -83,6 +83,29 @@ def no_distribution(probs: Tensor) -> Tensor:
     return ~((least >= 0) & ((total - 1).abs() < 1e-3))
 
 
+def doubt_outputs(outputs: Tensor, kind: str) -> InputError | None:
+    """Why outputs are not of the kind that they are said to be, as an error to raise or to warn with; None if they may.
+
+    Of few rows this is a suspicion, of dozens it is sure.
+    """
+    like, (low, high) = not no_distribution(outputs).any(), (float(end) for end in outputs.aminmax())
+    within, one = 0 <= low <= high <= 1, outputs.shape[1] == 2 and bool((outputs[:, 0] == 0).all())
+    if kind == Outputs.LOGITS and (like or (one and within and high > 0.5)):
+        ends = "a softmax" if like else "a sigmoid"
+        got = f"probabilities: the model ends in {ends} (give --outputs probabilities)"
+        return InputError.expected("outputs", "be 'logits' only of a model that gives logits", got)
+    if within and high > 0.5 and not like:
+        got = (
+            "values in [0, 1] that do neither: a sigmoid for each class (let the model return what goes into it, "
+            "or divide by the sum over the classes and give --outputs probabilities)"
+        )
+        return InputError.expected("outputs", "be logits of any size, or probabilities that sum to 1", got)
+    if kind == Outputs.PROBABILITIES and not like:
+        got = f"values from {low:.3g} to {high:.3g}: these are logits (give --outputs logits)"
+        return InputError.expected("outputs", "be 'probabilities' only of a model whose outputs sum to 1", got)
+    return None
+
+
 def logits_of(model: nn.Module) -> Callable[[Tensor], Tensor]:
     """The model as a function from inputs to logits. The model is given a copy: it may work in place."""
     return lambda inputs: as_outputs(model(inputs.clone()), len(inputs))
@@ -94,7 +117,9 @@ def count_classes(model: nn.Module, inputs: Tensor, device: torch.device | None 
     try:
         with torch.no_grad():
             answer = model(one)
-    except (RuntimeError, ValueError, TypeError) as error:
-        got = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
-        raise InputError.expected("model", f"accept inputs of shape {tuple(one.shape[1:])}", got) from error
+    except CertcalError:
+        raise
+    except Exception as error:  # a model is the user's code, and may fail in any way
+        wanted = f"accept inputs of shape {tuple(one.shape[1:])}"
+        raise InputError.expected("model", wanted, raised(error)) from error
     return as_outputs(answer, 1).shape[1]

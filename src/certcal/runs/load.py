@@ -32,7 +32,7 @@ def load_model(settings: ModelSettings, data: "ImageData", *, sigma: float | Non
     if (settings.mean is None) != (settings.std is None):
         raise InputError.expected("mean and std", "be given together", "mean alone" if settings.mean else "std alone")
     find_factory(settings.name)
-    with _saying({"name": "model", "path": "weights"}):
+    with _saying({"name": "model", "path": "weights"}, hint=_about_labels(data)):
         model: nn.Module = build_model(
             settings.name,
             classes=settings.classes or len(data.classes),
@@ -65,16 +65,24 @@ def _check_order(network: "nn.Module", classes: Sequence[str]) -> None:
         raise InputError.expected("model", wanted, f"{own[place]!r} there")
 
 
+def _about_labels(data: "ImageData") -> str:
+    """A hint where a model may not fit because labels count from 1."""
+    least, most = int(data.labels.min()), int(data.labels.max())
+    if least != 1 or data.classes[0] != "0":
+        return ""
+    return f" The labels are {least} to {most}, and classes count from 0: subtract 1 from them?"
+
+
 @contextmanager
-def _saying(names: dict[str, str]) -> Iterator[None]:
-    """Errors that call arguments by the names they have in the settings."""
+def _saying(names: dict[str, str], *, hint: str = "") -> Iterator[None]:
+    """Errors that call arguments by the names they have in the settings, and end in a hint."""
     try:
         yield
     except InputError as error:
         text = str(error)
         for old, new in names.items():
             text = text.replace(f"Expected `{old}` to", f"Expected `{new}` to")
-        raise InputError(text) from error
+        raise InputError(text + hint) from error
 
 
 def training_part(data: DataSettings) -> DataSettings:

@@ -10,7 +10,7 @@ from certcal.evaluation import row_at, with_more_draws
 from certcal.runs.checkup import Checkup, check_up
 from certcal.runs.load import load_data, load_model
 from certcal.scalars import guarded
-from certcal.settings import RunSettings
+from certcal.settings import MAX_DRAWS, RunSettings
 from certcal.smoothing import Evidence
 
 SAMPLE, DRAWS = 48, 1000  # inputs and draws of the short run
@@ -83,7 +83,7 @@ def _foreseen(
     radius = asked.open_at if asked.open_at is not None else settings.certify.sigma / 2
     counts = set(USUAL)
     if minutes is not None:
-        counts.add(max(DRAWS, int(60 * minutes * speed / inputs) // DRAWS * DRAWS))
+        counts.add(min(MAX_DRAWS, max(DRAWS, int(60 * minutes * speed / inputs) // DRAWS * DRAWS)))
     rows = []
     for n in sorted(counts):
         bounds = confidence_bounds(with_more_draws(like, max(1, n // DRAWS)), radius=radius, **asked.terms)
@@ -103,6 +103,6 @@ def _best(found: list[Foreseen], minutes: float | None) -> tuple[Foreseen, str]:
     affordable = [one for one in found if minutes is None or one.seconds <= 60 * minutes] or [found[0]]
     least = min(affordable, key=error)
     if minutes is not None:
-        return least, f"the least error within {minutes:g} minutes"
+        return least, f"the least error within {minutes:g} minute{'s' if minutes != 1 else ''}"
     near = [one for one in affordable if one.sigma == least.sigma and error(one) <= error(least) + NEAR]
     return min(near, key=lambda one: one.n), "further draws gain less than a point"

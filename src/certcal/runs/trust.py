@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import zipfile
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -26,6 +27,8 @@ def check_factories(models: Iterable[ModelSettings], place: Path, *, named: str 
         entry = json.dumps([os.path.realpath(place), os.getcwd(), model.name, model.options, *content], default=str)
         if entry in _remembered():
             continue
+        if program:
+            _check_program(Path(model.name).expanduser())
         if program and not trust:
             raise InputError(
                 f"The model {printable(model.name)} is a program in a file, which would run here. If you trust it, "
@@ -41,6 +44,19 @@ def check_factories(models: Iterable[ModelSettings], place: Path, *, named: str 
 
 def _is_code(model: ModelSettings) -> bool:
     return is_program(model.name) or (":" in model.name and not model.name.startswith(LIBRARIES))
+
+
+def _check_program(path: Path) -> None:
+    """Refuse a file that is none, or holds weights alone, before anybody is asked to trust it."""
+    if not path.is_file():
+        raise InputError.expected("model", "be a file that exists", repr(str(path)))
+    if path.suffix == ".pt2":
+        return
+    held = zipfile.ZipFile(path).namelist() if zipfile.is_zipfile(path) else []
+    if not any("/code/" in name for name in held):
+        wanted = "be a network's name, or a file with its program (TorchScript)"
+        got = f"{printable(str(path))}, weights alone: give them as --weights, beside --model NAME or your factory"
+        raise InputError.expected("model", wanted, got)
 
 
 def _content(name: str) -> str:

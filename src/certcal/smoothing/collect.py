@@ -1,6 +1,7 @@
 """Collecting evidence: from a model and data to the sufficient statistic of its draws, resumable at any point."""
 
 import copy
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, nullcontext
 from os import PathLike
@@ -11,7 +12,7 @@ from torch import nn
 
 from certcal.cluster import Cluster, as_cluster
 from certcal.data import UNIT
-from certcal.errors import InputError
+from certcal.errors import CertcalWarning, InputError
 from certcal.inputs import check_device
 from certcal.interrupts import deferred_interrupts
 from certcal.models import (
@@ -23,6 +24,7 @@ from certcal.models import (
     as_module,
     count_classes,
     device_of,
+    doubt_outputs,
     fastest_convolutions,
     grid_step,
     held_still,
@@ -115,6 +117,7 @@ def collect_evidence(
 
     Raises:
         InputError: if an argument is wrong, or the store holds evidence of another model, noise or seed.
+        CertcalWarning: if outputs look like another kind, or `n` is no whole number of chunks; a warning.
         CertcalError: if the model gives no probabilities, or evidence cannot be read or written.
     """
     wanted = f"be a number ≥ {LEAST_SIGMA:.2g}, at most {MAX_SIGMA:g}"
@@ -133,6 +136,9 @@ def collect_evidence(
     check_choice("outputs", outputs, OUTPUTS)
     check_choice("precision", precision, PRECISIONS)
     targets = _chunk_targets(n, chunk, stages, stop)
+    if targets[-1] * chunk != n:
+        told = f"n = {n} becomes {targets[-1] * chunk}: draws are made in whole chunks of {chunk}; see `chunk`."
+        warnings.warn(told, CertcalWarning, stacklevel=2)
     planned = () if plan is None else one_or_more("plan", plan)
     looks = sorted({-(-check_integer("plan", m, minimum=1, maximum=MAX_DRAWS) // chunk) for m in planned}) or targets
     cluster = as_cluster(engine)
@@ -162,6 +168,10 @@ def collect_evidence(
             **_tempered(temperatures, outputs),
         )
         probe = model_probe(ready, tuple(shape), at, kind=outputs)
+        # Probabilities that are none are refused as they come.
+        seen = torch.tensor(probe).reshape(-1, header.classes)
+        if outputs == "logits" and (doubt := doubt_outputs(seen, outputs)) is not None:
+            warnings.warn(str(doubt), CertcalWarning, stacklevel=2)
         with nullcontext() if store is None else closing(EvidenceStore(store, header, probe=probe)) as keeping:
             keeper = Keeper(header, keeping)
             keeper.check(first)  # the others are checked as they are read

@@ -147,8 +147,8 @@ def _checked(index: int, value: Any, label: Any, domain: tuple[float, float] | N
     except InputError as error:
         raise InputError(f"{error} (Input {index} of the data.)") from error
     low, high = (float(end) for end in tensor.aminmax())
-    if domain is None and not (-math.inf < low and high < math.inf):
-        raise InputError.expected("data", "hold finite numbers", f"values from {low} to {high} at input {index}")
+    if not (-math.inf < low and high < math.inf):
+        raise InputError.expected("data", "hold finite numbers", f"NaN or infinity in input {index}")
     if domain is not None and not (low >= domain[0] and high <= domain[1]):
         wanted = "hold inputs in [0, 1] (normalisation is the model's first layer; domain=None takes any numbers)"
         raise InputError.expected("data", wanted, f"values from {low:.4g} to {high:.4g} at input {index}")

@@ -1,0 +1,88 @@
+"""Some inputs of a run, evenly spread, and what its model answers to them."""
+
+import math
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor, nn
+
+    from certcal.data import ImageData
+
+SECONDS = 10.0  # what the looks at a slow model may take, about
+MOST, LEAST = 256, 32  # inputs looked at
+SCANNED = 64  # inputs of the scan over σ
+FACTORS = (0.25, 0.5, 1.0, 2.0)  # of σ, in the scan
+
+
+@dataclass(frozen=True)
+class Scanned:
+    """How a model does under one noise, estimated from a few draws of a few inputs."""
+
+    sigma: float
+    accuracy: float  # of the majority of the draws
+    radius: float  # about which half of the inputs are right and might be certified; an estimate
+
+
+class Look:
+    """Some inputs, evenly spread, and what the model answers to them."""
+
+    def __init__(self, model: "nn.Module", data: "ImageData", outputs: str, place: "torch.device") -> None:
+        from certcal.models import count_classes
+
+        self.model, self.data, self.kind, self.place = model, data, outputs, place
+        some = data.take(limit=min(LEAST, len(data)))
+        self.classes = count_classes(model, some.inputs[:1], place)
+        self.speed = self._measured_speed(some.inputs)
+        self._passes = SECONDS * self.speed  # forward passes there is time for
+        many = int(min(MOST, max(LEAST, self._passes / 16)))
+        self.inputs, self.labels = data.take(limit=min(many, len(data))).tensors()
+        self.answers = self.answer(self.inputs)
+        self.accuracy = self.share_right(self.answers)
+
+    def _measured_speed(self, inputs: "Tensor") -> float:
+        self.answer(inputs)  # the first pass also sets things up
+        start = time.perf_counter()
+        self.answer(inputs)
+        return len(inputs) / max(time.perf_counter() - start, 1e-6)
+
+    def answer(self, inputs: "Tensor", model: Any = None) -> "Tensor":
+        """What the model, or another one, says of inputs."""
+        import torch
+
+        from certcal.models import as_outputs
+
+        run, parts = model or self.model, torch.split(inputs, 64)
+        answers = (as_outputs(run(part.to(self.place, copy=True)), len(part), kind=self.kind) for part in parts)
+        return torch.cat([answer.float().cpu() for answer in answers])
+
+    def share_right(self, answers: "Tensor") -> float:
+        """The share of answers that name the label."""
+        return float((answers.argmax(dim=1) == self.labels).float().mean())
+
+    def scan(self, sigma: float) -> tuple[Scanned, ...]:
+        """Accuracy under the noise asked for, and under others, with the radii that each might certify."""
+        import torch
+
+        inputs, labels = self.inputs[:: max(1, len(self.inputs) // SCANNED)][:SCANNED], self.labels
+        labels = labels[:: max(1, len(self.labels) // SCANNED)][:SCANNED]
+        draws = int(min(16, max(4, self._passes / (len(FACTORS) * len(inputs)))))
+        noise = torch.randn(draws, *inputs.shape, generator=torch.Generator().manual_seed(0))
+        found, start = [], time.perf_counter()
+        for factor in FACTORS:
+            noisy = (inputs + factor * sigma * noise).flatten(0, 1)
+            votes = torch.nn.functional.one_hot(self.answer(noisy).argmax(dim=1), self.classes)
+            share = votes.reshape(draws, len(inputs), -1).sum(dim=0)[torch.arange(len(inputs)), labels] / draws
+            # Half a draw either way, so that unanimous draws give a finite radius.
+            radius = factor * sigma * torch.special.ndtri(share.clamp(0.5 / draws, 1 - 0.5 / draws).double())
+            found.append(Scanned(factor * sigma, float((share > 0.5).float().mean()), max(0.0, float(radius.median()))))
+        # Nearer to what sampling does than bare forward passes are.
+        self.speed = len(FACTORS) * draws * len(inputs) / (time.perf_counter() - start)
+        return tuple(found)
+
+    def guessing(self) -> float:
+        """An accuracy up to which a model is not clearly better than guessing among the classes it sees."""
+        p = 1 / max(2, len(set(self.labels.tolist())))
+        return p + 2 * math.sqrt(p * (1 - p) / len(self.labels))

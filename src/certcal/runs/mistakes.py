@@ -1,0 +1,159 @@
+"""Ordinary mistakes with a model and its data, each found by trying what would mend it.
+
+What is surely one raises an InputError that names the likely cause; what only may be one is given back in words.
+"""
+
+import math
+from typing import TYPE_CHECKING
+
+from certcal.errors import InputError
+from certcal.runs.look import Look
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+Pair = tuple[tuple[float, ...], tuple[float, ...]]  # means and standard deviations of the channels
+NORMALISATIONS: dict[str, Pair] = {  # other than the data's own
+    "0.5": ((0.5,), (0.5,)),
+    "ImageNet": ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)),
+    "bytes": ((0.0,), (1 / 255,)),
+}
+CLEAR = 3.5  # standard deviations between two accuracies on the same inputs; five others are tried
+
+
+def check_outputs(look: Look) -> None:
+    """Outputs are finite, and what `--outputs` says."""
+    from certcal.models import doubt_outputs
+
+    broken = ~look.answers.isfinite().all(dim=1)
+    if broken.any():
+        where = f"NaN or infinity for {int(broken.sum())} of {len(broken)} inputs without any noise"
+        raise _wrong("model", "give finite outputs", f"{where}: weights that diverged, or a division by zero")
+    if (doubt := doubt_outputs(look.answers, look.kind)) is not None:
+        raise _stopped(doubt)
+
+
+def check_batches(look: Look) -> None:
+    """An answer depends on its own input alone, and is the same every time."""
+    import torch
+
+    from certcal.models import made_up_inputs
+
+    half = min(16, len(look.inputs))
+    own, others = look.inputs[:half], made_up_inputs(half, tuple(look.inputs.shape[1:]))
+    alone = look.answer(torch.cat([own, own]))[:half]
+    again, beside = look.answer(torch.cat([own, own]))[:half], look.answer(torch.cat([own, others]))[:half]
+    rounding = 1e-2 if look.place.type == "cuda" else 1e-3
+    scale = rounding * max(1.0, float(alone.abs().max()))
+    if float((again - alone).abs().max()) > scale:
+        raise _wrong(
+            "model", "answer an input the same way every time",
+            "random outputs: dropout or noise that .eval() does not turn off",
+        )  # fmt: skip
+    if float((beside - alone).abs().max()) > scale:
+        raise _wrong(
+            "model", "answer each input by itself",
+            "outputs that depend on the other inputs of their batch: batch statistics in evaluation mode "
+            "(BatchNorm with track_running_stats=False?)",
+        )  # fmt: skip
+
+
+def check_classes(look: Look) -> None:
+    """Labels are among the model's classes, and mean the same."""
+    known, most, least = len(look.data.classes), int(look.data.labels.max()), int(look.data.labels.min())
+    if most >= look.classes:
+        cause = f": labels from {least} to {most}, where classes count from 0 (subtract 1?)" if least == 1 else ""
+        raise _wrong("model", f"have an output for every label up to {most}", f"{look.classes} outputs{cause}")
+    if look.classes != known and look.accuracy <= look.guessing():
+        got = f"{look.classes} outputs, of which {look.accuracy:.0%} name the right class"
+        cause = "class mismatch: the model was trained for other classes"
+        raise _wrong("model", f"tell apart the {known} classes of the data", f"{got}: {cause}")
+
+
+def check_labels(look: Look) -> list[str]:
+    """Labels mean the model's classes: neither shifted by one, nor in another order."""
+    import torch
+    from scipy.optimize import linear_sum_assignment
+
+    if look.accuracy > look.guessing():
+        return []
+    said, k = look.answers.argmax(dim=1), look.classes
+    pairs = torch.zeros(k, k).index_put_((look.labels, said), torch.tensor(1.0), accumulate=True) / len(said)
+    # A model that always says the same is right on the largest class, in some order.
+    enough = float(pairs.sum(dim=1).max()) + 0.25
+    shifted = {by: float((said == (look.labels + by) % k).float().mean()) for by in (-1, 1)}
+    by = max(shifted, key=lambda one: shifted[one])
+    if shifted[by] >= enough:
+        moved = "minus" if by < 0 else "plus"
+        raise _wrong(
+            "labels", "be the classes that the model was trained with",
+            f"{look.accuracy:.0%} accuracy, and {shifted[by]:.0%} with each label {moved} 1: they are shifted by one",
+        )  # fmt: skip
+    best = float(pairs.numpy()[linear_sum_assignment(pairs.numpy(), maximize=True)].sum())
+    if best < enough or len(said) < 10 * k:
+        return []
+    return [
+        f"Accuracy is {look.accuracy:.0%}, and {best:.0%} with the classes in another order: does the data number its "
+        "classes as the training data did?"
+    ]
+
+
+def check_normalisation(look: Look, *, given: bool) -> list[str]:
+    """No other normalisation of the inputs makes the model clearly better."""
+    tried = {
+        name: look.answer(look.inputs, _normalised(look, pair, replace=given))
+        for name, pair in _normalisations(look).items()
+    }
+    name = max(tried, key=lambda one: look.share_right(tried[one]), default=None)
+    if name is None or not _is_clearly_better(look, tried[name]):
+        return []
+    found = look.share_right(tried[name])
+    mended = "the model seems to normalise by itself (leave out --mean and --std)"
+    if name != "none":
+        keys = zip(("mean", "std"), _normalisations(look)[name], strict=True)
+        told = " ".join(f"--{key} {','.join(f'{value:.4g}' for value in values)}" for key, values in keys)
+        mended = f"normalisation forgotten? (give {told}, or those the model was trained with)"
+    if found - look.accuracy >= 0.15 and look.accuracy <= 0.75 * found:
+        got = f"{look.accuracy:.0%} accuracy, and {found:.0%} with others: {mended}"
+        raise _wrong("mean and std", "be those that the model was trained with", got)
+    return [f"Accuracy is {look.accuracy:.0%}, and {found:.0%} with another normalisation: {mended}."]
+
+
+def _is_clearly_better(look: Look, answers: "Tensor") -> bool:
+    """Whether other answers are right more often than the model's, beyond chance (McNemar's test)."""
+    own, other = (one.argmax(dim=1) == look.labels for one in (look.answers, answers))
+    won, lost = int((other & ~own).sum()), int((own & ~other).sum())
+    return won - lost > CLEAR * math.sqrt(won + lost)
+
+
+def _normalisations(look: Look) -> dict[str, Pair]:
+    if look.inputs.ndim != 4:
+        return {}
+    channels, wide = look.inputs.shape[1], look.inputs.double()
+    mean, std = wide.mean(dim=(0, 2, 3)), wide.std(dim=(0, 2, 3)).clamp(min=1e-3)
+    own: dict[str, Pair] = {
+        "none": ((0.0,) * channels, (1.0,) * channels),
+        "data": (tuple(mean.tolist()), tuple(std.tolist())),
+    }
+    for name, (means, stds) in NORMALISATIONS.items():
+        if len(means) in (1, channels):
+            own[name] = means * (channels // len(means)), stds * (channels // len(stds))
+    return own
+
+
+def _normalised(look: Look, pair: Pair, *, replace: bool) -> "nn.Module":
+    """The network behind another normalisation, in place of its own if it was given one."""
+    from torch import nn
+
+    from certcal.models import Normalize
+
+    inner = look.model[1] if replace and isinstance(look.model, nn.Sequential) else look.model
+    return nn.Sequential(Normalize(*pair).to(look.place), inner)
+
+
+def _wrong(name: str, requirement: str, got: str) -> InputError:
+    return _stopped(InputError.expected(name, requirement, got))
+
+
+def _stopped(error: InputError) -> InputError:
+    return InputError(f"{error} --no-checks goes on all the same.")
