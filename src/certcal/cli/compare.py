@@ -4,10 +4,11 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.text import Text
 
 from certcal.cli import options as o
 from certcal.cli.declare import Part, takes
-from certcal.cli.screen import new_table, print_json, show_path, wide_console
+from certcal.cli.screen import new_table, print_json, show_path, show_whole, wide_console
 from certcal.settings import EvaluateSettings, Sections
 
 Runs = Annotated[list[str], typer.Argument(metavar="RUN RUN …", help="Run folders, or names below runs/.")]
@@ -25,7 +26,7 @@ def compare(
 
     [dim]Example:[/dim] certcal compare before after --radii 0,0.25,0.5
     """
-    from certcal.report import side_by_side_cells, side_by_side_records
+    from certcal.report import about_runs, note, side_by_side_cells, side_by_side_records
     from certcal.runs import RunFolder, compare_runs
 
     asked = EvaluateSettings(**given["evaluate"])
@@ -40,5 +41,9 @@ def compare(
     for line in lines:
         table.add_row(*line)
     console = wide_console()
-    console.print(table)
+    show_whole(console, table)
+    console.print()
+    for run in about_runs(found.beside):
+        console.print(Text(run))
+    console.print(Text(note(found.beside), style="dim"))
     show_path(console, "\nPage: ", found.page)

@@ -1,5 +1,6 @@
 """Reports side by side: their differences at the same radii, with their uncertainty, and the inputs that changed."""
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -24,7 +25,7 @@ class Difference:
     """A metric of a later report less that of the first, at one radius."""
 
     value: float
-    half: float  # half the width of a 95 % bootstrap interval over the inputs; NaN where there is none
+    half: float  # half the width of its bootstrap interval, NaN where there is none; a table's hold together at 95 %
 
     @property
     def is_clear(self) -> bool:
@@ -59,11 +60,13 @@ class SideBySide:
 def compare_reports(reports: Mapping[str, Report], *, resamples: int = 200, seed: int = 0) -> SideBySide:
     """Reports with the same radii, bins and population, side by side, with bootstrap intervals of their differences.
 
-    An interval says how much a difference varies with the choice of inputs: all inputs are drawn again with
-    replacement, the same ones for every report where they are about the same inputs. It is an estimate and certifies
-    nothing; certified values compare upper bounds, not the errors themselves.
+    An interval says how much a difference varies with the choice of inputs and with their draws: all inputs are drawn
+    again with replacement, each with the draws it has, the same ones for every report where they are about the same
+    inputs. Draws of different inputs are independent, so this holds their share of the variation too. All intervals
+    of a table hold together at the level. They are estimates and certify nothing; certified values compare upper
+    bounds, not the errors themselves.
 
-    Paper: —; Efron and Tibshirani (1993), Ch. 13.
+    Paper: —; Efron and Tibshirani (1993), Ch. 13; Westfall and Young (1993), Sec. 2.5, for the joint level.
 
     Raises: InputError if there are not two reports, or they were asked for different things.
     """
@@ -74,10 +77,7 @@ def compare_reports(reports: Mapping[str, Report], *, resamples: int = 200, seed
     for own in found[1:]:
         _check_alike(found[0], own)
     paired = all(_same_inputs(found[0], own) for own in found[1:])
-    differences = tuple(
-        _differences(found, position, resamples, np.random.default_rng([seed, position]), paired)
-        for position in range(len(found[0]))
-    )
+    differences = _differences(found, resamples, np.random.default_rng(seed), paired)
     return SideBySide(names, found, differences, paired)
 
 
@@ -97,39 +97,53 @@ def _same_inputs(first: Report, other: Report) -> bool:
 
 
 def _differences(
-    reports: Sequence[Report], position: int, resamples: int, rng: np.random.Generator, paired: bool
-) -> tuple[Mapping[str, Difference], ...]:
-    drawn = np.full((len(reports), resamples, len(RESAMPLED)), np.nan)
+    reports: Sequence[Report], resamples: int, rng: np.random.Generator, paired: bool
+) -> tuple[tuple[Mapping[str, Difference], ...], ...]:
+    """By radius and later report, each metric's difference from the first report and half its interval."""
+    first, later = reports[0], reports[1:]
+    half = _halves(_drawn(reports, resamples, rng, paired)) if resamples else None
+
+    def apart(position: int, place: int, name: str) -> Difference:
+        value = getattr(later[place][position], name) - getattr(first[position], name)
+        known = half is not None and name in RESAMPLED and np.isfinite(value)
+        return Difference(value, float(half[place, position, RESAMPLED.index(name)]) if known else np.nan)  # type: ignore[index]
+
+    return tuple(
+        tuple({name: apart(position, place, name) for name in COMPARED} for place in range(len(later)))
+        for position in range(len(first))
+    )
+
+
+def _drawn(reports: Sequence[Report], resamples: int, rng: np.random.Generator, paired: bool) -> FloatArray:
+    """Differences from the first report when all inputs are drawn again, shape (resamples, later, radii, metrics).
+
+    The inputs drawn are the same at all radii, so that the differences of one resample belong together.
+    """
+    found = np.empty((resamples, len(reports), len(reports[0]), len(RESAMPLED)))
     for turn in range(resamples):
         chosen = None
         for place, report in enumerate(reports):
             if chosen is None or not paired:
                 chosen = rng.integers(report.inputs, size=report.inputs)
-            drawn[place, turn] = _measured(report, report.bounds[position].select(chosen))
-    return tuple(
-        {
-            name: _difference(
-                getattr(reports[place][position], name) - getattr(reports[0][position], name),
-                drawn[place, :, own] - drawn[0, :, own] if (own := _column(name)) is not None else np.zeros(0),
-            )
-            for name in COMPARED
-        }
-        for place in range(1, len(reports))
-    )
+            found[turn, place] = [_measured(report, own.select(chosen)) for own in report.bounds]
+    return found[:, 1:] - found[:, :1]
 
 
-def _column(name: str) -> int | None:
-    return RESAMPLED.index(name) if name in RESAMPLED else None
+def _halves(drawn: FloatArray) -> FloatArray:
+    """Half the widths of intervals that all hold together at the level, one for each difference; NaN where unknown.
+
+    Each is a multiple of its standard deviation, the same for all: that which the largest of all standardised
+    differences stays below. Without it one of a hundred differences would seem clear by chance in every table.
+    """
+    known = 2 * np.isfinite(drawn).sum(axis=0) >= len(drawn)
+    values = np.where(known & np.isfinite(drawn), drawn, np.nan)
+    with warnings.catch_warnings(action="ignore", category=RuntimeWarning):  # of differences that nobody knows
+        mean, spread = np.nanmean(values, axis=0), np.nanstd(values, axis=0)
+        away = np.where(spread > 0, np.abs(values - mean) / spread, 0.0)
+        largest = np.nanmax(away.reshape(len(drawn), -1), axis=1)
+    return np.where(known, np.nanquantile(largest, LEVEL) * spread, np.nan)
 
 
 def _measured(report: Report, bounds: ConfidenceIntervals) -> list[float]:
     own = row_at(bounds, population=report.population, edges=report.bins.edges, delta=report.delta, metrics=RESAMPLED)
     return [float(getattr(own, name)) for name in RESAMPLED]
-
-
-def _difference(value: float, drawn: FloatArray) -> Difference:
-    kept = drawn[np.isfinite(drawn)]
-    if not len(kept) or 2 * len(kept) < len(drawn) or not np.isfinite(value):
-        return Difference(value, np.nan)
-    low, high = np.quantile(kept, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-    return Difference(value, float(high - low) / 2)

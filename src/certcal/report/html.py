@@ -40,16 +40,14 @@ def render_page(data: Mapping[str, Any]) -> str:
         raise InputError.expected(
             "data", "be what `page_data` gives", f"a table of {', '.join(map(str, data)) or 'nothing'}"
         )
-    from jinja2 import Environment, FunctionLoader, StrictUndefined
-
     own = [name for name in SECTIONS if data.get(name)]
-    style = "".join(map(_read, ("page.css", *_present(SECTIONS, "css"))))
-    script = "".join(map(_read, (*_SCRIPTS, *_present(SECTIONS, "js"), "page.js")))
-    environment = Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, loader=FunctionLoader(_read)
-    )
+    style = "".join(map(read_part, ("page.css", *_present(SECTIONS, "css"))))
+    script = "".join(map(read_part, (*_SCRIPTS, *_present(SECTIONS, "js"), "page.js")))
     keys = [column["key"] for column in data["columns"]]
-    return environment.get_template("page.html.j2").render(
+    return fill_page(
+        "page.html.j2",
+        style=style,
+        script=script,
         data=data,
         early=[name for name in own if name in FIRST],
         late=[name for name in own if name in LATER],
@@ -58,22 +56,40 @@ def render_page(data: Mapping[str, Any]) -> str:
         average_radius=_down(data["average_certified_radius"]),
         tiles=_tiles(keys),
         hidden=_repeated(data),
-        style=_Verbatim(style),
-        script=_Verbatim(script),
-        json=_Verbatim(_as_json(data)),
-        policy="default-src 'none'; base-uri 'none'; form-action 'none'; img-src data:; "
-        f"style-src {_hash(style)}; script-src {_hash(script)}",
+        json=Verbatim(_as_json(data)),
     )
 
 
-class _Verbatim(str):
+def fill_page(template: str, *, style: str, script: str = "", drawn: bool = False, **values: Any) -> str:
+    """A page from its template: values are text, never markup, but for the style and the script, which may run.
+
+    Figures that matplotlib has `drawn` have styles of their own.
+    """
+    from jinja2 import Environment, FunctionLoader, StrictUndefined
+
+    environment = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True,
+        loader=FunctionLoader(read_part),
+    )  # fmt: skip
+    own = "'unsafe-inline'" if drawn else _hash(style)
+    allowed = f"style-src {own}" + (f"; script-src {_hash(script)}" if script else "")
+    return environment.get_template(template).render(
+        **values,
+        style=Verbatim(style),
+        script=Verbatim(script),
+        policy=f"default-src 'none'; base-uri 'none'; form-action 'none'; img-src data:; {allowed}",
+    )
+
+
+class Verbatim(str):
     """Text that is markup already: our own files, and JSON without an opening bracket."""
 
     def __html__(self) -> str:
         return self
 
 
-def _read(name: str) -> str:
+def read_part(name: str) -> str:
+    """A file of the pages: a template, a style or a script."""
     return resources.files("certcal.report").joinpath("page", name).read_text(encoding="utf-8")
 
 

@@ -1,14 +1,14 @@
 """Runs side by side: a table, their curves over each other, and the page that holds both."""
 
 from functools import partial
-from html import escape
 from typing import TYPE_CHECKING, Any
 
-from certcal.evaluation import METRICS, Difference, SideBySide
+from certcal.evaluation import METRICS, Difference, Report, SideBySide
 from certcal.files import plain
 from certcal.report.content import default_view
 from certcal.report.figures import axes_of, legend_below
-from certcal.report.plain_page import figure_row, html_table, plain_page
+from certcal.report.html import Verbatim, fill_page, read_part
+from certcal.report.plain_page import figure_row
 from certcal.report.tables import Column, column_of, csv_text, exactly, markdown_text
 
 if TYPE_CHECKING:
@@ -19,9 +19,8 @@ COLOURS = ("#1b7a8c", "#d55e00", "#6a3d9a", "#009e73", "#cc79a7", "#56b4e9", "#0
 CURVES = ("certified_accuracy", "certified_ece", "certified_brier")
 LISTED = 50  # inputs that changed, on the page
 NOTE = (
-    "Behind ±: half the 95 % bootstrap interval of the difference over the inputs, {paired}. It says how much the "
-    "difference varies with the choice of inputs and certifies nothing. * marks differences whose interval does "
-    "not hold 0."
+    "Behind ±: half the bootstrap interval of the difference over the inputs and their draws, {paired}. All intervals "
+    "hold together at 95 %, as estimates; they certify nothing. * marks differences whose interval does not hold 0."
 )
 
 
@@ -38,9 +37,11 @@ def side_by_side_cells(compared: SideBySide) -> tuple[list[str], list[list[str]]
 
 
 def side_by_side_markdown(compared: SideBySide) -> str:
-    """The table in Markdown, and what its ± mean."""
+    """The table in Markdown, what the runs are, and what ± means."""
     heads, lines = side_by_side_cells(compared)
-    return markdown_text(heads, lines, sides="rl" + "r" * (len(heads) - 2)) + f"\n{note(compared)}\n"
+    table = markdown_text(heads, lines, sides="rl" + "r" * (len(heads) - 2))
+    runs = "".join(f"- {line}\n" for line in about_runs(compared))
+    return f"{table}\n{runs}\n{note(compared)}\n"
 
 
 def side_by_side_records(compared: SideBySide) -> list[dict[str, Any]]:
@@ -69,8 +70,26 @@ def changed_csv(compared: SideBySide) -> str:
 
 
 def note(compared: SideBySide) -> str:
-    """What stands behind ±."""
-    return NOTE.format(paired="the same ones drawn for every run" if compared.paired else "drawn for each run apart")
+    """What stands behind ±, and what a difference may come from beside the models."""
+    told = NOTE.format(paired="the same ones drawn for every run" if compared.paired else "drawn for each run apart")
+    drawn = [report.evidence for report in compared.reports if report.evidence is not None]
+    if len({(own.header.sigma, int(own.draws.max())) for own in drawn}) > 1:
+        told += " The runs differ in σ or draws: certified values may differ for that alone."
+    return told
+
+
+def about_runs(compared: SideBySide) -> list[str]:
+    """What each run was drawn with, in a line."""
+    return [f"{name}: {_drawn_with(report)}" for name, report in zip(compared.names, compared.reports, strict=True)]
+
+
+def _drawn_with(report: Report) -> str:
+    own, inputs = report.evidence, f"{report.inputs:,} inputs"
+    if own is None:
+        return f"bounds from elsewhere ({report.method}), {inputs}"
+    least, most = int(own.draws.min()), int(own.draws.max())
+    draws = f"{most:,}" if least == most else f"{least:,} to {most:,}"
+    return f"σ = {own.header.sigma:g}, n = {draws} draws, {inputs}"
 
 
 def plot_side_by_side(compared: SideBySide, metric: str, *, ax: "Axes | None" = None) -> "Axes":
@@ -88,7 +107,7 @@ def plot_side_by_side(compared: SideBySide, metric: str, *, ax: "Axes | None" = 
 
 
 def side_by_side_page(compared: SideBySide) -> str:
-    """A page with curves, table and changed inputs; it loads nothing and runs no script."""
+    """A page with verdict, curves, table and changed inputs; it loads nothing and runs no script."""
     shown = default_view(compared.reports[0])
     heads, lines = side_by_side_cells(compared)
     pages = _changed(compared, shown)
@@ -96,13 +115,34 @@ def side_by_side_page(compared: SideBySide) -> str:
         f"{len(pages):,} of {compared.reports[0].inputs:,} inputs are predicted or certified differently at "
         f"R = {exactly(compared.radii[shown])}" + (f"; the first {LISTED} are shown." if len(pages) > LISTED else ".")
     )  # fmt: skip
-    changed = html_table(_changed_heads(compared), [[str(cell) for cell in line] for line in pages[:LISTED]], "changed")
-    body = (
-        figure_row([partial(plot_side_by_side, compared, metric) for metric in CURVES])
-        + f"<h2>At the same radii</h2>\n{html_table(heads, lines, 'metrics')}\n<p>{escape(note(compared))}</p>\n"
-        + f"<h2>Inputs that changed</h2>\n<p>{escape(told)}</p>\n{changed if pages else ''}\n"
+    style = "".join(map(read_part, ("page.css", "compare.css")))
+    return fill_page(
+        "compare.html.j2",
+        style=style,
+        drawn=True,
+        names=compared.names,
+        runs=about_runs(compared),
+        verdict=_verdict(compared, shown),
+        figures=Verbatim(figure_row([partial(plot_side_by_side, compared, metric) for metric in CURVES])),
+        heads=heads,
+        lines=lines,
+        starred=[[cell.endswith("*") for cell in line] for line in lines],
+        note=note(compared),
+        told=told,
+        changed_heads=_changed_heads(compared),
+        changed=pages[:LISTED],
     )
-    return plain_page(" · ".join(compared.names), body)
+
+
+def _verdict(compared: SideBySide, position: int) -> str:
+    """Which of the later runs has clearly another certified error than the first."""
+    first, parts = compared.names[0], []
+    for name, apart in zip(compared.names[1:], compared.differences[position], strict=True):
+        one = apart["certified_ece"]
+        size = f"clearly {abs(100 * one.value):.1f} points {'below' if one.value < 0 else 'above'} {first}"
+        words = size if one.is_clear else f"not clearly different from {first}"
+        parts.append(f"{name} is {words}" if one.value == one.value else f"nothing to compare with {name}")
+    return f"Certified calibration error at R = {exactly(compared.radii[position])}: {'; '.join(parts)}"
 
 
 def _apart(one: Difference, own: Column) -> str:

@@ -31,12 +31,13 @@ def compare_runs(
     """
     names = _names(one_or_more("runs", runs))
     asked = runs[0].settings().evaluate
-    common = {
-        name: getattr(asked, name) for name in asked.questions if name not in ("radii", "open_at", "approximations")
-    }
+    own = ("radii", "open_at", "approximations", "groups", "any_binning")  # which a comparison has no place for
+    common = {name: getattr(asked, name) for name in asked.questions if name not in own}
     distances = radii or radii_of(runs[0])
     reports = {
-        name: evaluate_again(run, **common, radii=distances, open_at=None, approximations=())
+        name: evaluate_again(
+            run, **common, radii=distances, open_at=None, approximations=(), groups=(), any_binning=False
+        )
         for name, run in zip(names, runs, strict=True)
     }
     found, out = compare_reports(reports, resamples=resamples), RunFolder(folder)
