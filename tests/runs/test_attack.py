@@ -196,6 +196,48 @@ def test_what_stops_midway_leaves_what_was_there(run, monkeypatch):
     assert not kept_attacks(run, load_evidence(run.evidence)).stale
 
 
+def test_an_interrupted_attack_keeps_its_radii_and_goes_on_with_the_same_result(run, monkeypatch):
+    asked = AttackSettings(radii=(0.1, 0.2), family="smoothed", adversaries=("brier",), **SMALL)
+    whole = read_family(attack_run(run, asked, figures=False).run, "sandwich").record
+    shutil.rmtree(run.path / "attack")
+    from certcal.attacks import sandwich as room
+
+    rows = room._Judge.row
+
+    def only(radius):
+        """Attacks at this radius, and Ctrl-C at any other."""
+
+        def row(own, bounds, *more):
+            if bounds.radius != radius:
+                raise KeyboardInterrupt
+            return rows(own, bounds, *more)
+
+        monkeypatch.setattr(room._Judge, "row", row)
+
+    only(0.1)
+    with pytest.raises(KeyboardInterrupt):
+        attack_run(run, asked, figures=False)
+    begun = kept_attacks(run, load_evidence(run.evidence))
+    assert [row.radius for row in begun.sandwich] == [0.1]
+    assert "sandwich is unfinished, with 1 attacks done" in begun.left_out
+    told: list[str] = []
+    only(0.2)
+    results = attack_run(run, asked, figures=False, tell=told.append)
+    assert any("goes on after the 1 attacks" in line for line in told)
+    assert results.attacks.sandwich.rows == whole.rows
+    assert results.attacks.left_out == ""
+
+
+def test_by_default_a_few_radii_are_attacked():
+    from certcal.runs.attack import _few
+
+    told: list[str] = []
+    counts = {0.1 * n: 40 - 4 * n for n in range(1, 9)}
+    assert list(_few(counts, None, 40, told.append)) == [0.1, 0.1 * 3, 0.5]
+    assert "attacking at 3 of 8 radii, 0.1, 0.3, 0.5" in told[0]
+    assert AttackSettings().limit == 50
+
+
 @pytest.mark.slow
 def test_ctrl_c_keeps_the_family_that_was_finished(desk, run):
     words = [*QUICK[:-2], "--radii", 0.1, "--ace-steps", 10**6, "--epsilon", 0.5, "--stronger", "--no-figures"]
@@ -210,7 +252,7 @@ def test_ctrl_c_keeps_the_family_that_was_finished(desk, run):
     _, error = process.communicate(timeout=60)
     assert process.returncode == 130
     last = error.strip().splitlines()[-1]
-    assert last.startswith("Stopped. A family of attacks that was finished is kept; the same command goes on")
+    assert last.startswith("Stopped. Attacks that were finished are kept; the same command goes on")
     assert {path.suffix for path in (run.path / "attack").iterdir()} == {".json", ".csv", ".md", ".tex"}
     assert not (run.path / "attack" / "ace.json").exists()
 
@@ -257,7 +299,7 @@ def test_bad_input_exits_with_2_and_one_line(made, typed, case):
 @pytest.mark.slow
 def test_a_run_without_evidence_or_with_other_weights_or_data(desk, run, typed):
     _, error = typed("attack", "nowhere", cwd=desk, code=2)
-    assert "Expected `run` to be a run folder, but got runs/nowhere" in error
+    assert "Expected `RUN` to be a run folder, but got runs/nowhere" in error
     save_checkpoint(trained_on_digits(), Path(run.settings().model.weights))
     try:
         _, error = certcal("attack", "mine", cwd=desk, code=2)
@@ -273,7 +315,7 @@ def test_a_run_without_evidence_or_with_other_weights_or_data(desk, run, typed):
     run.evidence.unlink()
     shutil.rmtree(run.shards)
     _, error = typed("attack", "mine", cwd=desk, code=2)
-    assert "Expected `run` to hold evidence.parquet (make it with `certcal certify`)" in error
+    assert "Expected `RUN` to hold evidence.parquet (make it with `certcal certify`)" in error
     assert not (run.path / "attack").exists()
 
 

@@ -1,6 +1,6 @@
 """The sandwich of a network without noise: clean ≤ attacked ≤ certified, within bounds that came from elsewhere."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +12,7 @@ from certcal.attacks.adversaries import ADVERSARIES
 from certcal.attacks.balls import BALLS
 from certcal.attacks.climb_settings import Settings
 from certcal.attacks.records import Sandwich, SandwichRow, Terms
-from certcal.attacks.sandwich import empty_row
+from certcal.attacks.sandwich import Tried, empty_row, gather
 from certcal.attacks.smoothed import Scene
 from certcal.certificates import ConfidenceIntervals
 from certcal.errors import InputError
@@ -51,6 +51,8 @@ def attack_bounds(
     delta: float = 0.001,
     seed: int = 0,
     batch_size: int | None = None,
+    begun: Sandwich | None = None,
+    keep: Callable[[Sandwich], None] | None = None,
 ) -> Sandwich:
     """How badly calibrated a network is without attack, under attacks, and at most, within each radius of its bounds.
 
@@ -63,7 +65,7 @@ def attack_bounds(
         model: gives logits for inputs in [0, 1].
         x: the inputs that the bounds are about, shape (n, …).
         bounds: their certificates in ℓ∞ or ℓ2, at one or several radii.
-        adversaries, n_bins, edges, steps, delta, seed, batch_size: as for `attack_certificates`.
+        adversaries, n_bins, edges, steps, delta, seed, batch_size, begun, keep: as for `attack_certificates`.
 
     Raises: InputError if an argument is wrong, or the bounds are of another network.
     """
@@ -79,9 +81,11 @@ def attack_bounds(
     bins: dict[str, Any] = {"n_bins": n_bins, "edges": edges}
     with held_still(model):
         scene = _scene(model, x, own, steps, seed, batch_size)
-        tried = [_row(_within(scene, one), one, Adversary(name), allowed, bins) for one in several for name in wanted]
-    rows, before, after = zip(*tried, strict=True)
-    return Sandwich(rows, before, after, len(own), terms)
+
+        def tried(one: ConfidenceIntervals, name: str) -> Tried:
+            return _row(_within(scene, one), one, Adversary(name), allowed, bins)
+
+        return gather(tried, [(one, name) for one in several for name in wanted], len(own), terms, begun, keep)
 
 
 def _scene(

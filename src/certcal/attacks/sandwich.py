@@ -1,6 +1,6 @@
 """The sandwich: at each radius, calibration without attack ≤ under attack ≤ as certified."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,6 +29,8 @@ from certcal.smoothing import Evidence, Source
 from certcal.types import ArrayLike, FloatArray, IntArray
 from certcal.worstcase import allowed_failures
 
+Tried = tuple[SandwichRow, ReliabilityCurve | None, ReliabilityCurve | None]  # a row, and its curves before and after
+
 
 @guarded
 def attack_certificates(
@@ -50,6 +52,8 @@ def attack_certificates(
     delta: float = 0.001,
     seed: int = 0,
     batch_size: int | None = None,
+    begun: Sandwich | None = None,
+    keep: Callable[[Sandwich], None] | None = None,
     **attack: Any,
 ) -> Sandwich:
     """How badly calibrated the smoothed model is without attack, under attacks, and at most, at each radius.
@@ -70,6 +74,8 @@ def attack_certificates(
         delta: probability with which chance alone may contradict sound certificates somewhere in the table.
         seed: of the attacks' and the judging noise.
         batch_size: noisy copies per forward pass.
+        begun: rows of the same attacks that were made before and are taken as they are.
+        keep: called with what is there after each further row, so that an interrupted call can go on.
         attack: further options of `attack_calibration`, such as `box`.
 
     Raises: InputError if an argument is wrong, or the evidence is of another model or of other inputs.
@@ -90,9 +96,33 @@ def attack_certificates(
     )  # fmt: skip
     judge = _Judge(model, evidence, inputs, terms, edges, allowed, levels, attack | {"batch_size": batch_size})
     clean = judge.look(inputs, np.arange(len(evidence))).confidence
-    tried = [judge.row(own, clean[own.certified], Adversary(name)) for own in bounds for name in wanted]
-    rows, before, after = zip(*tried, strict=True)
-    return Sandwich(rows, before, after, len(evidence), terms)
+
+    def tried(own: ConfidenceIntervals, name: str) -> Tried:
+        return judge.row(own, clean[own.certified], Adversary(name))
+
+    return gather(tried, [(own, name) for own in bounds for name in wanted], len(evidence), terms, begun, keep)
+
+
+def gather(
+    tried: Callable[[ConfidenceIntervals, str], Tried],
+    pairs: Iterable[tuple[ConfidenceIntervals, str]],
+    inputs: int,
+    terms: Terms,
+    begun: Sandwich | None,
+    keep: Callable[[Sandwich], None] | None,
+) -> Sandwich:
+    """The rows of these bounds and adversaries: those that there are, and the others one after another."""
+    there = () if begun is None else zip(begun.rows, begun.before, begun.after, strict=True)
+    known = {(one[0].radius, one[0].adversary): one for one in there}
+    found: list[Tried] = []
+    for own, name in pairs:
+        is_new = (own.radius, str(name)) not in known
+        found.append(tried(own, name) if is_new else known[own.radius, str(name)])
+        rows, before, after = zip(*found, strict=True)
+        made = Sandwich(rows, before, after, inputs, terms)
+        if is_new and keep is not None:
+            keep(made)
+    return made
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,9 +138,7 @@ class _Judge:
     levels: Levels
     attack: dict[str, Any]  # further options of the attacks
 
-    def row(
-        self, bounds: ConfidenceIntervals, clean: FloatArray, adversary: Adversary
-    ) -> tuple[SandwichRow, ReliabilityCurve | None, ReliabilityCurve | None]:
+    def row(self, bounds: ConfidenceIntervals, clean: FloatArray, adversary: Adversary) -> Tried:
         """One row, from the confidences of the certified inputs without attack, with reliability curves."""
         kept = np.flatnonzero(bounds.certified)
         if len(kept) == 0:

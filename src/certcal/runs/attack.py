@@ -10,7 +10,7 @@ from certcal.attacks import ACE, SANDWICH, AceTable, Sandwich
 from certcal.errors import InputError
 from certcal.progress import in_words
 from certcal.runs.attack_cost import ace_passes, counted, sandwich_passes, seconds_per_pass
-from certcal.runs.attack_files import FOLDER, Family, read_family, write_family
+from certcal.runs.attack_files import FOLDER, UNFINISHED, Family, read_family, write_family
 from certcal.runs.attack_target import PlainTarget, Target, Tell, certified_at, load_plain_target, load_target
 from certcal.runs.evaluate import rewrite_report
 from certcal.runs.folder import RunFolder
@@ -22,6 +22,7 @@ from certcal.settings import AttackSettings, EvaluateSettings
 # The settings that a family's results depend on.
 OF_SANDWICH = ("radii", "adversaries", "draws", "attack_draws", "steps", "limit", "seed")
 OF_ACE = ("epsilons", "galil", "stronger", "ace_steps", "limit", "seed")
+FEW = 3  # radii that are attacked if none are named
 _STRONGER: dict[str, Any] = {"direction": "steepest", "on_flip": "shrink", "step_size": None, "plateau": None}
 
 
@@ -33,7 +34,7 @@ class Plan:
     what: str
     passes: int  # forward passes at most
     made_with: dict[str, Any]  # by which a later attack knows that nothing has changed
-    attack: Callable[[], Sandwich | AceTable]
+    attack: Callable[[Any, Callable[[Any], None]], Sandwich | AceTable]  # what was begun, and what keeps each part
 
 
 @guarded
@@ -48,9 +49,9 @@ def attack_run(
 ) -> Results:
     """The results of a run with what attacks do to its model, as written to its folder attack, page and metrics.
 
-    A family whose results are there already, with the same settings, evidence and model, is not attacked again; each
-    family is written as soon as it is finished. A model that is code, `package.module:factory`, runs only with `trust`,
-    or if its user named it for this run before.
+    A family whose results are there already, with the same settings, evidence and model, is not attacked again. Each
+    radius of the smoothed model's is kept as soon as it is done, and an interrupted call goes on there. A model that is
+    code, `package.module:factory`, runs only with `trust`, or if its user named it for this run before.
 
     Paper: Table 1, App. B.2; Sec. 4 for the adversaries of the smoothed model.
     Raises: InputError if the model or the data are not those that the evidence was drawn from.
@@ -77,12 +78,12 @@ def attack_plain(run: RunFolder, asked: AttackSettings, *, trust: bool, progress
         tell(f"skipping R = {', '.join(nobody)}: no input is certified there")
     made_with = {"n_bins": n_bins, "delta": run.settings().evaluate.delta, **bounds[0].terms}
 
-    def attack() -> Sandwich:
+    def attack(begun: Sandwich | None, keep: Callable[[Sandwich], None]) -> Sandwich:
         from certcal.attacks import attack_bounds
 
         found = attack_bounds(
             target.model, target.inputs, bounds, adversaries=asked.adversaries, n_bins=n_bins, steps=asked.steps,
-            seed=asked.seed, batch_size=asked.batch_size,
+            seed=asked.seed, batch_size=asked.batch_size, begun=begun, keep=keep,
         )  # fmt: skip
         return replace(found, of=target.of)
 
@@ -109,14 +110,16 @@ def plan_sandwich(target: Target, asked: AttackSettings, evaluation: EvaluateSet
     certificates = evaluation.terms | {"delta": evaluation.delta, "n_bins": evaluation.n_bins}
     radii = evaluation.radii_at(target.evidence.header.sigma) if asked.radii is None else asked.radii
     certified = certified_at(target.evidence, radii, evaluation.terms, tell)
+    if asked.radii is None and len(certified) > FEW:
+        certified = _few(certified, evaluation.open_at, len(target.evidence), tell)
     options: dict[str, Any] = {"draws": asked.draws, "attack_draws": asked.attack_draws, "steps": asked.steps}
 
-    def attack() -> Sandwich:
+    def attack(begun: Sandwich | None, keep: Callable[[Sandwich], None]) -> Sandwich:
         from certcal.attacks import attack_certificates
 
         found = attack_certificates(
             target.model, target.data, target.evidence, radii=tuple(certified), adversaries=asked.adversaries,
-            seed=asked.seed, batch_size=asked.batch_size, **certificates, **options,
+            seed=asked.seed, batch_size=asked.batch_size, begun=begun, keep=keep, **certificates, **options,
         )  # fmt: skip
         return replace(found, of=target.of)
 
@@ -130,12 +133,24 @@ def plan_sandwich(target: Target, asked: AttackSettings, evaluation: EvaluateSet
     )
 
 
+def _few(certified: dict[float, int], shown: float | None, inputs: int, tell: Tell) -> dict[float, int]:
+    """A few of many radii: up to the one that the report opens at, as far as half of the inputs are certified."""
+    near = [radius for radius, count in certified.items() if 2 * count >= inputs and (shown is None or radius <= shown)]
+    rising = near if len(near) >= FEW else list(certified)
+    places = {round(place * (len(rising) - 1) / (FEW - 1)) for place in range(FEW)}
+    chosen = {rising[place]: certified[rising[place]] for place in sorted(places)}
+    tell(
+        f"attacking at {FEW} of {len(certified)} radii, {', '.join(f'{one:g}' for one in chosen)}; --radii names others"
+    )
+    return chosen
+
+
 def plan_ace(target: Target, asked: AttackSettings, evaluation: EvaluateSettings) -> Plan:
     """Attacks on the network without noise."""
     steps = asked.ace_steps or (30 if asked.stronger else 100)
     inputs, budgets, n_bins = len(target.inputs), len(asked.epsilons), evaluation.n_bins
 
-    def attack() -> AceTable:
+    def attack(*_: Any) -> AceTable:
         from certcal.attacks import run_ace_attacks
 
         with _full_float32():
@@ -172,14 +187,20 @@ def _carry_out(run: RunFolder, target: Target | PlainTarget, plan: Plan, progres
     if before is not None and before.made_with == made_with:
         tell(f"{plan.name}: already in {run.path / FOLDER}, made with the same settings")
         return
-    if before is not None:
+    unfinished = made_with | {UNFINISHED: True}
+    begun = before.record if before is not None and before.made_with == unfinished else None
+    if begun is not None:
+        tell(f"{plan.name}: goes on after the {len(begun)} attacks that are in {run.path / FOLDER}")
+    elif before is not None:
         inputs, others = before.record.inputs, _others(before.made_with, made_with)
         tell(f"{plan.name}: replaces that of {inputs:,} inputs made with {others}")
     seconds = plan.passes * seconds_per_pass(target.model, target.inputs, target.device)
     tell(f"{plan.what}: at most {plan.passes:,} forward passes, about {in_words(seconds)} on {target.device}")
     start = time.perf_counter()
     with counted(target.model, plan.passes, doing="attacking", show=progress):
-        record = plan.attack()
+        record = plan.attack(
+            begun, lambda part: write_family(run, plan.name, Family(replace(part, of=target.of), unfinished, None))
+        )
     circumstances = provenance(seconds=time.perf_counter() - start, device=str(target.device))
     write_family(run, plan.name, Family(record, made_with, circumstances))
 

@@ -16,6 +16,7 @@ from certcal.smoothing import Evidence, evidence_digest
 
 FOLDER = "attack"
 _KEYS = {"inputs", "of", "holds", "rows", *CURVES, "made_with", "provenance"}
+UNFINISHED = "unfinished"  # among what a family was made with, while attacks are still to come
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +55,9 @@ class Kept:
         """Which families are left out and why; empty if none is."""
         why = dict.fromkeys(self.stale, "the evidence has changed since")
         why |= {name: f"{FOLDER}/{name}.json is not as this version of certcal writes it" for name in self.broken}
-        return "; ".join(f"{name} left out, as {reason}" for name, reason in why.items())
+        parts = [f"{name} left out, as {reason}" for name, reason in why.items()]
+        begun = [(name, len(one.record)) for name, one in self.families.items() if UNFINISHED in one.made_with]
+        return "; ".join([*parts, *(f"{name} is unfinished, with {count} attacks done" for name, count in begun)])
 
     def __bool__(self) -> bool:
         return bool(self.families)

@@ -75,7 +75,7 @@ class AttackSettings(Record, panel="How to attack"):
 
     family: str = setting("both", "Attacks to make", choices=Family, panel=WHICH)
     radii: tuple[float, ...] | None = setting(
-        None, "Radii of the smoothed attacks", check=radius, metavar=NUMBERS, panel=WHICH, shown="the run's"
+        None, "Radii of the smoothed attacks", check=radius, metavar=NUMBERS, panel=WHICH, shown="three of the run's"
     )
     adversaries: tuple[str, ...] = setting(
         ("brier", "reach"), "What the smoothed attacks want", choices=Adversary, metavar=NUMBERS, panel=WHICH
@@ -91,7 +91,7 @@ class AttackSettings(Record, panel="How to attack"):
     )
     galil: bool = setting(False, "Also the original ACE of Galil and El-Yaniv.", panel=WHICH)
     stronger: bool = setting(False, "ACE that turns back at a label's border, where the paper's stops.", panel=WHICH)
-    limit: int | None = setting(None, "Attack at most this many inputs, evenly spread", check=at_least_1, shown="all")
+    limit: int | None = setting(50, "Attack at most this many inputs, evenly spread", check=at_least_1)
     draws: int = setting(1000, "Fresh draws that judge an input", check=draws)
     attack_draws: int = setting(32, "Draws that attacks see", check=up_to_a_million)
     steps: int = setting(20, "Steps of the smoothed attacks", check=up_to_a_million)
