@@ -20,7 +20,8 @@ def make(size, classes):
 def place(tmp_path_factory):
     place, rng = tmp_path_factory.mktemp("groups"), np.random.default_rng(0)
     inputs, sex = rng.random((20, 1, 4, 4), dtype=np.float32), np.array(["F", "M"] * 10)
-    np.savez(place / "data.npz", inputs=inputs, labels=np.arange(20) % 3, sex=sex, short=np.arange(5))
+    more = {"sex": sex, "short": np.arange(5), "age": 3.0 * np.arange(20) + 18}
+    np.savez(place / "data.npz", inputs=inputs, labels=np.arange(20) % 3, **more)
     (place / "nets.py").write_text(NET)
     lines = [f"{19 - n},{'a' if n < 5 else 'b'}" for n in range(20)]
     (place / "sites.csv").write_text("\n".join(["index,site", *lines]) + "\n")
@@ -58,10 +59,54 @@ def test_groups_from_the_data_a_table_and_the_certificates(place):
     assert "By site" in page
 
 
+def test_groups_and_thresholds_are_shown_on_the_screen_and_found_from_elsewhere(place):
+    words = ["--groups", "sex,sites.csv", "--threshold", 0.4, "--no-figures"]
+    out, _ = certcal("evaluate", "one", *words, cwd=place)
+    assert "Accept from 0.4: whatever the attack, at least" in out
+    assert "By sex (all guarantees together; R = " in out
+    assert [line.split()[:2] for line in out.splitlines() if line.startswith(("a ", "b "))] == [["a", "5"], ["b", "15"]]
+    (place / "other").mkdir(exist_ok=True)
+    again, _ = certcal("evaluate", "../runs/one", "--no-figures", cwd=place / "other")
+    assert "By site" in again
+    certcal("certify", "two", "--config", "runs/one/config.toml", "--model", "nets:make", "--seed", 1, cwd=place)
+    out, _ = certcal("compare", "../runs/one", "../runs/two", "--resamples", 4, cwd=place / "other")
+    assert "one: σ = 0.25, n = 250 draws, 20 inputs" in out
+
+
+def test_many_numbers_are_cut_into_ranges(monkeypatch):
+    from certcal.runs.groups import _in_ranges
+
+    ages = np.array([30, 9, 100, *range(18, 60)])
+    found = _in_ranges(ages)
+    assert sorted(set(found)) == ["1: 9 to 27", "2: 28 to 37", "3: 38 to 48", "4: 49 to 100"]
+    assert found[1].startswith("1: ")
+    assert _in_ranges(np.arange(9)).tolist() == list(range(9))
+
+
+def test_columns_beside_bounds_are_groups(place):
+    lines = ["index,radius,label,predicted,lower,upper,confidence,certified,site"]
+    for radius in (0.1, 0.2):
+        lines += [
+            f"{n},{radius},{n % 2},0,0.6,{0.7 + radius},0.65,{'yes' if n % 3 else 'no'},{'ab'[n % 2]}"
+            for n in range(12)
+        ]
+    (place / "table.csv").write_text("\n".join(lines) + "\n")
+    words = ("--bounds", "table.csv", "--norm", "l2", "--alpha", 0, "--no-figures", "--groups", "site", "--json")
+    found = json.loads(certcal("evaluate", "bound", *words, cwd=place)[0])
+    (table,) = found["groups"][0]
+    assert [(one["name"], one["inputs"], one["certified"]) for one in table["groups"]] == [("a", 6, 4), ("b", 6, 4)]
+    (place / "table.csv").unlink()  # the folder keeps what it needs
+    again = json.loads(certcal("evaluate", "bound", "--radii", "0.2", "--no-figures", "--json", cwd=place)[0])
+    assert len(again["groups"][0][0]["groups"]) == 2
+    (place / "broken.csv").write_text("\n".join(lines).replace(",yes,", ",maybe,") + "\n")
+    _, error = certcal("evaluate", "new", "--bounds", "broken.csv", "--alpha", 0, cwd=place, code=2)
+    assert "Expected `certified` to be 0 or 1, true or false, yes or no, but got 'maybe' in row 1" in error
+
+
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("colour", "or a column of the .npz data file, which has inputs, labels, sex, short, but got 'colour'"),
+        ("colour", "or a column of the .npz data file, which has inputs, labels, sex, short, age, but got 'colour'"),
         ("none.csv", "to name a table that exists, but got none.csv"),
         ("short", "to have a row for each input of the data, at least 20, but got 5 in 'short'"),
     ],

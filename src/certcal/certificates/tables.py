@@ -36,6 +36,7 @@ COLUMNS = (
 )  # fmt: skip
 _NEEDED = ("label", "predicted", "lower", "upper")
 _KEY = b"certcal.bounds"  # in the metadata of a Parquet file: what is stated of all rows
+_WORDS = {"yes": True, "no": False, "true": True, "false": False, "1": True, "0": False}
 Columns = dict[str, Any]
 
 
@@ -140,7 +141,7 @@ def _read(table: Any) -> tuple[Columns, dict[str, Any]]:
         for name, column in kept.items():
             if column.null_count and name != "certified_radius":
                 raise InputError.expected(name, "be given for every input", f"{column.null_count} missing values")
-        columns = {name: from_arrow(column.combine_chunks()) for name, column in kept.items()}
+        columns = {name: _flags(name, from_arrow(column.combine_chunks())) for name, column in kept.items()}
         stated = (table.schema.metadata or {}).get(_KEY)
     elif isinstance(table, Mapping) or hasattr(table, "columns"):
         names = table.keys() if isinstance(table, Mapping) else table.columns
@@ -177,10 +178,24 @@ _STATED: dict[str, Any] = {
 }  # fmt: skip
 
 
+def _flags(name: str, column: Any) -> Any:
+    """A column of flags in words as booleans; others as they are."""
+    values = np.asarray(column)
+    if name not in ("certified", "correct") or values.dtype.kind not in "OUS":
+        return column
+    words = [_WORDS.get(str(value).strip().lower()) for value in values]
+    if None in words:
+        row = words.index(None)
+        raise InputError.expected(name, "be 0 or 1, true or false, yes or no", f"{values[row]!r} in row {row}")
+    return np.array(words)
+
+
 def _read_file(path: Path) -> "pa.Table":
     import pyarrow as pa
     from pyarrow import csv, parquet
 
+    if not path.is_file() and path.suffix in (".csv", ".parquet"):
+        raise InputError.expected("table", "be a file that exists", str(path))
     try:
         if path.suffix == ".parquet":
             # Not `read_table`, which imports pandas where it is installed, for a second.

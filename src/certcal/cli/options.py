@@ -81,6 +81,14 @@ def remembered(settings: object, given: Sections) -> str:
     return " ".join(words)
 
 
+def name_tables(given: dict[str, Any]) -> None:
+    """Let tables of groups be found from other folders, too: the run remembers them."""
+    from certcal.runs import absolute_tables
+
+    if "groups" in given:
+        given["groups"] = absolute_tables(given["groups"])
+
+
 def follow_paper(given: dict[str, Any], paper: bool | None) -> None:
     """Add what --paper means to the options of an evaluation; naming a method leaves the paper's certificate."""
     method = given.get("method")

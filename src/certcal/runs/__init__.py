@@ -9,6 +9,7 @@ from certcal.runs.demo import demo_run
 from certcal.runs.drawing import save_figure
 from certcal.runs.evaluate import copy_run, evaluate_run, judge_run, rewrite_report, write_results
 from certcal.runs.folder import RunFolder
+from certcal.runs.groups import absolute_tables
 from certcal.runs.load import load_data, load_model, training_part, weights_digest
 from certcal.runs.plain import import_bounds
 from certcal.runs.plan import Plan, plan_run
@@ -28,6 +29,7 @@ __all__ = [
     "Results",
     "RunFolder",
     "TrainRecipe",
+    "absolute_tables",
     "attack_run",
     "certify_run",
     "check_factories",

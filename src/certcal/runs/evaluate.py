@@ -15,7 +15,7 @@ from certcal.evaluation import Judgement, Report, Requirement, evaluate, judge
 from certcal.files import expanded
 from certcal.metrics import choose_bins
 from certcal.runs.attack_files import FOLDER as ATTACKS
-from certcal.runs.folder import BOUNDS, CONFIG, EVIDENCE, IN_PYTHON, SOURCES, RunFolder
+from certcal.runs.folder import BOUNDS, CONFIG, EVIDENCE, GROUPS, IN_PYTHON, SOURCES, RunFolder
 from certcal.runs.groups import group_columns
 from certcal.runs.results import Results
 from certcal.runs.switch import Change
@@ -71,7 +71,7 @@ def copy_run(run: RunFolder, place: str | PathLike[str]) -> RunFolder:
             raise InputError.expected("out", "be a new folder, or one with a copy of this evidence", str(place))
     copy.create()
     attacks = [path for path in (run.path / ATTACKS).rglob("*") if path.is_file()]
-    own = [run.path / name for name in (EVIDENCE, BOUNDS, CONFIG, SOURCES) if (run.path / name).is_file()]
+    own = [run.path / name for name in (EVIDENCE, BOUNDS, GROUPS, CONFIG, SOURCES) if (run.path / name).is_file()]
     with copy.writing(), copy.change() as change:
         if not run.source.is_file():
             save_evidence(load_run_evidence(run), change.place(EVIDENCE))
@@ -214,17 +214,25 @@ def _evaluated(run: RunFolder, asked: EvaluateSettings, bounds: Sequence[Confide
 
 
 def _report(run: RunFolder, asked: EvaluateSettings, bounds: Sequence[ConfidenceIntervals] | None = None) -> Report:
-    settings = run.settings()
-    data = settings.data.name if isinstance(settings, RunSettings) else None
+    data = _data_file(run) if asked.groups else None
     if run.bounds.is_file():
         given = bounds or load_run_bounds(run)
         if asked.at_temperature is not None:
             raise InputError.expected("at_temperature", "be left out for bounds from elsewhere", asked.at_temperature)
-        groups = group_columns(asked.groups, index=given[0].index, data=data)
+        groups = group_columns(asked.groups, index=given[0].index, data=data, beside=run.path / GROUPS)
         return evaluate(given, **asked.questions | {"groups": groups})
     evidence = load_run_evidence(run, asked.at_temperature)
     groups = group_columns(asked.groups, index=evidence.index, data=data)
     return evaluate(evidence, **asked.questions | {"radii": asked.radii_at(evidence.header.sigma), "groups": groups})
+
+
+def _data_file(run: RunFolder) -> str | None:
+    """Where the inputs of a run come from, as far as this folder and the place where it was made can tell."""
+    settings = run.settings()
+    if not isinstance(settings, RunSettings):
+        return None
+    name, recorded = settings.data.name, run.sources().get("data", {}).get("path")
+    return recorded if recorded is not None and not Path(name).is_file() else name
 
 
 def load_run_bounds(run: RunFolder) -> tuple[ConfidenceIntervals, ...]:

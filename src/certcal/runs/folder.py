@@ -24,11 +24,12 @@ from certcal.settings import (
 
 IN_PYTHON = "given in Python"  # the model and data of a run that was not made by the command line
 BOUNDS = "bounds.parquet"  # of a run without noise, in place of evidence
+GROUPS = "groups.parquet"  # what a table of bounds says of its inputs beside them
 CONFIG, EVIDENCE, SHARDS, SOURCES = "config.toml", "evidence.parquet", "shards", "provenance.json"
 LOG, WEIGHTS = "log.txt", "model.pt"
 # Files that say that a folder which is not certcal's is somebody's.
 RESERVED = (
-    CONFIG, EVIDENCE, BOUNDS, SHARDS, SOURCES, LOG, MANIFEST, "certificates.parquet", "certificates.tsv",
+    CONFIG, EVIDENCE, BOUNDS, GROUPS, SHARDS, SOURCES, LOG, MANIFEST, "certificates.parquet", "certificates.tsv",
     "metrics.json", "report.html", "results.csv", "results.json", "table.md", "train.toml", "sweep.toml",
 )  # fmt: skip
 

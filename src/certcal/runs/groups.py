@@ -1,37 +1,83 @@
 """Groups of a run's inputs by name: those that certificates bring along, a column of the data file, or a table."""
 
 import csv
+import os
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from certcal.certificates import ConfidenceIntervals, table_of
 from certcal.errors import InputError
 from certcal.types import IntArray
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 _OWN = ("predicted", "label")
+MANY = 20  # different numbers from which on a column is cut into ranges
 
 
-def group_columns(names: Sequence[str], *, index: IntArray, data: str | None) -> dict[str, Any] | None:
+def group_columns(
+    names: Sequence[str], *, index: IntArray, data: str | None, beside: Path | None = None
+) -> dict[str, Any] | None:
     """Groupings as `evaluate` takes them; None if no names are given.
 
-    `index` are the positions of the inputs in the data, `data` is the file that they come from.
+    `index` are the positions of the inputs in the data, `data` is the file that they come from, `beside` one with the
+    columns that came with bounds from elsewhere.
     """
+    kept = {} if beside is None or not beside.is_file() else _from_table(beside, index)
     columns: dict[str, Any] = {}
     for name in names:
         if name in _OWN:
             columns[name] = name
+        elif name in kept:
+            columns[name] = kept[name]
         elif name.endswith((".csv", ".parquet")):
             columns |= _from_table(Path(name), index)
         else:
-            columns[name] = _at(name, _from_data(name, data), index)
-    return columns or None
+            columns[name] = _at(name, _from_data(name, data, tuple(kept)), index)
+    return {name: own if isinstance(own, str) else _in_ranges(own) for name, own in columns.items()} or None
 
 
-def _from_data(name: str, data: str | None) -> Any:
-    """A column of the .npz file that the inputs come from."""
-    held: tuple[str, ...] = ()
+def columns_beside(path: Path, bounds: Sequence[ConfidenceIntervals]) -> "pa.Table | None":
+    """What a table of bounds says of its inputs beside the bounds, by their positions; None if nothing."""
+    import pyarrow as pa
+
+    known = table_of(bounds[:1]).column_names
+    read = _read_columns(path)
+    if "radius" in read:  # the same is said again at every radius
+        first = read["radius"] == read["radius"][0]
+        read = {name: own[first] for name, own in read.items()}
+    others = {name: own.tolist() for name, own in read.items() if name not in known}
+    if not others:
+        return None
+    return pa.table({"index": read["index"].astype(np.int64) if "index" in read else bounds[0].index} | others)
+
+
+def absolute_tables(names: Sequence[str]) -> tuple[str, ...]:
+    """The same groupings, with tables by paths that mean the same from every folder."""
+    return tuple(
+        os.path.abspath(name) if name.endswith((".csv", ".parquet")) and Path(name).is_file() else name
+        for name in names
+    )
+
+
+def _in_ranges(values: NDArray[Any]) -> NDArray[Any]:
+    """Numbers of which there are many, as ages, in four ranges with about as many inputs each; others as they are."""
+    if values.dtype.kind not in "iuf" or len(np.unique(values)) <= MANY or np.isnan(values).any():
+        return values
+    cuts = np.unique(np.quantile(values, [0.25, 0.5, 0.75], method="higher"))
+    place = np.searchsorted(cuts, values, side="right")
+    names = [f"{n + 1}: {values[place == n].min():g} to {values[place == n].max():g}" for n in range(place.max() + 1)]
+    return np.array(names)[place]
+
+
+def _from_data(name: str, data: str | None, held: tuple[str, ...]) -> Any:
+    """A column of the .npz file that the inputs come from; `held` are those of other places."""
     if data is not None and data.endswith(".npz") and Path(data).is_file():
         with np.load(data, allow_pickle=False) as file:
             if name in file:
@@ -44,17 +90,7 @@ def _from_data(name: str, data: str | None) -> Any:
 
 def _from_table(path: Path, index: IntArray) -> dict[str, Any]:
     """The columns of a table with a row per input of the data, in order or with their positions in `index`."""
-    if not path.is_file():
-        raise InputError.expected("groups", "name a table that exists", str(path))
-    if path.suffix == ".csv":
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            rows = list(csv.DictReader(file))
-        columns: dict[str, Any] = {key: np.array([row[key] for row in rows]) for key in (rows[0] if rows else {})}
-    else:
-        import pyarrow.parquet as pq
-
-        table = pq.read_table(path)
-        columns = {key: np.array(table[key].to_pylist()) for key in table.column_names}
+    columns = _read_columns(path)
     rows_of = columns.pop("index", None)
     if not columns:
         raise InputError.expected("groups", "name a table with a column of groups", str(path))
@@ -66,6 +102,28 @@ def _from_table(path: Path, index: IntArray) -> dict[str, Any]:
             raise InputError.expected("groups", wanted, f"none for {missing[0]}")
         index = np.array([place[int(own)] for own in index])
     return {name: _at(f"{path.name}: {name}", values, index) for name, values in columns.items()}
+
+
+def _read_columns(path: Path) -> dict[str, Any]:
+    """All columns of a table; those of a .csv file that hold numbers only are numbers."""
+    if not path.is_file():
+        raise InputError.expected("groups", "name a table that exists", str(path))
+    if path.suffix == ".parquet":
+        import pyarrow.parquet as pq
+
+        with pq.ParquetFile(path) as file:
+            table = file.read()
+        return {key: np.array(table[key].to_pylist()) for key in table.column_names}
+    with path.open(newline="", encoding="utf-8-sig") as file:
+        rows = list(csv.DictReader(file))
+    return {key: _numbers_if_any(np.array([row[key] for row in rows])) for key in (rows[0] if rows else {})}
+
+
+def _numbers_if_any(values: NDArray[Any]) -> NDArray[Any]:
+    for kind in (np.int64, np.float64):
+        with suppress(ValueError):
+            return values.astype(kind)
+    return values
 
 
 def _at(name: str, values: Any, index: IntArray) -> Any:

@@ -11,7 +11,8 @@ from certcal.certificates import ConfidenceIntervals, intervals_by_radius
 from certcal.errors import InputError
 from certcal.evaluation import as_given
 from certcal.files import plain, sealed
-from certcal.runs.folder import BOUNDS, CONFIG, EVIDENCE, SOURCES, RunFolder, save_bounds
+from certcal.runs.folder import BOUNDS, CONFIG, EVIDENCE, GROUPS, SOURCES, RunFolder, save_bounds
+from certcal.runs.groups import columns_beside
 from certcal.runs.provenance import provenance
 from certcal.runs.switch import digest_of
 from certcal.scalars import guarded
@@ -32,6 +33,8 @@ def import_bounds(
     Paper: —; run folders are ours.
     Raises: InputError if the table is malformed, or the folder holds the evidence of a smoothed model.
     """
+    import pyarrow.parquet as pq
+
     start = time.perf_counter()
     if run.evidence.is_file():
         wanted = f"be a folder without {EVIDENCE}: bounds from elsewhere are another run"
@@ -55,6 +58,12 @@ def import_bounds(
     settings = replace(settings, bounds=stated, evaluate=replace(settings.evaluate, alpha=bounds[0].alpha))
     as_given(bounds, None, None)  # refuses what a report would, before anything is written
     keep_bounds(run, settings, bounds, {"bounds": {"from": str(table)}}, seconds=time.perf_counter() - start)
+    beside = columns_beside(table, bounds)
+    with run.writing(), run.change() as change:
+        if beside is None:
+            change.drop(GROUPS)
+        else:
+            pq.write_table(beside, change.place(GROUPS))
     return bounds
 
 
