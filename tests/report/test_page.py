@@ -80,13 +80,18 @@ def test_the_answer_is_the_guarantee_in_short():
     data = page_sample(radii=(0.0, 0.1, 5.0))
     first, second, third = data["views"]
     row = data["rows"][1]
-    most = rounded(100 * Decimal(row["joint_ece"]), 1, ROUND_CEILING)
-    clean = f"{100 * row['ece']:.1f}"
+    most = rounded(100 * Decimal(row["joint_ece"]), 2, ROUND_CEILING)
+    clean = f"{100 * row['ece']:.2f}"
     assert second["answer"].replace("\u00a0", " ") == (
-        f"Calibration error: {clean} % without an attack, at most {most} % under attack (R = 0.1)"
+        f"Calibration error: {clean} % without an attack, at most {most} % under attack "
+        f"(R = 0.1; {row['certified']} of 200 inputs)"
     )
+    assert f"{most} %" in second["sentence"].replace("\u00a0", " ")  # one number, rounded alike
     share = rounded(100 * Decimal(row["certified"]) / 200, 0, ROUND_FLOOR)
-    assert f"Of the {row['certified']} inputs ({share} %) whose prediction is certified at R = 0.1." in second["about"]
+    assert (
+        f"Both are of the {row['certified']} inputs ({share} %) whose prediction is certified at R = 0.1."
+        in second["about"]
+    )
     assert "surely at most" in first["answer"]
     assert third["answer"] == "Nothing is certified at R = 5"
     assert page_sample(population="all", radii=(0.1,))["views"][0]["about"] == "Of all 200 inputs."

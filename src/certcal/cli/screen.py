@@ -15,6 +15,7 @@ from certcal.errors import CertcalError
 from certcal.files import printable
 
 if TYPE_CHECKING:
+    from certcal.evaluation import Report
     from certcal.runs import Results
 
 
@@ -109,7 +110,26 @@ def _show(results: "Results") -> None:
     console.print(Panel(sentence, border_style="cyan", title="guarantee", title_align="left"))
     console.print(Text(explanation(report, shown), style="dim"))
     console.print(Text(f"{why} Every radius has its sentence in the report.", style="dim"))
+    _show_acceptance(console, report, shown)
     show_path(console, "\nReport: ", results.page)
+
+
+def _show_acceptance(console: Console, report: "Report", position: int) -> None:
+    """What is sure of the inputs that are accepted from the threshold, and of each group."""
+    from certcal.report import acceptance, group_cells
+
+    curve = report.operating(position, joint=True, thresholds=[report.threshold])
+    if curve is not None:
+        console.print(Text(f"\n{acceptance(report, curve[0])}"))
+    for table in report.groups[position] if report.groups else ():
+        heads, lines = group_cells(table)
+        shown = new_table(title=f"By {table.column} (all guarantees together; R = {table.radius:g})")
+        for place, head in enumerate(heads):
+            shown.add_column(head, justify="right" if place else "left", vertical="bottom")
+        for line in lines:
+            shown.add_row(*line)
+        console.print()
+        console.print(shown)
 
 
 def tell_answer(results: "Results") -> None:
@@ -138,6 +158,13 @@ def wide_console() -> Console:
     """Standard output, at least 80 columns wide: a narrower terminal breaks lines, but no number."""
     console = Screen(highlight=False)
     return Screen(highlight=False, width=80) if console.width < 80 else console
+
+
+def show_whole(console: Console, table: Table) -> None:
+    """A table of which no number is cut: wider than the screen if it must be."""
+    wide = Screen(highlight=False, width=1000)
+    needed = max(console.width, wide.measure(table).maximum)
+    Screen(highlight=False, width=needed, soft_wrap=True).print(table)
 
 
 def in_percent(value: float, side: Literal["up", "down"]) -> str:

@@ -34,10 +34,12 @@ from certcal.report.figures import (
 from certcal.report.html import render_page
 from certcal.report.judgements import judgements_markdown, to_junit
 from certcal.report.leaderboard import Board, Standing, leaderboard_page, plot_standings, standing_cells
-from certcal.report.operating import groups_section, operating_data, operating_section
+from certcal.report.operating import acceptance, group_cells, groups_section, operating_data, operating_section
 from certcal.report.recalibrated import chosen_because, lead, listed, recalibration_section, score_rows, warnings
 from certcal.report.side_by_side import (
+    about_runs,
     changed_csv,
+    note,
     plot_side_by_side,
     side_by_side_cells,
     side_by_side_csv,
@@ -66,6 +68,8 @@ __all__ = [
     "Comparison",
     "Standing",
     "Widths",
+    "about_runs",
+    "acceptance",
     "ace_cells",
     "ace_heads",
     "ace_sentence",
@@ -89,6 +93,7 @@ __all__ = [
     "draw",
     "exactly",
     "explanation",
+    "group_cells",
     "groups_section",
     "guarantee",
     "judgements_markdown",
@@ -97,6 +102,7 @@ __all__ = [
     "listed",
     "main_cells",
     "model_card",
+    "note",
     "number",
     "operating_data",
     "operating_section",

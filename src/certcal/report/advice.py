@@ -23,7 +23,7 @@ def advice_section(
 def _view(gap: Gap, sigma: float, draws: int, run: str, mapped: float | None) -> dict[str, Any]:
     if math.isnan(gap.guaranteed):
         told = "Nothing is certified here: choose a smaller radius, or a model trained under this noise."
-        return {"lead": told, "rows": []}
+        return {"title": "What to do", "lead": told, "rows": []}
     rows = [
         _row("the adversary", gap.adversary, f"R is {gap.radius / sigma:.2g} σ", _nearer(gap)),
         _row("sampling error", gap.sampling, f"{draws:,} draws", _more_draws(gap, draws, run)),
@@ -34,11 +34,12 @@ def _view(gap: Gap, sigma: float, draws: int, run: str, mapped: float | None) ->
     rows += [row for row in (_temperature(gap, run),) if row]
     largest = max(rows[:4], key=lambda row: row["size"])
     steps = sorted((row for row in rows if row["gain"]), key=lambda row: row["worth"], reverse=True)
-    whole = percent(gap.guaranteed, Rounding.UP, 1)
-    lead = f"Most of the guaranteed {whole} is {largest['cause']} ({largest['points']} points)."
+    most = "Most" if 2 * largest["size"] > gap.guaranteed else "The largest part"
+    whole = percent(gap.guaranteed, Rounding.UP)
+    lead = f"{most} of the guaranteed {whole} is {largest['cause']} ({largest['points']} points)."
     if steps:
         lead += f" What would help most: {steps[0]['action']}, about {steps[0]['gain']}."
-    return {"lead": lead, "rows": rows}
+    return {"title": "Why it is this high, and what to do", "lead": lead, "rows": rows}
 
 
 def _row(cause: str, size: float, why: str, step: tuple[str, str, float] | None) -> dict[str, Any]:

@@ -4,12 +4,12 @@ from typing import Any
 
 import numpy as np
 
-from certcal.evaluation import ANY_BINNING, FURTHER, GroupTable, Metric, Report, Rounding, Row
+from certcal.evaluation import ANY_BINNING, FURTHER, GroupTable, Metric, Population, Report, Rounding, Row
 from certcal.files import plain
 from certcal.report.content import by_radius
 from certcal.report.tables import number, percent
 from certcal.scalars import check_integer, guarded
-from certcal.worstcase import OperatingCurve
+from certcal.worstcase import OperatingCurve, OperatingPoint
 
 _NAMES = {"accuracy": "accuracy", "ece": "ECE", "brier": "Brier score"}
 _SHARES = ("coverage", "accuracy")
@@ -106,6 +106,22 @@ def groups_section(report: Report) -> dict[str, Any] | None:
     }
 
 
+def acceptance(report: Report, point: OperatingPoint) -> str:
+    """What is sure at one threshold, and of which inputs."""
+    whose = "" if report.population is Population.ALL else f" (of the {point.inputs:,} certified ones)"
+    return str(point).replace("of the inputs are accepted", f"of the inputs{whose} are accepted")
+
+
+def group_cells(table: GroupTable) -> tuple[list[str], list[list[str]]]:
+    """Heads and lines of a table of groups for a narrow place, each value rounded to the cautious side."""
+    shown = [one for one in _GROUP_COLUMNS if one[0] in ("inputs", "certified", "joint_accuracy", "joint_ece")]
+    lines = [
+        [group.name, *(_cell(group.as_dict()[key], rounding, key) for key, _, _, rounding in shown)]
+        for group in table.groups
+    ]
+    return [table.column, *(label for _, label, _, _ in shown)], lines
+
+
 def _table(table: GroupTable) -> dict[str, Any]:
     rows = [group.as_dict() for group in table.groups]
     shades = {key: _shades([row[key] for row in rows], bad) for key, _, bad, _ in _GROUP_COLUMNS if bad}
@@ -143,4 +159,6 @@ def _shades(values: list[float], bad: str) -> list[float | None]:
         return [None for _ in values]
     best = np.nanmin(known) if bad == "high" else np.nanmax(known)
     share = np.abs(known - best) / max(np.nanmax(known) - np.nanmin(known), 0.1)
+    # What could not be worse is not pale because the others are as bad.
+    share = np.where(known == (1.0 if bad == "high" else 0.0), 1.0, share)
     return [None if np.isnan(value) else round(float(value), 3) for value in share]

@@ -26,9 +26,11 @@ def answer(report: Report, position: int) -> str:
     at = f"R = {exactly(row.radius)}"
     if row.worst is None:
         return f"Nothing is certified at {at}"
-    most = percent(row.joint_ece, Rounding.UP, 1)
+    if report.population is not Population.ALL and row.certified < report.inputs:
+        at += f"; {row.inputs:,} of {report.inputs:,} inputs"
+    most = percent(row.joint_ece, Rounding.UP)
     under = f"surely at most {most} ({at})" if row.radius == 0 else f"at most {most} under attack ({at})"
-    told = f"Calibration error: {percent(row.ece, Rounding.NEAREST, 1)} without an attack, {under}"
+    told = f"Calibration error: {percent(row.ece, Rounding.NEAREST)} without an attack, {under}"
     return told.replace(" %", "\u00a0%")
 
 
@@ -36,7 +38,7 @@ def answer(report: Report, position: int) -> str:
 def answer_about(report: Report, position: int) -> str:
     """Which inputs the short answer is about."""
     row, all_inputs = report[position], f"all {report.inputs:,} inputs"
-    clean = percent(row.ece_all, Rounding.NEAREST, 1)
+    clean = percent(row.ece_all, Rounding.NEAREST)
     if row.worst is None:
         return (
             f"No prediction is proven to stay within that radius; without an attack the calibration error is {clean}."
@@ -45,8 +47,8 @@ def answer_about(report: Report, position: int) -> str:
         return f"Of {all_inputs}."
     share = percent(row.certified_share, Rounding.DOWN, 0)
     return (
-        f"Of the {row.inputs:,} inputs ({share}) whose prediction is certified at R = {exactly(row.radius)}. "
-        f"Of {all_inputs}, without an attack: {clean}."
+        f"Both are of the {row.inputs:,} inputs ({share}) whose prediction is certified at R = "
+        f"{exactly(row.radius)}. Of {all_inputs} it is {clean} without an attack."
     )
 
 

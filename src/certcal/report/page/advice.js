@@ -1,7 +1,8 @@
 // What makes up the guaranteed error at the chosen radius, and what would lower it.
 
 function fillAdvice(row) {
-  const { lead, rows } = page.advice.views[row], body = document.querySelector("#advice tbody");
+  const { title, lead, rows } = page.advice.views[row], body = document.querySelector("#advice tbody");
+  document.getElementById("advice-title").textContent = title;
   document.getElementById("advice-lead").textContent = lead;
   document.getElementById("advice").hidden = !rows.length;
   body.replaceChildren();

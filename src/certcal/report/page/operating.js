@@ -1,9 +1,10 @@
 // Accept from a threshold: a slider for τ beside the one for R, the sentence in words, and two curves.
 
-const POINTS = [
-  { key: "clean", text: "clean", look: "correct" },
-  { key: "certified", text: "certified", look: "incorrect" },
-  { key: "joint", text: "guaranteed", look: "incorrect", dash: "6 4" },
+// What is certified has the colour that it has above: accuracies that of right, errors that of wrong predictions.
+const POINTS = (clean, certified) => [
+  { key: "clean", text: "clean", look: clean },
+  { key: "certified", text: "certified", look: certified },
+  { key: "joint", text: "guaranteed", look: certified, dash: "6 4" },
 ];
 
 function operatingHere() {
@@ -57,11 +58,11 @@ function operatingLine(plot, area, points, line) {
   legendEntry(plot, line.text, (svg) => draw(svg, "line", { class: line.look, x1: 0, x2: 22, y1: 6, y2: 6, "stroke-width": 2, ...dash }));
 }
 
-function operatingPlot(name, x, yLabel, pointsOf, range) {
+function operatingPlot(name, looks, x, yLabel, pointsOf, range) {
   return makePlot(name, (plot, width) => {
     const own = operatingHere();
     if (!own) return emptyPlot(plot, width);
-    const lines = POINTS.map((line) => ({ line, points: pointsOf(own, line.key) }));
+    const lines = POINTS(...looks).map((line) => ({ line, points: pointsOf(own, line.key) }));
     const [from, to] = range(lines.flatMap(({ points }) => points.filter(Boolean).map((point) => point[1])));
     const y = { from, to, label: yLabel, text: axisText(true) };
     const area = axes(plot, { width, height: tall(290, 320), x: { from: 0, to: 1, text: axisText(x.percent), label: x.label }, y, inset: 6, left: 50, right: 20 });
@@ -92,9 +93,9 @@ if (page.operating) {
   const top = (values) => [0, Math.max(0.05, Math.ceil(Math.max(...values, 0) * 20) / 20)];
   const low = (values) => [Math.min(0.95, Math.floor(Math.min(...values, 1) * 20) / 20), 1];
   const plotsHere = [
-    operatingPlot("accepted", { label: "threshold τ", percent: false, marked: true }, "accuracy", (own, key) =>
+    operatingPlot("accepted", ["neutral", "correct"], { label: "threshold τ", percent: false, marked: true }, "accuracy", (own, key) =>
       own[`${key}_accuracy`].map((value, i) => (known(value) ? [i / 100, value] : null)), low),
-    operatingPlot("coverage", { label: "coverage", percent: true }, "risk", (own, key) =>
+    operatingPlot("coverage", ["correct", "incorrect"], { label: "coverage", percent: true }, "risk", (own, key) =>
       own[`${key}_accuracy`].map((value, i) => (known(value) ? [own[`${key}_coverage`][i], 1 - value] : null)), top),
   ];
   followers.push(fillOperating);

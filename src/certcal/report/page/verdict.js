@@ -13,6 +13,7 @@ function attackedAt(radius) {
 
 function fillVerdict(row) {
   const { answer, about } = page.views[row], host = document.getElementById("bar");
+  document.body.classList.toggle("nothing", !page.views[row].worst);
   document.getElementById("answer").textContent = answer;
   document.getElementById("about").textContent = about;
   const known = BARS.map(([name, look, way, of]) => [name, look, way, of(row) ?? null]).filter((bar) => bar[3] !== null);
@@ -25,7 +26,7 @@ function fillVerdict(row) {
   for (const [name, look, way, value] of known.reverse()) {
     const item = make("li", legend);
     draw(draw(item, "svg", { "aria-hidden": "true" }), "rect", { class: look, x: 3, y: 0, width: 16, height: 12 });
-    item.append(`${name} ${way === "up" ? "≤ " : ""}${writtenShare(value, true, way)}`);
+    item.append(`${name} ${way === "up" ? "≤ " : ""}${writtenShare(value, true, way, 4)}`);
   }
   make("li", legend, "of 100 %", "whole");
 }
