@@ -1,5 +1,6 @@
 """Checks of single values, without NumPy, so that settings and `certcal --help` load in no time."""
 
+import difflib
 import functools
 import inspect
 import math
@@ -53,10 +54,17 @@ def check_level(name: str, value: object) -> float:
     return check_number(name, value, "lie in the open interval (0, 1)", lambda level: 0.0 < level < 1.0)
 
 
+def did_you_mean(value: object, known: Iterable[str]) -> str:
+    """A hint at the names that come closest to a wrong one; empty if none does."""
+    close = difflib.get_close_matches(str(value).lower(), list(known), n=2)
+    return f" (did you mean {' or '.join(map(repr, close))}?)" if close else ""
+
+
 def check_choice(name: str, value: object, choices: tuple[str, ...]) -> str:
     """One of a few names."""
     if not isinstance(value, str) or value not in choices:
-        raise InputError.expected(name, f"be one of {', '.join(repr(str(choice)) for choice in choices)}", repr(value))
+        named = ", ".join(repr(str(choice)) for choice in choices)
+        raise InputError.expected(name, f"be one of {named}", f"{value!r}{did_you_mean(value, choices)}")
     return str(value)
 
 

@@ -247,8 +247,8 @@ def certifying(*words, model="nets:make", data="data.npz", run="new", sigma="1")
 
 OPEN = "to lie in the open interval (0, 1), but got"
 BAD = {
-    "no such run": (["evaluate", "nowhere"], "Expected `run` to be a run folder, but got runs/nowhere"),
-    "no evidence": (["evaluate", "."], "Expected `run` to be a run folder with a config.toml or evidence.parquet"),
+    "no such run": (["evaluate", "nowhere"], "Expected `RUN` to be a run folder, but got runs/nowhere"),
+    "no evidence": (["evaluate", "."], "Expected `RUN` to be a run folder with a config.toml or evidence.parquet"),
     "negative radius": (evaluating("--radii", "0,-1"), "Expected `--radii` to be finite and ≥ 0, but got -1"),
     "no numbers": (evaluating("--radii", "a,b"), "Expected `--radii` to be numbers separated by commas"),
     "alpha of 1": (evaluating("--alpha", "1"), f"Expected `--alpha` {OPEN} 1"),
@@ -273,7 +273,7 @@ BAD = {
     "wrong shape": (certifying(model="nets:broken"), "Expected `--model` to accept inputs of shape (1, 4, 4)"),
     "unknown class": (certifying("--classes", "2"), "Expected `--model` to have an output for every label up to 2"),
     "alpha of 2 to certify": (certifying("--alpha", "2"), f"Expected `--alpha` {OPEN} 2"),
-    "nobody's home": (["evaluate", "~nobody-of-that-name/x"], "Expected `run` to be a path in a home folder"),
+    "nobody's home": (["evaluate", "~nobody-of-that-name/x"], "Expected `RUN` to be a path in a home folder"),
     "no noise": (certifying(sigma="0"), "Expected `--sigma` to be a finite number > 0"),
     "nowhere to write": (certifying(run="nets.py/new"), "to be a folder that can be written, but got nets.py/new"),
     "no such device": (certifying("--device", "gpu"), "`--device`"),
@@ -284,7 +284,19 @@ BAD = {
         certifying(model="nets:raises"),
         "a factory that makes a model by nets:raises, but got KeyError: 'depth' in nets.py, line 13",
     ),
-    "half a normalisation": (certifying("--mean", "0.5"), "Expected `mean and std` to be given together"),
+    "alpha of 0 for draws": (certifying("--alpha", "0"), "as draws prove nothing for sure (0 is for proven bounds"),
+    "another tool's words": (certifying("--samples", "9"), "You may mean --n: Draws per input"),
+    "the paper's letter": (certifying("--tau", "0.9"), "You may mean --threshold: Confidence from which"),
+    "a plan for no radius": (
+        ["plan", "--model", "nets:make", "--data", "data.npz", "--radius", "-1"],
+        "Expected `--radius` to be a number > 0, or come with --sigma, but got -1",
+    ),
+    "bounds that are gone": (
+        ["evaluate", "new", "--bounds", "gone.csv"],
+        "Expected `--bounds` to be a file that exists, but got gone.csv",
+    ),
+    "a run beside itself": (["compare", "made"], "Expected `RUN RUN …` to be at least two, but got 1"),
+    "half a normalisation": (certifying("--mean", "0.5"), "Expected `--mean and --std` to be given together"),
     "no such objective": (["recalibrate", "made", "--objective", "x"], "Expected `--objective` to be one of"),
     "too much clean weight": (
         ["recalibrate", "made", "--clean-weight", "2"],

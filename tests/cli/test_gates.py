@@ -42,7 +42,11 @@ def test_a_gate_passes_and_fails(desk):
     out, _ = certcal(*words, "--json", cwd=desk, code=1)
     assert [one["passed"] for one in json.loads(out)] == [True, False]
     _, error = certcal("check", "one", "--require", "ece < 1", cwd=desk, code=2)
-    assert "Expected `require` to have the form guaranteed_ece@0.25 <= 0.30, but got 'ece < 1'." in error
+    assert "Expected `--require` to have the form guaranteed_ece@0.25 <= 0.30, but got 'ece < 1'." in error
+    _, error = certcal("check", "one", "--require", "guarnteed_ece@0.05 < 1", cwd=desk, code=2)
+    assert "but got 'guarnteed_ece' (did you mean 'guaranteed_ece'" in error
+    out, _ = certcal("check", "one", "--require", "ece@0.05 <= 1", cwd=desk)
+    assert out.endswith("without an attack, as estimated (guaranteed_ece is the one under attack)\n")
 
 
 def test_runs_side_by_side(desk):
@@ -56,4 +60,4 @@ def test_runs_side_by_side(desk):
     found = json.loads(certcal(*words, cwd=desk)[0])
     assert {one["radius"] for one in found} == {0.05}
     _, error = certcal("compare", "one", "one", cwd=desk, code=2)
-    assert "Expected `runs` to be different from each other" in error
+    assert "Expected `RUN RUN …` to be different from each other" in error

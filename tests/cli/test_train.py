@@ -77,7 +77,7 @@ def test_train_refuses_in_one_line(desk, certcal):
     for words, message in (
         (["train", "new"], "Missing model.name, data.name, objective.name, train.sigma"),
         (["train", "new", *WORDS, "--weights", "nowhere.pt"], "`--weights` to be a checkpoint file"),
-        (["train", "new", *WORDS, "--init", "net.pt"], "The weights to start from are those of --weights."),
+        (["train", "new", *WORDS, "--init", "net.pt"], "You may mean --weights: Weights to start from"),
         (["train", "new", *WORDS, "--epsilon", "0.5"], "be left out for the objective 'noise', which has no adversary"),
         (["train", "new", *WORDS, "--set", "train.epoch=3"], "did you mean epochs?"),
     ):

@@ -117,7 +117,7 @@ def test_state_is_told_forgotten_and_kept_apart(settings, tmp_path):
     assert (run / "report.html").read_bytes() == page
     assert (tmp_path / "apart" / "report.html").is_file()
     _, error = certcal("evaluate", "mine", "--out", "runs", cwd=tmp_path, code=2)
-    assert "Expected `out` to be a new folder" in error
+    assert "Expected `--out` to be a new folder" in error
     alone = tmp_path / "alone"
     alone.mkdir()
     (alone / "evidence.parquet").write_bytes((run / "evidence.parquet").read_bytes())

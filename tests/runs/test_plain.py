@@ -122,4 +122,4 @@ def test_a_changed_copy_is_noticed(desk):
     path = desk / "runs" / "spoilt" / "bounds.parquet"
     path.write_bytes((desk / "one.parquet").read_bytes())
     _, error = certcal("evaluate", "spoilt", cwd=desk, code=2)
-    assert "Expected `run` to hold the bounds.parquet that its provenance.json was written with" in error
+    assert "Expected `RUN` to hold the bounds.parquet that its provenance.json was written with" in error

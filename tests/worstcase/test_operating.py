@@ -77,6 +77,13 @@ def test_the_threshold_is_the_smallest_that_guarantees_the_accuracy(problem, unc
     assert certified_threshold(*problem, risk=point.risk, **more).threshold <= point.threshold
 
 
+def test_the_threshold_in_words_is_no_smaller_than_the_threshold():
+    point = certified_threshold([0.7, 0.2, 0.6], [0.9, 0.6, 0.65], [1, 1, 0], accuracy=0.9)
+    said = float(str(point).split()[2].removesuffix(":"))
+    assert said == point.threshold > 0.65
+    assert str(certified_operating_point([0.7], [0.9], [1], threshold=0.65)).startswith("Accept from 0.65: ")
+
+
 def test_a_curve_is_its_points():
     lower, upper, correct, clean = smoothed_like(200)
     curve = operating_curve(lower, upper, correct, confidence=clean, uncertified=0, failures=2)

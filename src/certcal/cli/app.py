@@ -34,7 +34,7 @@ _KEPT = {
     "train": _LEARNED,
     "sweep": _LEARNED,
     "reproduce": _LEARNED,
-    "attack": "A family of attacks that was finished is kept; the same command goes on with the other.",
+    "attack": "Attacks that were finished are kept; the same command goes on with the others.",
 }
 
 app = typer.Typer(
@@ -127,11 +127,38 @@ def _prepare() -> None:
             stream.reconfigure(errors="replace")
 
 
-def _hint(text: str, verb: str) -> str:
-    """Where to go on after a wrong option."""
-    if verb.endswith(" train") and "--init" in text:
-        return "The weights to start from are those of --weights."
-    return f"Try: {verb} --help"
+# What people type, from other tools, for options of ours.
+_SYNONYMS = {
+    "--samples": "--n", "--num-samples": "--n", "--n-samples": "--n", "--draws": "--n", "--tau": "--threshold",
+    "--accept": "--threshold", "--init": "--weights", "--checkpoint": "--weights", "--ckpt": "--weights",
+    "--dataset": "--data", "--noise": "--sigma", "--noise-sd": "--sigma", "--bins": "--n-bins", "--eps": "--radii",
+    "--epsilon": "--radii", "--subset": "--limit", "--max-samples": "--limit", "--batch": "--batch-size",
+    "--confidence-level": "--alpha", "--lr": "--learning-rate", "--temp": "--temperature", "--output": "--out",
+}  # fmt: skip
+
+
+# What errors call by other words than people type; RUN stands so in every help.
+_TYPED = {
+    "run": "RUN", "runs": "RUN RUN …", "reports": "RUN RUN …", "mean and std": "--mean and --std", "table": "--bounds",
+    "require": "--require", "out": "--out",
+}  # fmt: skip
+
+
+def _as_typed(text: str) -> str:
+    for known, typed in _TYPED.items():
+        text = text.replace(f"Expected `{known}` to", f"Expected `{typed}` to")
+    return text
+
+
+def _usage(error: Exception, text: str) -> str:
+    """What is wrong with a line, and where to go on: the option that was meant, or the help."""
+    context = getattr(error, "ctx", None)
+    verb, given = getattr(context, "command_path", "certcal"), str(getattr(error, "option_name", ""))
+    taken = {name: own for own in getattr(getattr(context, "command", None), "params", ()) for name in own.opts}
+    meant = taken.get(_SYNONYMS.get(given, ""))
+    if meant is not None:
+        return f"No such option: {given}. You may mean {_SYNONYMS[given]}: {meant.help} Try: {verb} --help"
+    return f"{text}{'' if text[-1] in '.?!' else '.'} Try: {verb} --help"
 
 
 def _explain(error: Exception) -> int:
@@ -143,14 +170,11 @@ def _explain(error: Exception) -> int:
         return STOPPED
     wrong_usage = getattr(error, "format_message", None)  # what typer raises, whichever click it stands on
     if wrong_usage is not None:
-        context = getattr(error, "ctx", None)
-        verb = getattr(context, "command_path", "certcal")
-        text = wrong_usage().strip()
-        if text:
-            complain(f"{text}{'' if text[-1] in '.?!' else '.'} {_hint(text, verb)}")
+        if text := wrong_usage().strip():
+            complain(_usage(error, text))
         return 2
     if isinstance(error, CertcalError):
-        complain(str(error))
+        complain(_as_typed(str(error)))
         return 2 if isinstance(error, InputError) else 1
     if isinstance(error, OSError):
         complain(f"{error.filename or 'Writing failed'}: {error.strerror or error}.")

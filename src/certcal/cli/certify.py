@@ -78,6 +78,7 @@ def certify(
 
     folder, where, tools = RunFolder.named(run), o.engine_of(given), o.trackers_of(given)
     o.follow_paper(given["evaluate"], paper)
+    o.name_tables(given["evaluate"])
     certifier = given["bounds"].get("certifier", "smoothing")
     if folder.bounds.is_file() or certifier != "smoothing" or _names_bounds(folder.config):
         _verify(folder, config, given, trust=trust, figures=not no_figures, json=json, log=tools)
@@ -92,7 +93,7 @@ def certify(
         tell(f"remembered from {folder.path} (--reset forgets it): {words}")
     check_factories([settings.model], folder.path, named=given["model"].get("name"), trust=trust)
     if settings.model.weights is None:
-        tell("no --weights: certifying the network as its factory returns it")
+        tell(_without_weights(settings.model.name))
     if dry_run:
         _show_dry_run(settings, json=json)
         return
@@ -103,6 +104,13 @@ def certify(
     certify_run(folder, settings, engine=where, progress=True, checks=not no_checks, tell=tell, first=first)
     tell(f"evidence: {folder.evidence}")
     show_results(evaluate_run(folder, settings.evaluate, figures=not no_figures), as_json=json, log=tools)
+
+
+def _without_weights(name: str) -> str:
+    """Which weights a model has that was given none."""
+    if ":" in name or "." in name:  # a factory, a library's or a file
+        return f"no --weights: {name} is certified with the weights that it comes with"
+    return f"no --weights: {name} has random weights; give --weights FILE for those that were trained"
 
 
 def _names_bounds(config: Path) -> bool:

@@ -83,10 +83,12 @@ def _named_as_typed(made: Mapping[str, tuple[str, Setting]]) -> Iterator[None]:
     try:
         yield
     except InputError as error:
-        text = str(error)
+        words: dict[str, str] = {}
         for name, (section, one) in made.items():
-            for known in (one.name, f"{section}.{one.name}", name):
-                text = text.replace(f"Expected `{known}` to", f"Expected `--{name.replace('_', '-')}` to")
+            words |= dict.fromkeys((one.name, f"{section}.{one.name}", name), f"--{name.replace('_', '-')}")
+        text = str(error)
+        for known, typed in words.items():
+            text = text.replace(f"Expected `{known}` to", f"Expected `{typed}` to")
         raise type(error)(text) from error
 
 

@@ -45,6 +45,8 @@ def plan(
     radius = given["evaluate"].get("open_at")
     if minutes is not None and not minutes > 0:
         raise InputError.expected("--minutes", "be a number > 0", minutes)
+    if radius is not None and not radius > 0 and "sigma" not in given["certify"]:
+        raise InputError.expected("--radius", "be a number > 0, or come with --sigma", radius)
     wanted = [radius * factor for factor in (0.5, 1.0, 2.0)] if "sigma" not in given["certify"] and radius else []
     if wanted:
         given["certify"]["sigma"] = radius

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from certcal.errors import InputError
 from certcal.evaluation.report import Report
 from certcal.evaluation.row import METRICS
-from certcal.scalars import check_choice, guarded, one_or_more
+from certcal.scalars import did_you_mean, guarded, one_or_more
 
 _SIGNS = {"<=": operator.le, ">=": operator.ge, "<": operator.lt, ">": operator.gt}
 _NUMBER = r"[0-9.]+(?:e[-+]?[0-9]+)?"
@@ -33,8 +33,11 @@ class Requirement:
             raise InputError.expected("require", "have the form guaranteed_ece@0.25 <= 0.30", repr(text))
         name, radius, sign, limit, percent = found.groups()
         # The guaranteed values are the joint ones: they allow for certificates that fail.
-        name = name.replace("guaranteed_", "joint_", 1) if name.startswith("guaranteed_") else name
-        check_choice("require", name, tuple(METRICS))
+        said, name = name, re.sub("^guaranteed_", "joint_", name)
+        if name not in METRICS:
+            spoken = [re.sub("^joint_", "guaranteed_", one) for one in METRICS]
+            wanted = f"name a metric ({', '.join(spoken)})"
+            raise InputError.expected("require", wanted, f"{said!r}{did_you_mean(said, (*spoken, *METRICS))}")
         try:
             asked = cls(text.strip(), name, float(radius), sign, float(limit) / (100 if percent else 1))
         except ValueError as error:
@@ -65,7 +68,14 @@ class Judgement:
     def __str__(self) -> str:
         met = "met" if self.passed else "NOT met"
         value = "no input is certified there" if self.value != self.value else f"it is {self.value:.6g}"
-        return f"{self.requirement.text}: {met}, {value}"
+        return f"{self.requirement.text}: {met}, {value}{self._note()}"
+
+    def _note(self) -> str:
+        """Of a value that no attack was allowed for, which one to ask for instead."""
+        name = self.requirement.metric
+        if f"joint_{name}" not in METRICS:
+            return ""
+        return f" without an attack, as estimated (guaranteed_{name} is the one under attack)"
 
 
 @guarded

@@ -2,13 +2,14 @@
 
 import os
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from certcal.cluster import Cluster, as_cluster
-from certcal.errors import InputError
+from certcal.errors import CertcalWarning, InputError
 from certcal.files import plain, sealed
 from certcal.inputs import check_device
 from certcal.runs.checkup import Checkup, check_up
@@ -72,11 +73,14 @@ def certify_run(
     tell(f"data: {data.name}, {_class_counts(data)}")
     _tell_checkup(checkup, tell)
     _tell_draws(run, settings.certify, tell)
+    _tell_inputs(run, len(data), tell)
     warned = _about_training(settings, data) if checks else []
     for warning in warned:
         tell(f"warning: {warning}")
     run.create()
-    with run.writing(), run.kept_if_refused(CONFIG, unless=f"{SHARDS}/shard-*"):
+    # What Python is warned of, the checks say here, unless they were declined.
+    quiet = warnings.catch_warnings(action="ignore", category=CertcalWarning)
+    with quiet, run.writing(), run.kept_if_refused(CONFIG, unless=f"{SHARDS}/shard-*"):
         added, trained = _added(run), run.sources().get("train")
         _check_trained(run, settings, model, trained)
         options = _sampling(settings) | {"device": device, "store": run.shards, "engine": engine, "progress": progress}
@@ -187,11 +191,22 @@ def _tell_draws(run: RunFolder, asked: CertifySettings, tell: Callable[[str], No
         )
 
 
+def _tell_inputs(run: RunFolder, asked: int, tell: Callable[[str], None]) -> None:
+    """Say so where a run is asked for fewer inputs than it has."""
+    there = run.sources().get("data", {}).get("inputs", 0)
+    if there > asked:
+        tell(
+            f"inputs: the run has {there:,}, and is now about {asked:,} of them; what was drawn of the others stays in "
+            f"{run.shards}, and counts again with a larger --limit; attacks on all of them are left out"
+        )
+
+
 def _tell_checkup(checkup: Checkup | None, tell: Callable[[str], None]) -> None:
     if checkup is None:
         return
-    scan = ", ".join(f"{one.accuracy:.0%} at {one.sigma:g} (R ≈ {one.radius:.2g})" for one in checkup.scan)
-    tell(f"checks: accuracy {checkup.accuracy:.0%} without noise on {checkup.inputs} inputs; under σ {scan}")
+    tell(f"checks: {checkup.accuracy:.0%} of {checkup.inputs} inputs are right without noise")
+    scan = "; ".join(f"σ = {one.sigma:g}: {one.accuracy:.0%}, R ≈ {one.radius:.2g}" for one in checkup.scan)
+    tell(f"checks: right under noise, and the radius up to which half stay right (estimates): {scan}")
     for warning in checkup.warnings:
         tell(f"warning: {warning}")
 
@@ -262,6 +277,7 @@ def _sources(
         },
         "data": {
             "name": data.name,
+            "path": os.path.abspath(data.source) if os.path.exists(data.source) else None,
             "inputs": len(data),
             "draws": settings.certify.n,
             "shape": list(data.shape),

@@ -50,7 +50,7 @@ def facts(report: Report, sources: Sources, circumstances: dict[str, Any]) -> li
 
 
 def _weights(model: dict[str, Any]) -> str:
-    return str(model.get("weights") or "no checkpoint given: the network as its factory returns it") if model else ""
+    return str(model.get("weights") or "no checkpoint given: the network as its name gives it") if model else ""
 
 
 def _noise(evidence: Evidence, sources: Sources) -> list[tuple[str, str]]:

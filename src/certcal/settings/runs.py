@@ -175,7 +175,9 @@ class RunSettings:
     evaluate: EvaluateSettings = field(default_factory=EvaluateSettings)
 
     def __post_init__(self) -> None:
-        level("alpha", self.evaluate.alpha)  # draws prove nothing for sure
+        if self.evaluate.alpha == 0:
+            wanted = "be > 0 for a smoothed model, as draws prove nothing for sure (0 is for proven bounds, --bounds)"
+            raise InputError.expected("alpha", wanted, 0)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -38,7 +38,9 @@ class OperatingPoint:
 
     def __str__(self) -> str:
         """The point in words, rounded to the safe side."""
-        head = f"Accept from {self.threshold:g}: "
+        # Every digit where fewer would name a threshold below the one that is meant.
+        short = f"{self.threshold:g}"
+        head = f"Accept from {short if float(short) == self.threshold else repr(self.threshold)}: "
         if np.isnan(self.accuracy):
             return f"{head}no input can reach this threshold, so nothing is accepted."
         clean = "" if np.isnan(self.clean_accuracy) else f" ({_percent(self.clean_accuracy)} without attack)"
