@@ -172,7 +172,7 @@ def test_recalibrate_reports_on_held_out_inputs(desk):
     )
     assert "full map for R = " in out
     _, error = certcal("recalibrate", "imperfect", "--automatic", "--clean-weight", 0.2, cwd=desk, code=2)
-    assert "Expected `clean_weight` to be left out with automatic, which chooses it, but got 0.2" in " ".join(
+    assert "Expected `--clean-weight` to be left out with automatic, which chooses it, but got 0.2" in " ".join(
         error.split()
     )
     out, _ = certcal("recalibrate", "made", "--on-failure", "identity", "--no-figures", cwd=desk)
