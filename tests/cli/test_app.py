@@ -16,6 +16,7 @@ import pytest
 from certcal import confidence_bounds, load_evidence, save_evidence
 from certcal.runs import RunFolder
 from certcal.settings import CertifySettings, DataSettings, ModelSettings, RunSettings
+from certcal.worstcase import alpha_for_set
 from command import SCRIPT, certcal
 from smoothing_oracles import random_evidence
 
@@ -178,6 +179,14 @@ def test_recalibrate_reports_on_held_out_inputs(desk):
     out, _ = certcal("recalibrate", "made", "--on-failure", "identity", "--no-figures", cwd=desk)
     assert "identity map" in out
     assert "Nothing could be learned, so confidences stay as they are." in " ".join(out.split())
+
+
+def test_alpha_may_be_taken_for_the_set(desk):
+    words = ["evaluate", "made", "--out", "set", "--json", "--no-figures"]
+    out, _ = certcal(*words, "--alpha-for-set", cwd=desk)
+    metrics, evidence = json.loads(out), load_evidence(desk / "runs/made")
+    planned = max(evidence.header.stages, default=evidence.draws.max())
+    assert metrics["alpha"] == alpha_for_set(len(evidence), draws=int(planned), delta=metrics["delta"])
 
 
 def test_several_temperatures_come_from_one_set_of_draws(desk):

@@ -21,7 +21,7 @@ from certcal import (
     jointly_certified_calibration_error,
 )
 from certcal.certificates import confidence_bounds_at
-from certcal.worstcase import guarantee
+from certcal.worstcase import alpha_for_set, guarantee
 from laws import examples
 from oracles import (
     bin_of,
@@ -384,3 +384,33 @@ def test_bad_input(call, message):
     with pytest.raises(InputError) as caught:
         call()
     assert str(caught.value) == message
+
+
+class TestAlphaForSet:
+    @examples(30)
+    @given(st.integers(1, 3000), st.integers(1, 10**6), st.sampled_from([1e-6, 0.001, 0.05, 0.5]))
+    def test_is_the_largest_for_its_failures_and_the_cheapest_by_the_rule(self, inputs, draws, delta):
+        found = alpha_for_set(inputs, draws=draws, delta=delta)
+        most = allowed_failures(inputs, alpha=found, delta=delta)
+        assert stats.binom.sf(most, inputs, found) <= delta
+        if most < inputs - 1:
+            assert stats.binom.sf(most, inputs, found * 1.00001) > delta  # no larger one allows so few
+
+        def cost(failures):
+            level = stats.beta.ppf(delta, failures + 1, inputs - failures)
+            return failures / inputs - stats.norm.ppf(level / 1020) / (4 * np.sqrt(draws))
+
+        assert cost(most) <= min(cost(k) for k in range(min(inputs, 20))) + 1e-9
+
+    def test_more_draws_want_fewer_failures(self):
+        allowed = [
+            allowed_failures(5000, alpha=alpha_for_set(5000, draws=n, delta=0.001), delta=0.001)
+            for n in (100, 10**4, 10**6)
+        ]
+        assert allowed == sorted(allowed, reverse=True)
+        assert allowed[0] > allowed[-1]
+
+    def test_bad_numbers_are_refused(self):
+        for options in ({"draws": 0, "delta": 0.1}, {"draws": 1, "delta": 0.0}):
+            with pytest.raises(InputError):
+                alpha_for_set(10, **options)

@@ -12,7 +12,7 @@ from certcal.progress import in_words
 from certcal.runs.attack_cost import ace_passes, counted, sandwich_passes, seconds_per_pass
 from certcal.runs.attack_files import FOLDER, UNFINISHED, Family, read_family, write_family
 from certcal.runs.attack_target import PlainTarget, Target, Tell, certified_at, load_plain_target, load_target
-from certcal.runs.evaluate import rewrite_report
+from certcal.runs.evaluate import rewrite_report, terms_of
 from certcal.runs.folder import RunFolder
 from certcal.runs.provenance import provenance
 from certcal.runs.results import Results
@@ -107,9 +107,10 @@ def attack_plain(run: RunFolder, asked: AttackSettings, *, trust: bool, progress
 
 def plan_sandwich(target: Target, asked: AttackSettings, evaluation: EvaluateSettings, tell: Tell) -> Plan:
     """Attacks on the smoothed model, within those radii at which somebody is certified."""
-    certificates = evaluation.terms | {"delta": evaluation.delta, "n_bins": evaluation.n_bins}
+    terms = terms_of(evaluation, target.evidence, target.of)
+    certificates = terms | {"delta": evaluation.delta, "n_bins": evaluation.n_bins}
     radii = evaluation.radii_at(target.evidence.header.sigma) if asked.radii is None else asked.radii
-    certified = certified_at(target.evidence, radii, evaluation.terms, tell)
+    certified = certified_at(target.evidence, radii, terms, tell)
     if asked.radii is None and len(certified) > FEW:
         certified = _few(certified, evaluation.open_at, len(target.evidence), tell)
     options: dict[str, Any] = {"draws": asked.draws, "attack_draws": asked.attack_draws, "steps": asked.steps}

@@ -29,6 +29,7 @@ from certcal.settings import (
     settings_text,
 )
 from certcal.smoothing import Evidence
+from certcal.worstcase import alpha_for_set
 
 
 @guarded
@@ -223,7 +224,20 @@ def _report(run: RunFolder, asked: EvaluateSettings, bounds: Sequence[Confidence
         return evaluate(given, **asked.questions | {"groups": groups})
     evidence = load_run_evidence(run, asked.at_temperature)
     groups = group_columns(asked.groups, index=evidence.index, data=data)
-    return evaluate(evidence, **asked.questions | {"radii": asked.radii_at(evidence.header.sigma), "groups": groups})
+    told = {"radii": asked.radii_at(evidence.header.sigma), "groups": groups}
+    return evaluate(evidence, **asked.questions | terms_of(asked, evidence) | told)
+
+
+def terms_of(asked: EvaluateSettings, evidence: Evidence, inputs: int | None = None) -> dict[str, Any]:
+    """What `confidence_bounds` is asked, with α as given or by the rule of `alpha_for_set`.
+
+    The rule sees how many draws were planned, not how many were made: those may depend on what was drawn. `inputs` are
+    those of the run, where the evidence is of some of them.
+    """
+    if not asked.alpha_for_set:
+        return asked.terms
+    planned = max(evidence.header.stages, default=int(evidence.draws.max()))
+    return asked.terms | {"alpha": alpha_for_set(inputs or len(evidence), draws=planned, delta=asked.delta)}
 
 
 def _data_file(run: RunFolder) -> str | None:

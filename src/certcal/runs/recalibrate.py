@@ -33,7 +33,7 @@ from certcal.recalibration import (
 )
 from certcal.report import plot_choice, plot_trade_off, recalibration_section
 from certcal.runs.drawing import save_figure
-from certcal.runs.evaluate import load_run_bounds, load_run_evidence, write_into
+from certcal.runs.evaluate import load_run_bounds, load_run_evidence, terms_of, write_into
 from certcal.runs.folder import SOURCES, RunFolder
 from certcal.runs.results import Results
 from certcal.runs.switch import Change
@@ -149,7 +149,7 @@ def _certificates(run: RunFolder) -> _Certificates:
         radii = tuple(own.radius for own in given) if asked.radii is None else asked.radii
         return _Certificates(None, given, radii, {})
     evidence = load_run_evidence(run, asked.at_temperature)
-    return _Certificates(evidence, (), asked.radii_at(evidence.header.sigma), asked.terms)
+    return _Certificates(evidence, (), asked.radii_at(evidence.header.sigma), terms_of(asked, evidence))
 
 
 def _fit(

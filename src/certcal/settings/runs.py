@@ -120,6 +120,10 @@ class EvaluateSettings(Record, panel="What to ask"):
     )  # fmt: skip
     alpha: float = setting(0.001, "Error probability per input; 0 only for proven bounds", check=level_or_0)
     delta: float = setting(0.001, "Error probability for the whole set", check=level)
+    alpha_for_set: bool = setting(
+        False, "Instead of --alpha, take the α that suits guaranteed values, from inputs, planned draws and δ.",
+        option="--alpha-for-set/--no-alpha-for-set",
+    )  # fmt: skip
     method: str = setting("cdf-cp", "Confidence certificate", choices=Method)
     split_alpha: bool = setting(True, "α is shared by the two parts of a certificate.", option=None, was="joint")
     runner_up: str = setting("complement", "How the second class is bounded", choices=RunnerUp)
@@ -144,7 +148,11 @@ class EvaluateSettings(Record, panel="What to ask"):
     @property
     def questions(self) -> dict[str, Any]:
         """What `certcal.evaluate` is asked."""
-        return {name: value for name, value in vars(self).items() if name not in ("images", "at_temperature")}
+        return {
+            name: value
+            for name, value in vars(self).items()
+            if name not in ("images", "at_temperature", "alpha_for_set")
+        }
 
     @property
     def terms(self) -> dict[str, Any]:

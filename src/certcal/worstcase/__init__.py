@@ -12,6 +12,7 @@ from certcal.worstcase.exact import certified_calibration_error, optimise, round
 from certcal.worstcase.gradient import differentiable_certified_calibration_error, slopes
 from certcal.worstcase.guarantee import (
     allowed_failures,
+    alpha_for_set,
     jointly_certified_brier_score,
     jointly_certified_calibration_error,
 )
@@ -55,6 +56,7 @@ __all__ = [
     "Status",
     "WorstCaseProblem",
     "allowed_failures",
+    "alpha_for_set",
     "any_binning_calibration_error",
     "approximate_certified_calibration_error",
     "bin_sums_at",

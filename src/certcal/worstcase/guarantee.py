@@ -57,6 +57,31 @@ def allowed_failures(inputs: int | ConfidenceIntervals, *, alpha: float | None =
     return enough
 
 
+def alpha_for_set(inputs: int, *, draws: int, delta: float) -> float:
+    """The error probability per input at which a claim about the whole set is about least, known before any draw.
+
+    A smaller α widens every input's bounds, a larger one lets more certificates fail. For each number K of failures
+    there is a largest α that allows no more; of these the one is taken with the least K / N + z / (4 √n), where z is
+    the normal quantile of a limit at one of 255 thresholds: each failure costs up to one input of the N, and limits of
+    a probability are of the order of z / √n wide. The rule looks at nothing but these numbers, so that the claim holds
+    as for any α fixed beforehand; how good the rule is matters for its size alone.
+
+    Paper: —; docs/guarantee.md.   Errs: low (a smaller α is valid).
+
+    >>> allowed_failures(500, alpha=alpha_for_set(500, draws=10_000, delta=0.001), delta=0.001)
+    0
+    """
+    total = check_integer("inputs", inputs, minimum=1, maximum=2**53)
+    check_integer("draws", draws, minimum=1)
+    check_level("delta", delta)
+    failures = np.arange(min(total, 100), dtype=np.float64)
+    # P(Binomial(N, α) > K) = I_α(K + 1, N − K); a little less than the α at which it is δ.
+    levels = special.betaincinv(failures + 1, total - failures, delta) * (1 - 1e-6)
+    quantile = -special.ndtri(levels / (4 * 255))  # a half for each certificate, and of that for each side
+    cost = failures / total + quantile / (4 * np.sqrt(draws))
+    return float(levels[np.argmin(cost)])
+
+
 def jointly_certified_calibration_error(
     lower: ArrayLike | ConfidenceIntervals | WorstCaseProblem,
     upper: ArrayLike | None = None,
