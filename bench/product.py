@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -13,14 +14,44 @@ import pyarrow.parquet as pq
 
 from bench.harness import Figure, medians
 from bench.smoothing import SIGMA, synthetic_evidence
-from certcal.runs import RunFolder
+from certcal.runs import RunFolder, check_run, load_data, load_model
 from certcal.settings import CertifySettings, DataSettings, EvaluateSettings, ModelSettings, RunSettings
-from certcal.smoothing import save_evidence
+from certcal.smoothing import collect_evidence, save_evidence
 
+INPUTS = 540  # of the run that is checked
 RADII = (0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 2.5, 3.0)
 
 
 def figures() -> Iterator[Figure]:
+    yield from evaluating()
+    yield from checking()
+
+
+def checking() -> Iterator[Figure]:
+    """What is looked at before a run of 540 images of 3×32×32 with 10 000 draws each, over the run itself."""
+    rng = np.random.default_rng(0)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "own.npz"
+        np.savez(path, inputs=rng.random((INPUTS, 3, 32, 32), dtype=np.float32), labels=np.arange(INPUTS) % 10)
+        settings = RunSettings(
+            model=ModelSettings(name="small-cnn"),
+            data=DataSettings(name=str(path)),
+            certify=CertifySettings(sigma=SIGMA, device="cpu"),
+        )
+        data, some = load_data(settings.data), 8
+        model = load_model(settings.model, data, sigma=SIGMA)
+        calls = {
+            "checks": lambda: check_run(settings, tell=lambda text: None),
+            "draws": lambda: collect_evidence(model, data.take(limit=some), sigma=SIGMA, n=1000, progress=False),
+        }
+        seconds = medians(calls, repeats=3, clock=time.process_time)
+    run = seconds["draws"] / (some * 1100) * INPUTS * 10_100
+    note = f"{seconds['checks']:.2g} s of {run:.0f} s of processor time"
+    name = "checks before a run of 540 images × 10 000 draws, over it"
+    yield Figure(name, seconds["checks"] / run, "×", 0.03, note=note)
+
+
+def evaluating() -> Iterator[Figure]:
     """Whole processes, start-up included: 10 000 inputs with 100 000 draws each, 13 radii, exact worst case."""
     with tempfile.TemporaryDirectory() as folder:
         run, table, other = (
