@@ -17,7 +17,7 @@ FACTS = ("rows", "guarantees", "attack", "sampling", "recalibration", "seed", "s
 
 def wreak(place, count, clock, rng, tally):
     """Damage so many files."""
-    desk = d.furnish(d.lay_out(place / "desk"))
+    desk = d.furnish(place / "desk")
     made, net, grid = (desk / "runs" / name for name in ("made", "net", "grid"))
     shards = sorted((made / "shards").glob("shard-*"))
     read = [(path, _shards) for path in shards] * 2

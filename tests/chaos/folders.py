@@ -41,8 +41,10 @@ class Evil:
 
 def wreak(place, count, clock, rng, tally):
     """Open so many folders, each with every verb."""
-    keep = d.furnish(d.lay_out(place / "keep"))
-    for turn, (name, harm) in enumerate(_harms(rng)):
+    keep = d.furnish(place / "keep")
+    harms = list(_harms(rng))
+    for turn, place_of in enumerate(rng.permutation(len(harms))[:count].tolist()):
+        name, harm = harms[place_of]
         desk, victim, mark = place / f"desk-{turn}", place / "victim", place / "ran"
         shutil.rmtree(victim, ignore_errors=True)
         victim.mkdir()
@@ -58,7 +60,7 @@ def wreak(place, count, clock, rng, tally):
                 outcome = "TOUCHED"
             tally.add(outcome, f"{name}: {' '.join(map(str, words))}: {code} {error[-300:]!r}")
         shutil.rmtree(desk)
-        if (turn >= count and clock()) or clock():
+        if clock():
             return
 
 

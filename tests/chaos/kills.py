@@ -28,7 +28,7 @@ FRESH = ("certify", "train", "sweep", "reproduce")  # begun from nothing; the ot
 def wreak(place, count, clock, rng, tally):
     """Kill so many commands."""
     empty = d.lay_out(place / "empty")
-    full = d.furnish(d.lay_out(place / "full"))
+    full = d.furnish(place / "full")
     ends, seconds = {}, {}
     for verb, (words, name) in VERBS.items():
         home = place / f"whole-{verb}"

@@ -32,7 +32,7 @@ RUNS = [
 
 def wreak(place, count, clock, rng, tally):
     """Type so many lines."""
-    keep = d.furnish(d.lay_out(place / "keep"))
+    keep = d.furnish(place / "keep")
     options = {verb: _options(verb) for verb in VERBS}
     desk = place / "desk"
     shutil.copytree(keep, desk)
