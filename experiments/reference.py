@@ -1,0 +1,110 @@
+"""Add the models of a study's folder to the reference pack: those that were quoted, and baselines.
+
+    python -m experiments.reference STUDY_FOLDER --data fashion-mnist --commit 801f174 --device "NVIDIA H200"
+
+Each entry says how it came to be quoted: selected on the test inputs as the paper selects (within 3 points of the best
+certified accuracy), or the best on held-out training images by the validation in its log.csv.
+"""
+
+import argparse
+import csv
+import json
+import math
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+from certcal.evaluation import Outcome, select
+from certcal.runs import RunFolder
+from certcal.smoothing import load_evidence
+from certcal.studies import Pack, add_to_pack, entry_of_run
+
+PACK = Path(__file__).resolve().parents[1] / "reference"
+
+
+def trials(folder: Path) -> dict[Path, dict[str, Any]]:
+    """What each finished trial of the study was."""
+    return {
+        path.parent: json.loads(path.read_text(encoding="utf-8"))["trial"]
+        for path in sorted(folder.rglob("outcome.json"))
+    }
+
+
+def held_out(place: Path, trial: dict[str, Any]) -> list[Outcome]:
+    """What the trial came to on held-out training images after its last epoch."""
+    last = list(csv.DictReader((place / "log.csv").open(encoding="utf-8")))[-1]
+    radii = [key.removeprefix("certified_accuracy_at_") for key in last if key.startswith("certified_accuracy_at_")]
+    return [
+        Outcome(
+            trial["method"],
+            trial["name"],
+            float(radius),
+            *(float(last[f"certified_{score}_at_{radius}"] or math.nan) for score in ("accuracy", "ece", "brier")),
+            baseline=trial["baseline"],
+        )
+        for radius in radii
+        if last[f"certified_accuracy_at_{radius}"]
+    ]
+
+
+def chosen(folder: Path, known: dict[Path, dict[str, Any]]) -> dict[str, str]:
+    """How each model that is quoted came to be: where it was selected, and on what."""
+    found: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
+    for row in json.loads((folder / "selection.json").read_text(encoding="utf-8")):
+        for score in ("ece", "brier"):
+            for model in row[score].values():
+                found[model]["the test inputs"].append(f"{score} at {row['radius']:g}")
+    validated = [one for place, trial in known.items() for one in held_out(place, trial)]
+    for radius in sorted({one.radius for one in validated}):
+        picked = select(validated, radius=radius)
+        for score, best in (("ece", picked.ece), ("brier", picked.brier)):
+            for one in best.values():
+                found[one.model]["held-out training images"].append(f"{score} at {radius:g}")
+    return {
+        model: "; ".join(f"on {where}: {', '.join(what)}" for where, what in own.items())
+        for model, own in found.items()
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--data", required=True)
+    parser.add_argument("--commit", required=True)
+    parser.add_argument("--device", required=True)
+    parser.add_argument("--mapped", type=float, nargs="*", default=[0.5, 1.0])
+    asked = parser.parse_args()
+    known = trials(asked.folder)
+    why = chosen(asked.folder, known)
+    there = {one.name for one in Pack.read(PACK).entry}
+    for place, trial in known.items():
+        baseline = trial["baseline"] == trial["name"]
+        if not baseline and not (place / "quoted.json").is_file():
+            continue
+        recipe = trial["recipe"]
+        seed = recipe["train"]["seed"]
+        words = [asked.data, trial["baseline"], *([] if baseline else [trial["method"], place.name.split("-")[-1]])]
+        name = "-".join(words).lower().replace("*", "-star").replace(" ", "-") + f"-seed{seed}"
+        if name in there:
+            continue
+        run, evidence = RunFolder(place), load_evidence(place / "evidence.parquet")
+        radii = [radius for radius in recipe["evaluate"]["radii"] if radius < 4 * evidence.header.sigma]
+        facts = {
+            "name": name,
+            "data": asked.data,
+            "method": "AT" if baseline else trial["method"],
+            "settings": f"{recipe['train']['epochs']} epochs" + (f", {trial['settings']}" if trial["settings"] else ""),
+            "baseline": "" if baseline else trial["baseline"],
+            "train_seed": seed,
+            "chosen": why.get(trial["name"], "a baseline" if baseline else "selected earlier, among fewer models"),
+            "radii": radii,
+            "mapped": [radius for radius in asked.mapped if radius in radii],
+            "commit": asked.commit,
+            "device": asked.device,
+        }
+        add_to_pack(PACK, evidence, entry_of_run(run, **facts))
+        print("added", name, int(evidence.draws.max()), "draws", flush=True)
+
+
+if __name__ == "__main__":
+    main()
