@@ -45,6 +45,7 @@ def test_a_table_becomes_a_run_with_page_words_and_tables(desk):
     page = (folder / "report.html").read_text()
     assert kept["guarantee"].replace("'", "&#39;") in page
     assert "smoothed" not in page.split("<script")[0]
+    assert "if no certificate fails" not in page.split("<script")[0]  # none can
     assert "robability at least" not in kept["guarantee"]
     assert (folder / "tables" / "radii.md").is_file()
     assert not (folder / "certificates.tsv").exists()
