@@ -12,7 +12,15 @@ from torch import nn
 import certcal
 from certcal import InputError, attacks, certified_calibration_error, confidence_bounds, evaluate
 from certcal.evaluation import METRICS
-from certcal.recalibration import CANDIDATES, choose_map, fit_score_map, held_out_scores, trade_off
+from certcal.recalibration import (
+    CANDIDATES,
+    IsotonicMap,
+    TemperedMap,
+    choose_map,
+    fit_score_map,
+    held_out_scores,
+    trade_off,
+)
 from certcal.report import as_html, draw, guarantee
 from smoothing_oracles import random_evidence
 
@@ -69,6 +77,7 @@ def found():
         "calibration": attacks.attack_calibration(model, *data, sigma=0.25, epsilon=0.1, draws=8, steps=2),
         "map": certcal.recalibrate(bounds, on_failure="identity"),
         "inside": fit_score_map(mixed, radii=0.02, alpha=0.01, on_failure="identity"),
+        "tempered": TemperedMap(0.5, IsotonicMap([0.2, 0.8], [0.3, 0.7])),
         "held": held,
         "trade-off": trade_off(bounds, clean_weights=(0.0, 0.5), repeats=2),
         "choice": choose_map(mixed, radii=0.02, alpha=0.01, candidates=CANDIDATES[:2]),
@@ -82,6 +91,7 @@ WORDS = {
     "calibration": ["adversary", "too extreme"],
     "map": ["map of confidences"],
     "inside": ["map of confidences"],
+    "tempered": ["logits divided by"],
     "held": ["held out, R = 0.02", "Means over 2 splits"],
     "trade-off": ["weight of clean points", "no map"],
     "choice": ["isotonic, λ = ", "<td>chosen</td>", "Chosen among 2 ways"],
@@ -98,7 +108,7 @@ def test_what_attacks_and_maps_found_is_shown(found, name):
     assert len(repr(result)) < 150
     assert result.plot(ax=axes) is axes
     assert axes.has_data()
-    if name in ("map", "inside"):
+    if name in ("map", "inside", "tempered"):
         return
     frame = result.to_frame()
     assert len(frame) == len(result.as_dicts()) > 1

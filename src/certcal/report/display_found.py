@@ -100,6 +100,7 @@ def _map(result: AnyMap) -> str:
         ["kind", result.kind],
         ["fitted for", ", ".join(f"R = {exactly(radius)}" for radius in about.get("radii", []))],
         ["clean weight", f"{about['clean_weight']:g}" if "clean_weight" in about else ""],
+        ["logits divided by", "" if result.divisor is None else f"{result.divisor:g}"],
         ["unchanged because", str(about.get("reason", ""))],
     ]
     return html_table(["map of confidences", ""], [line for line in known if line[1]]) + html_figure(result)
@@ -108,7 +109,7 @@ def _map(result: AnyMap) -> str:
 @draw.register(AnyMap)
 def _draw_map(result: AnyMap, *, ax: "Axes | None" = None) -> "Axes":
     axes, graph, own = axes_of(ax), np.linspace(0, 1, 401), mapped(result)
-    what = "a draw's score" if result.kind in ("score", "full") else "confidence"
+    what = "confidence" if result.stages[0] is None else "a draw's score"
     axes.plot([0, 1], [0, 1], color=NEUTRAL, linewidth=0.8, linestyle="--")
     axes.plot(graph, own.transform(graph), color=CORRECT)
     axes.set(xlabel=f"{what} before", ylabel=f"{what} after", xlim=(0, 1), ylim=(0, 1.01))
