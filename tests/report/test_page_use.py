@@ -254,10 +254,10 @@ def test_paper_shows_everything_in_light_colours(browser, data, path):
         assert page.eval_on_selector_all(".scroll", "rooms => rooms.every(r => r.scrollWidth <= r.clientWidth + 1)")
 
 
-def test_a_report_of_many_radii_takes_four_sheets_of_paper(browser, path, tmp_path):
+def test_a_report_of_many_radii_takes_five_sheets_of_paper(browser, path, tmp_path):
     with open_page(browser, path) as page:
         page.pdf(path=tmp_path / "page.pdf", format="A4")
-    assert len(re.findall(rb"/Type\s*/Page\b", (tmp_path / "page.pdf").read_bytes())) == 4
+    assert len(re.findall(rb"/Type\s*/Page\b", (tmp_path / "page.pdf").read_bytes())) == 5
 
 
 def test_the_page_of_a_run_shows_its_metrics(browser, tmp_path, rng):
