@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sys
 import tempfile
 from contextlib import nullcontext
 from dataclasses import replace
@@ -58,6 +59,14 @@ def cluster(cluster_address):
     ray.init(address=cluster_address, log_to_driver=False, logging_level="ERROR")
     yield Cluster(workers=2, address=cluster_address)
     ray.shutdown()
+
+
+@pytest.fixture(autouse=True)
+def usual_depth():
+    """Importing auto_LiRPA raises Python's recursion limit to a million, where nested JSON overflows the stack."""
+    depth = sys.getrecursionlimit()
+    yield
+    sys.setrecursionlimit(depth)
 
 
 @pytest.fixture

@@ -37,7 +37,7 @@ def test_both_sides_of_a_limit(report):
     [
         ("ece <= 0.3", "have the form guaranteed_ece@0.25 <= 0.30"),
         ("ece@0.1 == 0.3", "have the form"),
-        ("kindness@0.1 <= 0.3", "`require` to be one of"),
+        ("kindness@0.1 <= 0.3", "`require` to name a metric ("),
         ("guaranteed_ece@0.1 <= 30", "`require` to have a share as limit, such as 0.3 or 30 %"),
         ("ece@0.1 <= 0.3.1", "have a number as radius and as limit"),
         ("ece@0.7 <= 0.3", "`radius` to be one of 0, 0.1, 9"),

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from certcal import InputError
+from certcal.models import Noise
 from certcal.models.grid import LARGEST_NOISE, grid_step, rounded_normals, through_grid, to_grid
 from certcal.smoothing.evidence import grid_reach
 
@@ -67,3 +68,9 @@ def test_training_s_normals_are_rounded_gaussians(sigma, device):
         assert stats.chisquare(seen, expected).pvalue > 0.001
     else:
         assert not steps.any()
+
+
+@pytest.mark.parametrize("sigma", [0.0, 1e-7, 3e-5, 1e6, float("nan")])
+def test_noise_that_cannot_be_drawn_is_refused(sigma):
+    with pytest.raises(InputError, match="Expected `sigma` to lie between"):
+        Noise(0, 0, sigma)

@@ -10,11 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import special
 
-from certcal.models.grid import LARGEST_NOISE, LEAST_SIGMA
+from certcal.models.grid import LARGEST_NOISE
 from certcal.models.normals import KNOTS, WEIGHT, alias_table, knot_weights, knots, spacing_bits
+from certcal.settings import MIN_SIGMA
 from certcal.smoothing.evidence import noise_slip
 
-LEAST_DEVIATION = LEAST_SIGMA * 2**20
+LEAST_DEVIATION = MIN_SIGMA * 2**20
 DEVIATIONS = [
     2.0**19,
     2.0**18 * 1.001,

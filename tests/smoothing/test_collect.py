@@ -41,6 +41,28 @@ def test_statistics_are_those_of_the_draws():
     assert evidence.draws[index] == 500
 
 
+class LessTheMean(nn.Module):
+    def forward(self, x):
+        return x - x.mean(dim=0)
+
+
+class Thousandfold(nn.Module):
+    def forward(self, x):
+        return 1000 * x
+
+
+class Random(nn.Module):
+    def forward(self, x):
+        return x + torch.randn_like(x)
+
+
+def test_logits_that_overflow_at_a_temperature_are_refused():
+    """Divided by 10⁻³⁸ they are infinite; an even number of NaN would add up to nothing."""
+    for temperatures in ([1e-38], [1.0, 1e-38]):
+        with pytest.raises(CertcalError, match="probabilities"):
+            collect(nn.Sequential(small_model(), Thousandfold()), temperatures=temperatures)
+
+
 def test_thresholds():
     grid = threshold_grid()
     assert (grid[0], grid[-1], len(grid)) == (0.0, 1.0, 257)
@@ -268,8 +290,8 @@ class TestModels:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"sigma": 0}, "Expected `sigma` to be a number ≥ 3.1e-05, at most 100000, but got 0."),
-        ({"sigma": 7e5}, "Expected `sigma` to be a number ≥ 3.1e-05, at most 100000, but got 700000.0."),
+        ({"sigma": 0}, "Expected `sigma` to lie between 3.1e-05 and 100000, but got 0."),
+        ({"sigma": 7e5}, "Expected `sigma` to lie between 3.1e-05 and 100000, but got 700000.0."),
         ({"plan": []}, "Expected `plan` to hold at least one value, but got none."),
         ({"plan": [10**12]}, "Expected `plan` to be an integer ≤ 8000000, but got 1000000000000."),
         ({"store": 3}, "Expected `store` to be a path, but got a int."),
@@ -349,6 +371,8 @@ class TestModels:
             "itself.",
         ),
         ({"stages": [], "stop": len}, "Expected `stages` to hold at least one value, but got none."),
+        ({"model": nn.Sequential(small_model(), LessTheMean())}, "Expected `model` to answer each input by itself"),
+        ({"model": nn.Sequential(small_model(), Random())}, "Expected `model` to answer each input by itself"),
         ({"fuse": 1}, "Expected `fuse` to be True or False, but got 1."),
         ({"model": nn.Flatten(0)}, "Expected `model` to give outputs of shape (batch, classes), but got (64,)."),
     ],

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from certcal import InputError
+from certcal import CertcalError, InputError
 from certcal.certificates import certify_radii, confidence_bounds, confidence_bounds_at
 from certcal.models import Noise
-from certcal.smoothing import EvidenceHeader, collect_evidence, load_evidence
+from certcal.smoothing import EvidenceHeader, collect_evidence, load_evidence, save_evidence
 from certcal.smoothing.evidence import grid_reach, noise_slip
 from collecting import collect
 from low_bits import ReadsCircles, ReadsLowBits, two_inputs
@@ -172,6 +172,13 @@ class TestOldEvidence:
         assert (evidence.header.schema, evidence.header.noise, evidence.header.reach) == (1, "torch", 0.0)
         assert (evidence.score_rounding == 2 * 2.0**-40).all()  # two chunks
         assert confidence_bounds(evidence, radius=0.1, alpha=0.01).radius == 0.1
+
+    @pytest.mark.parametrize("changes", [{"noise": "philox-9"}, {"grid": 0.0}, {"elements": 0}])
+    def test_noise_that_is_not_known_is_refused(self, changes, tmp_path):
+        evidence = collect(n=100)
+        save_evidence(replace(evidence, header=replace(evidence.header, **changes)), tmp_path / "other.parquet")
+        with pytest.raises(CertcalError, match="as this version does not know it"):
+            load_evidence(tmp_path / "other.parquet")
 
     def test_is_not_drawn_on(self, tmp_path, monkeypatch):
         old = {"noise": "torch", "grid": 0.0, "elements": 0, "schema": 1}

@@ -11,10 +11,10 @@ from certcal.models.devices import (
     on_device,
     wait_for,
 )
-from certcal.models.fingerprint import model_fingerprint, model_probe, same_probe
+from certcal.models.fingerprint import check_rows, model_fingerprint, model_probe, same_probe
 from certcal.models.functions import as_module
 from certcal.models.given import FLOATS, as_inputs, as_labels, classify
-from certcal.models.grid import LEAST_SIGMA, grid_step, rounded_normals, through_grid, to_grid
+from certcal.models.grid import check_sigma, grid_step, rounded_normals, through_grid, to_grid
 from certcal.models.normalization import Normalize, Unscale
 from certcal.models.outputs import (
     OUTPUTS,
@@ -32,7 +32,6 @@ from certcal.models.temperature import Tempered
 
 __all__ = [
     "FLOATS",
-    "LEAST_SIGMA",
     "NOISE",
     "OUTPUTS",
     "PRECISIONS",
@@ -51,6 +50,8 @@ __all__ = [
     "autocast",
     "best_device",
     "build_model",
+    "check_rows",
+    "check_sigma",
     "checkpoint_digest",
     "classify",
     "count_classes",

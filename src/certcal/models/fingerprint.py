@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from certcal.data import tensor_bytes
+from certcal.errors import InputError
 from certcal.models.outputs import as_outputs
 from certcal.models.running import made_up_inputs
 from certcal.settings import Outputs
@@ -49,6 +50,21 @@ def model_probe(
         answers = as_outputs(model(inputs), PROBES, kind=kind)
     probe: list[float] = answers.float().flatten().tolist()
     return probe
+
+
+def check_rows(
+    model: nn.Module, shape: tuple[int, ...], device: torch.device, probe: list[float], *, kind: str
+) -> None:
+    """Refuse a model that answers an input by what else is in its batch, or otherwise every time: it is no function.
+
+    Raises: InputError.
+    """
+    inputs = made_up_inputs(PROBES, shape).to(device)[:2]
+    with torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True, allow_tf32=False):
+        alone = as_outputs(model(inputs), 2, kind=kind).float().flatten().tolist()
+    if not same_probe(alone, probe):
+        got = "outputs that depend on the other inputs of their batch, or on chance: batch statistics, dropout"
+        raise InputError.expected("model", "answer each input by itself, the same way every time", got)
 
 
 def same_probe(probe: list[float], stored: list[float]) -> bool:

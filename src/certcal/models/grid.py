@@ -6,11 +6,18 @@ import torch
 from torch import Tensor
 
 from certcal.errors import InputError
+from certcal.scalars import check_number
+from certcal.settings import MAX_SIGMA, MIN_SIGMA
 
 FINEST_STEP = 2.0**-20
 LARGEST_NOISE, LARGEST_INPUT = 2**22, 3 * 2**22  # in steps. Their sum is 2^24: float32 holds every such whole number.
 LARGEST_NORMAL = 8  # deviations; a normal is larger with probability 10^-15
-LEAST_SIGMA = 32 * FINEST_STEP  # the law of finer noise would not be near enough to that of rounded normals
+
+
+def check_sigma(sigma: float) -> None:
+    """Refuse noise that cannot be drawn: its law is only near a Gaussian from 32 steps on.   Raises: InputError."""
+    wanted = f"lie between {MIN_SIGMA:.2g} and {MAX_SIGMA:g}"
+    check_number("sigma", sigma, wanted, lambda value: MIN_SIGMA <= value <= MAX_SIGMA)
 
 
 def grid_step(sigma: float) -> float:

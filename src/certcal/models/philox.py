@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from certcal.models.grid import grid_step, to_grid
+from certcal.models.grid import check_sigma, grid_step, to_grid
 from certcal.models.normals import Knots, knots
 
 NOISE = "philox-2"  # what evidence records: these numbers, on this grid
@@ -56,6 +56,9 @@ class Noise:
     seed: int  # 0 to 2^64 − 1
     stream: int  # what the draws are for
     sigma: float
+
+    def __post_init__(self) -> None:
+        check_sigma(self.sigma)
 
     @property
     def step(self) -> float:

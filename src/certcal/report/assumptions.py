@@ -4,10 +4,10 @@ ASSUMPTIONS = (
     (
         "The generator",
         "Words are assumed uniform, and independent between draws and inputs. They come from the pseudorandom "
-        "generator Philox, addressed by (seed, input, draw). The seed must not be chosen by results. That the noise "
-        "made of them "
-        "is Gaussian is not assumed: it is drawn by integers, its law is known, and every limit is widened by its "
-        "distance from a Gaussian.",
+        "generator Philox, addressed by (seed, input, draw). The seed must not be chosen by results, nor the network "
+        "made for the seed: who gets a model from strangers takes a seed that they could not know. That the noise made "
+        "of words is Gaussian is not assumed: it is drawn by integers, its law is known, and every limit is widened by "
+        "its distance from a Gaussian.",
     ),
     (
         "Rounding of the noise",
@@ -44,7 +44,8 @@ ASSUMPTIONS = (
     ),
     (
         "The model",
-        "Any function of the input. Nothing is assumed of its smoothness, its training or its accuracy.",
+        "Any function of one input, whatever else is in its batch, which is tried on made-up inputs. Nothing is "
+        "assumed of its smoothness, its training or its accuracy.",
     ),
 )
 

@@ -14,6 +14,7 @@ from certcal.settings import MAX_DRAWS, RunSettings
 from certcal.smoothing import Evidence
 
 SAMPLE, DRAWS = 48, 1000  # inputs and draws of the short run
+PILOT = 100  # what its noise is for, so that no run draws it again: σ and n are chosen by it
 USUAL = (1_000, 10_000, 100_000)  # draws that are foreseen
 LIKE = 1000  # inputs that the sample stands for at most: so many certificates may fail as in a set of that size
 _WANTED = ("certified_share", "mean_width", "joint_ece")
@@ -52,7 +53,7 @@ def plan_run(
     Paper: —; estimates, from draws counted several times.
     Raises: InputError if the checks before a run find something wrong.
     """
-    from certcal.models import best_device
+    from certcal.models import best_device, place_seed
     from certcal.smoothing import collect_evidence
 
     data = load_data(settings.data)
@@ -67,7 +68,7 @@ def plan_run(
         tell(f"trying σ = {sigma:g} on {min(SAMPLE, len(data))} inputs")
         evidence = collect_evidence(
             model, data.take(limit=min(SAMPLE, len(data))), sigma=sigma, n=DRAWS, outputs=own.outputs, device=device,
-            precision=own.precision, seed=own.seed,
+            precision=own.precision, seed=place_seed(own.seed, PILOT),
         )  # fmt: skip
         found += _foreseen(evidence, len(data), replace(settings, certify=replace(own, sigma=sigma)), checkup, minutes)
     best, why = _best(found, minutes)

@@ -1,7 +1,16 @@
 """Settings: each declared once, for Python, TOML files, the command line and its documentation."""
 
 from certcal.settings import checks
-from certcal.settings.checks import MAX_BINS, MAX_CHUNK, MAX_CLASSES, MAX_DRAWS, MAX_SIDE, MAX_SIGMA, each_once
+from certcal.settings.checks import (
+    MAX_BINS,
+    MAX_CHUNK,
+    MAX_CLASSES,
+    MAX_DRAWS,
+    MAX_SIDE,
+    MAX_SIGMA,
+    MIN_SIGMA,
+    each_once,
+)
 from certcal.settings.choices import (
     LIBRARIES,
     Adversary,
@@ -85,6 +94,7 @@ __all__ = [
     "MAX_DRAWS",
     "MAX_SIDE",
     "MAX_SIGMA",
+    "MIN_SIGMA",
     "AcceActSettings",
     "AcceActStarSettings",
     "Adversary",

@@ -13,6 +13,7 @@ MAX_SEED = 2**63 - 1
 # 64-bit integers hold the sums of scores of 2^23 draws; docs/evidence.md.
 MAX_DRAWS, MAX_CHUNK = 8_000_000, 8_000
 MAX_CLASSES = 100_000
+MIN_SIGMA = 2.0**-15  # 32 steps of the finest grid of the noise, whose law would not be near enough to a normal below
 MAX_SIGMA = 1e5  # the grid of the noise is finer than 1 up to 3e5
 MAX_SIDE = 16_384  # pixels
 MOST = 10**9  # of anything else that is counted
@@ -65,7 +66,7 @@ def each_once(name: str, values: Iterable[object]) -> None:
 level = check_level
 level_or_0 = number("lie in the open interval (0, 1)", lambda value: 0 <= value < 1)
 flag = check_flag
-sigma = number(f"be a finite number > 0, at most {MAX_SIGMA:g}", lambda value: 0 < value <= MAX_SIGMA)
+sigma = number(f"lie between {MIN_SIGMA:.2g} and {MAX_SIGMA:g}", lambda value: MIN_SIGMA <= value <= MAX_SIGMA)
 positive = number("be a finite number > 0", lambda value: value > 0)
 radius = number("be finite and ≥ 0", lambda value: value >= 0)
 not_negative = number("be a finite number ≥ 0", lambda value: value >= 0)

@@ -16,12 +16,13 @@ from certcal.errors import CertcalWarning, InputError
 from certcal.inputs import check_device
 from certcal.interrupts import deferred_interrupts
 from certcal.models import (
-    LEAST_SIGMA,
     NOISE,
     OUTPUTS,
     PRECISIONS,
     Conditions,
     as_module,
+    check_rows,
+    check_sigma,
     count_classes,
     device_of,
     doubt_outputs,
@@ -34,7 +35,7 @@ from certcal.models import (
 )
 from certcal.progress import Progress
 from certcal.scalars import check_choice, check_flag, check_integer, check_number, one_or_more
-from certcal.settings import MAX_CHUNK, MAX_DRAWS, MAX_SIGMA
+from certcal.settings import MAX_CHUNK, MAX_DRAWS
 from certcal.smoothing.evidence import Evidence, EvidenceHeader
 from certcal.smoothing.job import Job, StoppingRule
 from certcal.smoothing.keeper import Keeper
@@ -120,8 +121,7 @@ def collect_evidence(
         CertcalWarning: if outputs look like another kind, or `n` is no whole number of chunks; a warning.
         CertcalError: if the model gives no probabilities, or evidence cannot be read or written.
     """
-    wanted = f"be a number ≥ {LEAST_SIGMA:.2g}, at most {MAX_SIGMA:g}"
-    check_number("sigma", sigma, wanted, lambda value: LEAST_SIGMA <= value <= MAX_SIGMA)
+    check_sigma(sigma)
     for name, value, most in (("n", n, MAX_DRAWS), ("n0", n0, MAX_CHUNK), ("chunk", chunk, MAX_CHUNK)):
         check_integer(name, value, minimum=1, maximum=most)
     check_integer("batch_size", 1 if batch_size is None else batch_size, minimum=1)
@@ -168,6 +168,7 @@ def collect_evidence(
             **_tempered(temperatures, outputs),
         )
         probe = model_probe(ready, tuple(shape), at, kind=outputs)
+        check_rows(ready, tuple(shape), at, probe, kind=outputs)
         # Probabilities that are none are refused as they come.
         seen = torch.tensor(probe).reshape(-1, header.classes)
         if outputs == "logits" and (doubt := doubt_outputs(seen, outputs)) is not None:

@@ -131,6 +131,9 @@ def _checked(header: EvidenceHeader) -> EvidenceHeader:
     right = all(isinstance(own, float) and 0 < own < math.inf for own in header.temperatures)
     if not right or (header.schema == SCHEMA) != bool(header.temperatures):
         raise ValueError(f"temperatures are {header.temperatures!r}")
+    on_grid = header.grid > 0 and header.elements > 0
+    if not {"torch": header.grid == 0, "philox-1": on_grid, "philox-2": on_grid}.get(header.noise, False):
+        raise ValueError(f"noise is {header.noise!r} on a grid of {header.grid:g}, as this version does not know it")
     sizes = header.sigma > 0 and 0 <= header.grid < 1 and 0 <= header.elements < 2**40 and header.classes <= MAX_CLASSES
     if not (sizes and math.isfinite(header.sigma) and 0 <= header.seed < 2**63):
         raise ValueError("a number is out of range")

@@ -40,6 +40,7 @@ class Tally:
         owner = slots.repeat_interleave(rows // len(slots), output_size=rows)
         ones, mine = torch.ones_like(owner), selected[owner][:, None]
         self.votes.view(-1).scatter_add_(0, owner * classes + outputs.argmax(dim=1), ones)
+        bad = torch.zeros_like(owner, dtype=torch.bool)
         for t, temperature in enumerate(self.temperatures or (1.0,)):
             probs = as_probabilities(outputs if temperature == 1 else outputs / temperature, kind)
             score = probs.gather(1, mine).squeeze(1)
@@ -48,8 +49,8 @@ class Tally:
             exact = score.double()
             self.score_units[t].scatter_add_(0, owner, (exact / SCORE_UNIT).round().long())
             self.square_units[t].scatter_add_(0, owner, (exact.square() / SCORE_UNIT).round().long())
-            if t == 0:
-                self.invalid.scatter_add_(0, owner, no_distribution(probs).long())
+            bad |= no_distribution(probs)
+        self.invalid.scatter_add_(0, owner, bad.long())
 
     def _add_in_one_kernel(self, outputs: Tensor, slots: Tensor, selected: Tensor, kind: str) -> None:
         from certcal.models.kernels import launch_tally_rows

@@ -37,7 +37,7 @@ from certcal.training.fabric import averaged, launch_fabric, same_everywhere
 from certcal.training.journal import TensorBoard, epoch_line, write_log
 from certcal.training.objectives import check_budget, make_objective
 from certcal.training.state import TrainState, flat_settings, load_state, save_state
-from certcal.training.step import MODEL, NOISE, Step
+from certcal.training.step import MODEL, NOISE, VALIDATION, Step
 from certcal.training.validation import hold_out, mean_accuracy, validate
 
 CHECKPOINT, BEST, FINAL, LOG = "checkpoint.pt", "best.pt", "model.pt", "log.csv"
@@ -298,7 +298,9 @@ class Trainer:
         }
         last = state.epoch + 1 == settings.epochs
         if self.parts.held_out is not None and ((state.epoch + 1) % every == 0 or last) and self.fabric.is_global_zero:
-            how = {"sigma": settings.sigma, "seed": settings.seed, "device": self.fabric.device}
+            # Noise of its own: what is chosen by these draws may be certified with the same seed.
+            seed = place_seed(settings.seed, VALIDATION)
+            how = {"sigma": settings.sigma, "seed": seed, "device": self.fabric.device}
             found = validate(self.model, self.parts.held_out, self.validation, **how)
             if mean_accuracy(found) >= state.best.get("certified_accuracy", 0.0):
                 state.best = {"epoch": state.epoch + 1, "certified_accuracy": mean_accuracy(found)}

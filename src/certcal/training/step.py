@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from certcal.models import rounded_normals
 from certcal.scalars import check_number
 
-SHUFFLE, AUGMENT, NOISE, MODEL = range(4)  # what random numbers are for, as `place_seed` takes it
+SHUFFLE, AUGMENT, NOISE, MODEL, VALIDATION = range(5)  # what random numbers are for, as `place_seed` takes it
 
 
 @dataclass(frozen=True)
