@@ -61,6 +61,15 @@ def cluster(cluster_address):
     ray.shutdown()
 
 
+@pytest.fixture(autouse=True, scope="module")
+def own_modules(tmp_path_factory):
+    """Modules that tests write and import: the next file may have others of the same name."""
+    yield
+    here = str(tmp_path_factory.getbasetemp())
+    for name in [name for name, own in sys.modules.items() if str(getattr(own, "__file__", "")).startswith(here)]:
+        del sys.modules[name]
+
+
 @pytest.fixture(autouse=True)
 def usual_depth():
     """Importing auto_LiRPA raises Python's recursion limit to a million, where nested JSON overflows the stack."""

@@ -283,7 +283,7 @@ BAD = {
     "unknown class": (certifying("--classes", "2"), "Expected `--model` to have an output for every label up to 2"),
     "alpha of 2 to certify": (certifying("--alpha", "2"), f"Expected `--alpha` {OPEN} 2"),
     "nobody's home": (["evaluate", "~nobody-of-that-name/x"], "Expected `RUN` to be a path in a home folder"),
-    "no noise": (certifying(sigma="0"), "Expected `--sigma` to be a finite number > 0"),
+    "no noise": (certifying(sigma="0"), "Expected `--sigma` to lie between 3.1e-05 and 100000"),
     "nowhere to write": (certifying(run="nets.py/new"), "to be a folder that can be written, but got nets.py/new"),
     "no such device": (certifying("--device", "gpu"), "`--device`"),
     "no GPU": (certifying("--device", "cuda:7"), "there is no such GPU here"),

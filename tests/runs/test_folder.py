@@ -324,7 +324,7 @@ def test_inputs_held_out_choose_neither_map_nor_radius_nor_split(imperfect, opti
         result = recalibrate_run(imperfect, asked, figures=False)
         assert np.array_equal(result.report.evidence.index, evidence.index[test])
         came.append((result.map.parameters(), result.radii, result.held_out.kept))
-    assert came[0][1] == (0.2,)
+    assert came[0][1] == ((0.1,) if options else (0.2,))  # where maps are compared, each half has to teach
     assert came[0] == came[1] == came[2]
 
 

@@ -31,7 +31,7 @@ NUMBER = st.floats(allow_nan=False, allow_infinity=False)
     weights=st.none() | TEXT,
     options=st.dictionaries(TEXT, st.booleans() | st.integers(-(2**60), 2**60) | NUMBER | TEXT, max_size=3),
     mean=st.none() | st.lists(NUMBER, min_size=1, max_size=3).map(tuple),
-    sigma=st.floats(1e-9, 1e5),
+    sigma=st.floats(2.0**-15, 1e5),
     radii=st.none() | st.sets(st.floats(0, 1e9), min_size=1, max_size=4).map(sorted).map(tuple),
     split_alpha=st.booleans(),
 )

@@ -48,6 +48,7 @@ def test_the_first_is_meant_where_none_is_named(evidence):
     assert_counts(other.at_temperature(1.0), evidence)
 
 
+@pytest.mark.usefixtures("no_rehearsal")
 def test_the_model_runs_once(evidence):
     model = Counting(small_model(), at=np.inf, action=None)
     collect(model, temperatures=TEMPERATURES)
