@@ -4,6 +4,7 @@ import base64
 import io
 import json
 import textwrap
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -101,6 +102,18 @@ def test_short_runs_take_no_first_look(settings, tmp_path):
     looks = []
     certify_run(RunFolder(tmp_path / "run"), settings, first=lambda: looks.append(1))
     assert looks == []
+
+
+def test_draws_added_to_a_finished_run_are_told_and_are_no_first_look(settings, tmp_path):
+    run, told = RunFolder(tmp_path / "run"), []
+    for n in (250, 500):
+        own = replace(settings, certify=replace(settings.certify, n=n))
+        certify_run(run, own, tell=told.append)
+    page = evaluate_run(run, own.evaluate, figures=False).page.read_text()
+    assert "A first look." not in page
+    assert '<a href="#assumptions">' in page
+    late = [text for text in told if "planned were 250, and 60 of 60 inputs have others, with wider limits" in text]
+    assert len(late) == 1
 
 
 def test_state_is_told_forgotten_and_kept_apart(settings, tmp_path):

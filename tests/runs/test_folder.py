@@ -95,7 +95,7 @@ def test_draws_that_were_not_planned_are_told_and_certified_at_any_time(run):
     after = evaluate_run(run, ASKED, figures=False).report
     metrics = json.loads((run.path / "metrics.json").read_text())
     assert (metrics["looks"], metrics["stages"], metrics["inputs_at_other_looks"]) == (1, [400], 50)
-    told = "1 planned, after 400 draws; 50 of 50 inputs have another number, and limits that hold at every number"
+    told = "1 planned, after 400 draws; 50 of 50 inputs have another number, and wider limits that hold at every one"
     page = (run.path / "report.html").read_text()
     assert told in page
     assert "What is assumed, and what is not" in page

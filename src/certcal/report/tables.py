@@ -58,7 +58,7 @@ def _exact(value: float, rounding: Rounding) -> Decimal:
 
 
 def _rounded(value: Decimal, digits: int, rounding: Rounding) -> str:
-    return str(value.quantize(Decimal(1).scaleb(-digits), rounding=_MODES[rounding]))
+    return format(value.quantize(Decimal(1).scaleb(-digits), rounding=_MODES[rounding]), "f")  # never as 1E-7
 
 
 _APPROXIMATE = {

@@ -204,14 +204,14 @@ def _rounding(header: EvidenceHeader) -> str:
         )
     exact = (
         f"The smoothed model rounds inputs and noise to multiples of 2^{math.log2(header.grid):.0f}, so that their "
-        f"sums are exact in floating point: every R > 0 allows for {number(header.reach, Rounding.UP)} more, and R = 0 "
+        f"sums are exact in floating point: every R > 0 allows for {_small(header.reach)} more, and R = 0 "
         "is about the input itself."
     )
     if not header.slip:
         return f"{exact} It is assumed that the network does not read its input from the pattern of the noise."
     return (
-        f"{exact} Noise is drawn by integers, within {number(header.slip, Rounding.UP, 7)} of Gaussian in total "
-        "variation, for which every limit allows (docs/noise.md)."
+        f"{exact} Noise is drawn by integers, within {_small(header.slip)} of Gaussian in total "
+        "variation, for which every limit allows."
     )
 
 
@@ -220,3 +220,8 @@ def complement(level: float) -> str:
     if level < 1e-9:
         return f"1 − {level!r}"
     return f"{(100 * (1 - Decimal(repr(level)))).normalize():f} %"
+
+
+def _small(value: float) -> str:
+    """A small number with one digit that counts, rounded up."""
+    return number(value, Rounding.UP, max(4, -math.floor(math.log10(value))))

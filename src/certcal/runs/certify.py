@@ -114,6 +114,12 @@ def certify_run(
         if settings.certify.stages is None:  # there may have been more draws than were asked for
             settings = replace(settings, certify=replace(settings.certify, n=int(evidence.draws.max())))
         keep(evidence, settings)
+        if late := int((~evidence.header.planned(evidence.draws)).sum()):
+            plan = ", ".join(f"{stage:,}" for stage in evidence.header.stages) or "none"
+            tell(
+                f"draws: planned were {plan}, and {late:,} of {len(evidence):,} inputs have others, with wider limits, "
+                "which hold at every number; as many draws in a new folder, or --stages there, give narrower ones"
+            )
         run.log(f"certify: {evidence.draws.sum()} draws kept in {run.evidence.name}")
     return evidence
 

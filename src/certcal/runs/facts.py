@@ -74,7 +74,7 @@ def _looks(evidence: Evidence) -> str:
     stages = ", ".join(f"{stage:,}" for stage in header.stages)
     told = f"{header.looks} planned, after {stages} draws" if stages else "none known to be planned"
     if others:
-        told += f"; {others:,} of {len(evidence):,} inputs have another number, and limits that hold at every number"
+        told += f"; {others:,} of {len(evidence):,} inputs have another number, and wider limits that hold at every one"
     return told
 
 

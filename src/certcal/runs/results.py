@@ -168,7 +168,8 @@ class Results:
         inputs, draws = data.get("inputs", 0), data.get("draws", 0)
         if evidence is None or self.report.recalibration is not None:
             return None
-        if len(evidence) >= inputs and evidence.header.planned(evidence.draws).all():
+        done = evidence.header.planned(evidence.draws) | (evidence.draws >= draws)  # at a look, or with draws added
+        if len(evidence) >= inputs and done.all():
             return None
         each = f"{evidence.draws.min():,}" + f" to {evidence.draws.max():,}" * bool(np.ptp(evidence.draws))
         return {"inputs": len(evidence), "of": inputs, "each": each, "draws": f"{draws:,}"} if draws else None
