@@ -55,7 +55,7 @@ def model_probe(
 def check_rows(
     model: nn.Module, shape: tuple[int, ...], device: torch.device, probe: list[float], *, kind: str
 ) -> None:
-    """Refuse a model that answers an input by what else is in its batch, or otherwise every time: it is no function.
+    """Refuse a model whose answer to an input changes with the rest of its batch, or from call to call.
 
     Raises: InputError.
     """

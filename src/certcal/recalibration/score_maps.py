@@ -73,7 +73,7 @@ class FullMap(AnyMap):
         return {"inside": self.inside.as_dict(), "outside": self.outside.as_dict()}
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class TemperedMap(AnyMap):
     """Logits divided by a temperature, one that the evidence was drawn for, then a map of what comes of them."""
 

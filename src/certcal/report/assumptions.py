@@ -3,7 +3,7 @@
 ASSUMPTIONS = (
     (
         "The generator",
-        "Words are assumed uniform, and independent between draws and inputs. They come from the pseudorandom "
+        "Its random words are assumed uniform, and independent between draws and inputs. It is the pseudorandom "
         "generator Philox, addressed by (seed, input, draw). The seed must not be chosen by results, nor the network "
         "made for the seed: who gets a model from strangers takes a seed that they could not know. That the noise made "
         "of words is Gaussian is not assumed: it is drawn by integers, its law is known, and every limit is widened by "
@@ -44,8 +44,8 @@ ASSUMPTIONS = (
     ),
     (
         "The model",
-        "Any function of one input, whatever else is in its batch, which is tried on made-up inputs. Nothing is "
-        "assumed of its smoothness, its training or its accuracy.",
+        "Any function of one input. That its answers do not change with the rest of the batch is tried on eight "
+        "made-up inputs, to a thousandth. Nothing is assumed of its smoothness, its training or its accuracy.",
     ),
 )
 
