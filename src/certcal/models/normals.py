@@ -24,16 +24,17 @@ WEIGHT = 2**CHOICE_BITS * KNOTS  # what the weights add up to
 
 @dataclass(frozen=True, eq=False)
 class Knots:
-    """The alias table of one deviation. Knot i stays where its choice is at most `last`, and else moves by `jump`."""
+    """The alias table of one deviation: knot i stays if its choice is at most `last`, and else moves to its alias."""
 
     bits: int  # knots lie w = 2^bits apart
     last: Tensor  # (2^15,) int32: the largest 31-bit choice that stays, -1 where none does
-    jump: Tensor  # (2^15,) int32: how far the alias lies from the knot, in whole numbers
+    place: Tensor  # (2^16,) int32: w·J + 1 - w for the knots themselves, then for their aliases
 
     @cached_property
     def packed(self) -> Tensor:
-        """Both in one word, (2^15,) int64: `last` in the upper half, `jump` in the lower."""
-        return self.last.long() << 32 | self.jump.long() & 0xFFFFFFFF
+        """Both in one word, (2^15,) int64: `last` in the upper half, how far the alias lies in the lower."""
+        jump = self.place[KNOTS:] - self.place[:KNOTS]
+        return self.last.long() << 32 | jump.long() & 0xFFFFFFFF
 
     def draw(self, choice: Tensor, place: Tensor, out: Tensor, scratch: Tensor) -> None:
         """Fill `out`, (rows, elements) float32, from two 32-bit words for each element, which are overwritten.
@@ -42,17 +43,16 @@ class Knots:
         `bits` for the spread about it; the highest is the sign.
 
         Args:
-            scratch: (3, rows, elements) int32, overwritten.
+            scratch: (2, rows, elements) int32, overwritten.
         """
         elements, below = out.shape[1], 2**self.bits - 1
         choice, place = choice[:, :elements], place[:, :elements]
-        part, last, value = scratch
+        part, value = scratch
         torch.bitwise_and(place, KNOTS - 1, out=part)
-        torch.index_select(self.last, 0, part.view(-1), out=last.view(-1))
-        torch.index_select(self.jump, 0, part.view(-1), out=value.view(-1))
-        last.sub_(choice.bitwise_and_(2**CHOICE_BITS - 1)).bitwise_right_shift_(31)
-        value.bitwise_and_(last)  # all ones where the choice is beyond the last
-        value.add_(part.bitwise_left_shift_(self.bits)).sub_(below)
+        torch.index_select(self.last, 0, part.view(-1), out=value.view(-1))
+        beyond = value.sub_(choice.bitwise_and_(2**CHOICE_BITS - 1)).bitwise_right_shift_(31)  # -1, else 0
+        part.sub_(beyond, alpha=KNOTS)
+        torch.index_select(self.place, 0, part.view(-1), out=value.view(-1))
         for shift in (KNOT_BITS, KNOT_BITS + self.bits):
             value.add_(torch.bitwise_right_shift(place, shift, out=part).bitwise_and_(below))
         sign = place.bitwise_right_shift_(31)
@@ -64,12 +64,12 @@ def knots(deviation: float, device: torch.device | None = None) -> Knots:
     """The table for normals of a deviation of at least 32 and at most 2^22 / 8 whole numbers."""
     if device is not None:
         table = knots(deviation)
-        return Knots(table.bits, table.last.to(device), table.jump.to(device))
+        return Knots(table.bits, table.last.to(device), table.place.to(device))
     bits = spacing_bits(deviation)
     stays, alias = alias_table(knot_weights(deviation, bits))
     last = torch.tensor(stays).sub_(1).to(torch.int32)
-    jump = (torch.tensor(alias) - torch.arange(KNOTS)) * 2**bits
-    return Knots(bits, last, jump.to(torch.int32))
+    place = torch.tensor([range(KNOTS), alias]).view(-1) * 2**bits + 1 - 2**bits
+    return Knots(bits, last, place.to(torch.int32))
 
 
 def spacing_bits(deviation: float) -> int:

@@ -24,7 +24,7 @@ from certcal.models.normals import Knots, knots
 
 NOISE = "philox-2"  # what evidence records: these numbers, on this grid
 
-GROUP = 2**17  # elements drawn at a time on a CPU, so that they stay in its cache
+GROUP = 2**18  # elements drawn at a time on a CPU, so that they stay near
 
 
 class Purpose(IntEnum):
@@ -103,7 +103,7 @@ class Noise:
         """Draw run by run, in groups that fit the cache. NumPy's Philox counts up by itself."""
         _, draws, elements = target.shape
         most = max(1, GROUP // elements)
-        scratch, normals = torch.empty(3, min(most, draws), elements, dtype=torch.int32), self._knots()
+        scratch, normals = torch.empty(2, min(most, draws), elements, dtype=torch.int32), self._knots()
         for out, (slot, index, first) in zip(target, runs.T.tolist(), strict=True):
             for start in range(0, draws, most):
                 part = out[start : start + most]
@@ -123,7 +123,7 @@ class Noise:
             run = rows // draws
             words = device_words(self.seed, self.stream, index[run], first[run] + rows % draws, elements)
             noise = source.new_empty(len(rows), elements)
-            normals.draw(words[:, 0], words[:, 1], noise, words.new_empty(3, len(rows), elements))
+            normals.draw(words[:, 0], words[:, 1], noise, words.new_empty(2, len(rows), elements))
             target[rows] = source[slot[run]].add_(noise, alpha=self.step).to(target.dtype)
 
 
