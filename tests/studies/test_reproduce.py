@@ -54,8 +54,9 @@ def test_a_larger_sample_keeps_the_smaller_one_by_number():
     assert all(changes["train"]["seed"] == place - 1 for place, changes in more.items())
     own = load_study("fashion-mnist", sample=4)
     assert [one.sweep.sample for one in own.method] == [4] * 6
+    assert load_study("fashion-mnist", sample=0).method == ()
     with pytest.raises(InputError, match="`sample` to be an integer ≥ 1"):
-        load_study("fashion-mnist", sample=0)
+        load_study("fashion-mnist", sample=-1)
 
 
 def test_a_study_stops_in_time_and_goes_on(desk):

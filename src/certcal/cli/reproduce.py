@@ -36,7 +36,9 @@ def reproduce(
     weights: Annotated[
         list[str] | None, _which("--weights", "Checkpoint of a baseline; repeatable.", "NAME=FILE")
     ] = None,
-    sample: Annotated[int | None, _which("--sample", "At most so many settings of each method.", "N")] = None,
+    sample: Annotated[
+        int | None, _which("--sample", "At most so many settings of each method; 0: baselines only.", "N")
+    ] = None,
     like: Annotated[
         str | None, _which("--like", "Only what the study in this folder selected, as for another seed.", "RUN")
     ] = None,

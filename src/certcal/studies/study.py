@@ -122,7 +122,8 @@ def load_study(
 ) -> Study:
     """A study, changed by what is given, with the baselines and methods named (all by default), checked throughout.
 
-    `sample` is the most settings to try of each method; a larger one later goes on with a smaller one.
+    `sample` is the most settings to try of each method, 0 for baselines only; a larger one later goes on with a smaller
+    one.
     """
     given = weights or {}
     with as_file(_study_file(name)) as path:
@@ -134,7 +135,7 @@ def load_study(
     study = replace(
         study,
         baseline=_named("baseline", study.baseline, baselines),
-        method=tuple(_fewer(one, sample) for one in _named("only", study.method, methods)),
+        method=tuple(_fewer(one, sample) for one in _named("only", study.method, methods) if sample != 0),
     )
     known = [one.name for one in study.baseline]
     for other in given.keys() - set(known):
