@@ -47,6 +47,13 @@ def test_one_file_round_trip_is_exact(evidence, tmp_path):
     assert_same(load_evidence(tmp_path / "evidence.parquet"), evidence)
 
 
+def test_a_file_is_read_batch_by_batch_and_in_any_order(evidence, tmp_path, monkeypatch):
+    monkeypatch.setattr("certcal.smoothing.shards._BATCH", 3)
+    turned = evidence.select(np.arange(len(evidence))[::-1])
+    save_evidence(turned, tmp_path / "turned.parquet")
+    assert_same(load_evidence(tmp_path / "turned.parquet"), evidence)
+
+
 def test_shards_from_several_folders_merge(evidence, tmp_path):
     from certcal.data import from_arrays
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from certcal.certificates.shift import greatest_probability, least_probability
 from certcal.types import BoolArray, FloatArray
 
-Index = NDArray[np.intp]
+Index = NDArray[np.integer]
 
 # Rows of a (rows, cells) gather whose temporaries stay in the processor's cache.
 _ROWS = 256

@@ -2,10 +2,13 @@
 
 import numpy as np
 
+from certcal.blocks import over_blocks
 from certcal.errors import InputError
 from certcal.scalars import check_integer, check_number
 from certcal.smoothing import Evidence
 from certcal.types import BoolArray
+
+_ROWS = 1024  # histograms at a time
 
 
 def check_evidence(evidence: Evidence) -> Evidence:
@@ -35,7 +38,9 @@ def check_evidence(evidence: Evidence) -> Evidence:
 def _check_sums(evidence: Evidence) -> None:
     # Both describe the same scores. A millionth per draw covers scores summed in another precision.
     slack = 1e-6 * evidence.draws
-    least, most = evidence.histogram @ evidence.thresholds[:-1], evidence.histogram @ evidence.thresholds[1:]
+    ends = np.stack([evidence.thresholds[:-1], evidence.thresholds[1:]], axis=1)
+    parts = over_blocks(len(evidence), lambda part: evidence.histogram[part] @ ends, step=_ROWS)
+    least, most = np.concatenate([np.empty((0, 2)), *parts]).T
     total = evidence.score_sum
     _require((total >= least - slack) & (total <= most + slack), "score_sum", "agree with `evidence.histogram`")
 

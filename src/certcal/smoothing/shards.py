@@ -28,6 +28,7 @@ from certcal.smoothing.evidence import CELLS, Counts, EvidenceHeader
 
 _KEY, _PROVENANCE = b"certcal.evidence", b"certcal.provenance"
 _PROBE, _WHOLE = b"certcal.probe", b"certcal.whole"
+_BATCH = 8192  # rows that are decoded at a time
 SCHEMA = 3  # the newest that is read; evidence at one temperature is still of version 2
 
 
@@ -62,6 +63,8 @@ def widths(header: EvidenceHeader) -> dict[str, int]:
 def concatenate(parts: Iterable[Rows], header: EvidenceHeader) -> Rows:
     """All rows of several tables of rows."""
     kept, columns = list(parts), widths(header)
+    if len(kept) == 1:
+        return kept[0]
     empty = {name: np.zeros((0, columns[name]) if name in columns else 0, dtype=np.int64) for name in FIELDS}
     return Rows(**{name: np.concatenate([empty[name], *(getattr(part, name) for part in kept)]) for name in FIELDS})
 
@@ -161,11 +164,10 @@ def read_shard(path: Path) -> tuple[EvidenceHeader, Rows]:
     try:
         # Not `read_table`, which imports pandas where it is installed.
         with pq.ParquetFile(path, page_checksum_verification=True) as file:
-            table = file.read()
-        if set(table.column_names) != set(FIELDS):
-            raise _unreadable(path, f"its columns are {', '.join(table.column_names)}")
-        columns = widths(header)
-        rows = Rows(**{name: _as_array(table.column(name), columns.get(name)) for name in FIELDS})
+            names = file.schema_arrow.names
+            if set(names) != set(FIELDS):
+                raise _unreadable(path, f"its columns are {', '.join(names)}")
+            rows = _read_rows(file, widths(header))
     except (pa.ArrowException, OSError, ValueError, TypeError, OverflowError) as error:
         raise _unreadable(path, _first_line(error)) from error
     draws = (rows.stop - rows.first) * header.chunk
@@ -177,6 +179,21 @@ def read_shard(path: Path) -> tuple[EvidenceHeader, Rows]:
     if len(rows) and max(rows.label.max(), rows.selected.max()) >= header.classes:
         raise _unreadable(path, f"it has classes beyond the {header.classes} of its model")
     return header, rows
+
+
+def _read_rows(file: pq.ParquetFile, columns: dict[str, int]) -> Rows:
+    """All rows, batch by batch: what Parquet needs to decode a batch is several times what it holds."""
+    length = file.metadata.num_rows
+    found = {name: np.empty((length, columns[name]) if name in columns else length, dtype=np.int64) for name in FIELDS}
+    start = 0
+    for batch in file.iter_batches(batch_size=_BATCH):
+        for name, values in found.items():
+            own = _as_array(batch.column(name), columns.get(name))
+            if len(own) != len(batch):
+                raise ValueError(f"{len(batch)} rows of {name} have {len(own)} values")
+            values[start : start + len(batch)] = own
+        start += len(batch)
+    return Rows(**found)
 
 
 def is_whole(path: Path) -> bool:
@@ -218,11 +235,10 @@ def _as_lists(values: Counts) -> pa.Array:
     return pa.FixedSizeListArray.from_arrays(pa.array(values.ravel()), values.shape[1])
 
 
-def _as_array(column: pa.ChunkedArray, width: int | None) -> Counts:
-    whole = column.combine_chunks()
+def _as_array(column: pa.Array, width: int | None) -> Counts:
     if width is None:
-        return np.asarray(from_arrow(whole), dtype=np.int64)
-    return np.asarray(from_arrow(whole.flatten()), dtype=np.int64).reshape(-1, width)
+        return np.asarray(from_arrow(column), dtype=np.int64)
+    return np.asarray(from_arrow(column.flatten()), dtype=np.int64).reshape(-1, width)
 
 
 def _unreadable(path: Path, why: str) -> CertcalError:
