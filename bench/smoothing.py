@@ -135,8 +135,8 @@ def gpu_figures() -> Iterator[Figure]:
 
     torch.manual_seed(0)
     yield from noise_on_gpu()
-    yield from with_defaults("four-layer CNN at 3×32×32", four_layers(), 3, 32)
-    yield from with_defaults("LeNet at 28×28", build_model("lenet", classes=10, channels=1, size=28), 1, 28)
+    yield from with_defaults("four-layer CNN at 3×32×32", four_layers(), 3, 32, limit=15)
+    yield from with_defaults("LeNet at 28×28", build_model("lenet", classes=10, channels=1, size=28), 1, 28, limit=12)
     resnet110 = build_model("resnet110", classes=10, channels=3, size=32, normalize=([0.49] * 3, [0.25] * 3))
     yield from on_gpu("ResNet-110 at 32×32", resnet110, 32, batch=8000, inputs=16, floor=120_000)
     resnet50 = torch.nn.Sequential(torchvision.models.resnet50())
@@ -171,7 +171,7 @@ def noise_on_gpu() -> Iterator[Figure]:
     yield Figure("noise on the grid over torch's normals at 3×32×32", ratio, "×", 1.0, note=in_ms(times))
 
 
-def with_defaults(name, model, channels, size, *, inputs=500, n=100_000) -> Iterator[Figure]:
+def with_defaults(name, model, channels, size, *, limit, inputs=500, n=100_000) -> Iterator[Figure]:
     """Evidence with default options but the precision, beside the compiled forward at its best batch size."""
     model = model.eval().cuda().to(memory_format=torch.channels_last)
     data = torch.rand(inputs, channels, size, size), torch.zeros(inputs, dtype=torch.long)
@@ -200,7 +200,7 @@ def with_defaults(name, model, channels, size, *, inputs=500, n=100_000) -> Iter
     note = f"{rate / 1e6:.2f} M draws/s; compiled forward {forwards[best] / 1e6:.2f} M/s in batches of {best}"
     ratio = rate / forwards[best]
     yield Figure(f"{name}: evidence over the compiled forward", ratio, "×", 0.7, at_least=True, note=note)
-    yield Figure(f"{name}: 500 inputs, 100 000 draws each", seconds, "s", 12)
+    yield Figure(f"{name}: 500 inputs, 100 000 draws each", seconds, "s", limit)
 
 
 def on_gpu(name, model, size, *, batch, inputs, floor) -> Iterator[Figure]:

@@ -86,6 +86,11 @@ def test_deep_and_huge_settings_are_refused(desk, text):
     assert "Expected `config` to be" in error
 
 
+def test_a_file_without_an_end_is_refused(desk):
+    _, error = certcal("evaluate", "made", "--config", "/dev/zero", cwd=desk, code=2)
+    assert "Expected `config` to be a file of at most 1,048,576 bytes" in error
+
+
 def test_a_long_image_is_refused_before_it_is_made_longer(desk):
     for name in ("a", "b"):
         (desk / "images" / name).mkdir(parents=True)

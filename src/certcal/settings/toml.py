@@ -20,9 +20,11 @@ _NAMES = {str: "a text", int: "a whole number", float: "a number", bool: "true o
 def read_toml(path: Path) -> dict[str, Any]:
     """What a TOML file holds."""
     try:
-        if path.stat().st_size > MAX_BYTES:
+        with path.open("rb") as file:
+            text = file.read(MAX_BYTES + 1)  # a device such as /dev/zero has no size and no end
+        if len(text) > MAX_BYTES:
             raise InputError.expected("config", f"be a file of at most {MAX_BYTES:,} bytes", str(path))
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(text.decode("utf-8"))
     except OSError as error:
         raise InputError.expected("config", "be a TOML file that can be read", f"{path} ({error.strerror})") from error
     except InputError:
