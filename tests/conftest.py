@@ -71,11 +71,16 @@ def own_modules(tmp_path_factory):
 
 
 @pytest.fixture(autouse=True)
-def usual_depth():
-    """Importing auto_LiRPA raises Python's recursion limit to a million, where nested JSON overflows the stack."""
+def usual_process():
+    """What a test or a library leaves otherwise is put back: torch's threads, which two workers would wait for, and
+    Python's recursion limit, which auto_LiRPA raises to a million, where nested JSON overflows the stack.
+    """
     depth = sys.getrecursionlimit()
+    threads = sys.modules["torch"].get_num_threads() if "torch" in sys.modules else None
     yield
     sys.setrecursionlimit(depth)
+    if threads is not None and sys.modules["torch"].get_num_threads() != threads:
+        sys.modules["torch"].set_num_threads(threads)
 
 
 @pytest.fixture

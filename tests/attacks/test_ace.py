@@ -88,6 +88,7 @@ def test_on_digits_calibration_is_wrecked_and_accuracy_is_not(digits):
     assert int((predictions(model, free.inputs)[0] != before).sum()) >= 24
 
 
+@pytest.mark.slow
 def test_a_stronger_way_to_climb_still_keeps_labels(digits):
     model, x, y = digits
     x, y = x[:100], y[:100]

@@ -63,11 +63,12 @@ def test_attacked_errors_never_contradict_sound_certificates(probit):
 
 def test_the_sandwich_is_in_order_and_tight(probit):
     model, data, evidence = probit
-    found = attack_certificates(model, data, evidence, radii=RADII, alpha=0.01, adversaries="reach", box=False, **QUICK)
+    options = {"radii": RADII[::2], "alpha": 0.01, "adversaries": "reach", "box": False, **QUICK}
+    found = attack_certificates(model, data, evidence, **options)
     for row in found:
         assert row.clean_ece <= row.attacked_ece <= row.certified_ece
         assert row.clean_brier <= row.attacked_brier + 0.01
-    still, _, far = found.rows
+    still, far = found.rows
     assert still.attacked_ece == pytest.approx(still.clean_ece, abs=1e-9)  # the same inputs under the same noise
     (bounds,) = confidence_bounds_at(evidence, radii=RADII[-1], alpha=0.01)
     kept = bounds.certified

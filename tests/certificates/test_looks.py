@@ -86,7 +86,9 @@ class TestAnytimeLimits:
         assert anytime_p_value([250, 100], [500, 500]).tolist() == [1.0, 1.0]
 
 
-@pytest.mark.parametrize("method", Method)
+@pytest.mark.parametrize(
+    "method", [own if own == Method.CDF_CP else pytest.param(own, marks=pytest.mark.slow) for own in Method]
+)
 def test_whoever_adds_draws_until_it_looks_good_is_covered(rng, method):
     """At the first look at which a claim is false, the adder stops: at most alpha of them ever get there."""
     alpha, inputs = 0.05, 1500

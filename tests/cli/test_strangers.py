@@ -109,7 +109,7 @@ def test_without_a_place_to_remember_it_is_asked_again(tmp_path, monkeypatch):
         check_factories(own, tmp_path, trust=False)
 
 
-@pytest.mark.parametrize("start", [["certcal"], ["-m", "certcal"]], ids=" ".join)
+@pytest.mark.parametrize("start", [["certcal"], pytest.param(["-m", "certcal"], marks=pytest.mark.slow)], ids=" ".join)
 def test_files_in_the_working_folder_do_not_stand_in_for_others(desk, start):
     certcal("certify", "made", "--model", "small-cnn", *WORDS, cwd=desk)
     for name in ("tomllib", "queue", "json", "torch", "typer", "rich", "numpy", "secrets"):

@@ -11,7 +11,7 @@ import certcal.cli
 from certcal.cli.app import app
 from certcal.cli.tables import BLOCK, with_tables
 from certcal.settings import EvaluateSettings, declared
-from command import certcal as run
+from command import PLAIN, in_this_process
 
 PAGE = Path(__file__).parents[2] / "docs" / "command_line.md"
 VERBS = typer.main.get_command(app).commands
@@ -40,7 +40,8 @@ def test_every_option_of_an_evaluation_is_one_of_its_record():
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_help_fits_a_terminal_of_80_columns(verb, tmp_path):
-    out, _ = run(verb, "--help", cwd=tmp_path, COLUMNS="80")
+    code, out, _ = in_this_process([verb, "--help"], tmp_path, PLAIN | {"COLUMNS": "80"})
+    assert code == 0
     assert max(map(len, out.splitlines())) <= 80
     assert all(f"{name} " in out for one in VERBS[verb].params for name in one.opts if name.startswith("--"))
 

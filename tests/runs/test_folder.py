@@ -348,6 +348,7 @@ def test_a_first_split_without_anything_to_learn_is_said(imperfect):
     assert set(came) == {True, False}
 
 
+@pytest.mark.slow
 def test_the_demo_is_the_same_whatever_the_number_of_threads(tmp_path):
     told, results = [], []
     for threads in (1, 2):

@@ -42,6 +42,20 @@ def certified(tmp_path_factory, weights):
     return desk / "runs/made"
 
 
+@pytest.fixture(scope="module")
+def attacked_once(tmp_path_factory, certified):
+    desk = tmp_path_factory.mktemp("attacked")
+    shutil.copytree(certified, desk / "runs/made")
+    certcal("attack", "made", "--family", "ace", "--ace-steps", 1, "--no-figures", cwd=desk)
+    return desk / "runs/made"
+
+
+@pytest.fixture
+def attacked(attacked_once, tmp_path):
+    shutil.copytree(attacked_once, tmp_path / "runs/made")
+    return tmp_path / "runs/made"
+
+
 @pytest.fixture
 def made(certified, tmp_path):
     shutil.copytree(certified, tmp_path / "runs/made")
@@ -109,6 +123,22 @@ def test_one_at_a_time(made, monkeypatch):
     RunFolder(made).write("a", "b")
 
 
+def test_what_a_user_changed_stays(tmp_path):
+    run = RunFolder(tmp_path / "run")
+    run.create()
+    with run.change() as change:
+        change.write("figures/a.svg", "old")
+    (run.path / "figures/mine.png").write_text("mine")
+    (run.path / "figures/a.svg").write_text("edited")
+    with run.change() as change:
+        change.drop("figures/")
+    with pytest.raises(InputError, match="hold no files of others where its own go"), run.change() as change:
+        change.write("figures/a.svg", "new")
+    found = contents(run.path / "figures")
+    assert found == {"a.svg": b"edited", "mine.png": b"mine"}
+
+
+@pytest.mark.slow
 def test_a_users_files_stay(made):
     desk, own = made.parents[1], made / "figures/my_plot.png"
     own.parent.mkdir(exist_ok=True)
@@ -172,27 +202,35 @@ def test_weights_other_than_training_left_are_refused(weights, tmp_path):
     assert "be those that training left" in error
 
 
-def test_attacks_stay_where_no_draw_was_added(made):
-    desk = made.parents[1]
-    certcal("attack", "made", "--family", "ace", "--ace-steps", 1, "--no-figures", cwd=desk)
+def test_attacks_stay_where_no_draw_was_added(attacked):
+    desk = attacked.parents[1]
     certcal("certify", "made", "--no-figures", cwd=desk)
-    assert json.loads((made / "metrics.json").read_text())["attack"]["ace"]["rows"]
+    assert json.loads((attacked / "metrics.json").read_text())["attack"]["ace"]["rows"]
     certcal("certify", "made", "--n", 500, "--no-figures", cwd=desk)
-    assert json.loads((made / "metrics.json").read_text())["attack"] is None
+    assert json.loads((attacked / "metrics.json").read_text())["attack"] is None
 
 
 FILES = ("evidence.parquet", "provenance.json", "manifest.json", "attack/ace.json", "config.toml", "shards")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FILES)
-def test_no_flipped_bit_goes_unnoticed(made, rng, name):
+def test_no_flipped_bit_goes_unnoticed(attacked, rng, name):
     """Refused in a line, left out with a line, told, or without any effect."""
+    _flip_bits(attacked, rng, name, times=3)
+
+
+def test_a_flipped_bit_is_noticed(attacked, rng):
+    for name in ("evidence.parquet", "attack/ace.json"):
+        _flip_bits(attacked, rng, name, times=1)
+
+
+def _flip_bits(made, rng, name, *, times):
     desk = made.parents[1]
-    certcal("attack", "made", "--family", "ace", "--ace-steps", 1, "--no-figures", cwd=desk)
     path = next((made / name).glob("shard-*")) if name == "shards" else made / name
     whole, facts = path.read_bytes(), ("rows", "guarantees", "attack", "sampling")
     want = {key: json.loads((made / "metrics.json").read_text())[key] for key in facts}
-    for place in rng.integers(len(whole), size=3).tolist():
+    for place in rng.integers(len(whole), size=times).tolist():
         path.write_bytes(whole[:place] + bytes([whole[place] ^ (1 << int(rng.integers(8)))]) + whole[place + 1 :])
         verb = "certify" if name == "shards" else "evaluate"
         code, out, error = _typed(verb, "made", "--no-figures", "--json", cwd=desk)
