@@ -1,0 +1,57 @@
+"""What a trial came to is kept, and a damaged record of it is made again instead of failing the trial for good."""
+
+import json
+from dataclasses import asdict, replace
+
+import pytest
+
+from certcal.evaluation import Outcome
+from certcal.files import sealed, unsealed
+from certcal.studies import build_sweep, sweep_trials
+from certcal.studies import trials as room
+from sweeping import RECIPE
+
+
+@pytest.fixture
+def trial(tmp_path):
+    """A trial that was run before."""
+    own = sweep_trials(build_sweep(RECIPE, "recipe"), tmp_path)[0]
+    own.folder.mkdir()
+    found = {"certified_accuracy": 0.5, "certified_ece": 0.25, "certified_brier": 0.125}
+    rows = [asdict(Outcome(method="noise", model=own.name, radius=radius, **found)) for radius in (0.05, 0.1)]
+    record = sealed({"trial": room._facts(own), "outcomes": rows})
+    (own.folder / room.OUTCOME).write_text(json.dumps(record))
+    return own
+
+
+def test_what_a_trial_came_to_is_kept(trial):
+    told = []
+    assert [one.radius for one in room.kept_outcomes(trial, told.append)] == [0.05, 0.1]
+    assert room.kept_outcomes(replace(trial, settings="another"), told.append) is None
+    assert not told
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "null", "7", '"x"', "\xff", "[" * 9999])
+def test_a_record_that_is_none_is_made_again(trial, text):
+    _damage(trial, text.encode("latin-1"))
+
+
+@pytest.mark.parametrize("value", [None, 7, "x", [1], [{}], [{"radius": 0.1}], {"a": 1}], ids=str)
+def test_a_record_of_other_types_is_made_again(trial, value):
+    """Also with a seal of its own: somebody wrote it so."""
+    read = unsealed(json.loads((trial.folder / room.OUTCOME).read_text()))
+    _damage(trial, json.dumps(sealed(read | {"outcomes": value})).encode())
+
+
+def test_a_changed_number_is_noticed(trial):
+    text = (trial.folder / room.OUTCOME).read_text()
+    assert "0.25" in text
+    _damage(trial, text.replace("0.25", "0.24", 1).encode())
+
+
+def _damage(trial, content):
+    (trial.folder / room.OUTCOME).write_bytes(content)
+    told = []
+    assert room.kept_outcomes(trial, told.append) is None
+    (line,) = told
+    assert "is damaged and made again" in line
