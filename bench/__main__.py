@@ -4,12 +4,13 @@ import argparse
 import sys
 from pathlib import Path
 
-from bench import attacks, foundations, product, recalibration, scale, smoothing, training
+from bench import attacks, foundations, further, product, recalibration, scale, smoothing, training
 from bench.harness import RESULTS, record
 
 SECTIONS = {
     "cpu": {
         "foundations": foundations.figures,
+        "further": further.figures,
         "smoothing": smoothing.figures,
         "product": product.figures,
         "recalibration": recalibration.figures,

@@ -13,7 +13,9 @@ from certcal import (
     certified_calibration_error,
     expected_calibration_error,
 )
-from certcal.worstcase import equal_count_calibration_error
+from certcal.worstcase import WorstCaseProblem, equal_count_calibration_error
+from certcal.worstcase.cuts import RunProgram, best_runs
+from certcal.worstcase.dominance import Below
 from enumeration import GRID, any_binning_errors, every_attack, grid_sets
 from laws import examples
 from problems import CATALOGUE, mixed, smoothed_like
@@ -80,11 +82,44 @@ def test_more_bins_end_at_the_mean_of_the_far_ends():
 def test_many_inputs_are_rounded_outward(monkeypatch):
     lower, upper, correct, _ = mixed(300)
     exact = any_binning_calibration_error(lower, upper, correct)
-    monkeypatch.setattr("certcal.worstcase.any_binning.MOST_PAIRS", 0)
+    monkeypatch.setattr("certcal.worstcase.any_binning.MOST_INPUTS", 0)
     coarse = any_binning_calibration_error(lower, upper, correct)
     assert coarse.kind is Kind.UPPER
     assert exact.value <= coarse.value <= exact.value + 2 * 2.0**-11
     assert coarse.stats["attained"] <= exact.value
+
+
+@pytest.mark.parametrize("cells", [0, 10**6])
+def test_points_below_two_thresholds_are_counted_in_blocks_and_at_once(cells, monkeypatch, rng):
+    monkeypatch.setattr("certcal.worstcase.dominance._CELLS", cells)
+    for points in (1, 2, 15, 16, 17, 100):
+        x, y = rng.integers(0, 12, (2, points)) / 12
+        amount = rng.integers(-9, 9, points)
+        rises, falls = np.arange(-1, 14) / 12, np.arange(-1, 15) / 12
+        rise, fall = (own.ravel() for own in np.meshgrid(np.arange(len(rises)), np.arange(len(falls))))
+        below = (x < rises[rise, None]) & (y < falls[fall, None])
+        count, total = Below(rises, falls, x, y, amount)(rise, fall)
+        assert count.tolist() == below.sum(axis=1).tolist()
+        assert total.tolist() == (below * amount).sum(axis=1).tolist()
+
+
+@pytest.mark.parametrize("accuracy", [0.0, 0.1, 0.5, 0.9, 1.0])
+def test_every_start_of_every_run_gives_no_more_than_the_search_by_halves(accuracy, rng):
+    """The plain program: all pairs of a rise and a fall, run by run."""
+    lower, upper, _, _ = mixed(60)
+    problem = WorstCaseProblem.checked(lower, upper, rng.random(60) < accuracy)
+    program = RunProgram(problem)
+    rise, fall = np.arange(len(program.rises)), np.arange(len(program.falls))
+    at_rise, at_fall = (np.where(place == 0, 0.0, -np.inf) for place in (rise, fall))
+    ahead = program.rises[:, None] < program.falls
+    plus = np.where(ahead, program.plus(*np.meshgrid(rise, fall, indexing="ij")), -np.inf)
+    minus = np.where(
+        (program.falls[:, None] < program.rises), program.minus(*np.meshgrid(fall, rise, indexing="ij")), -np.inf
+    )
+    for bins in (1, 2, 3, 4, 5):
+        to_fall, to_rise = (at_rise[:, None] + plus).max(axis=0), (at_fall[:, None] + minus).max(axis=0)
+        at_fall, at_rise = np.maximum(at_fall, to_fall), np.maximum(at_rise, to_rise)
+        assert float(best_runs(program, bins).total * int(program.unit)) == max(at_fall[-1], at_rise[-1])
 
 
 @examples(150)

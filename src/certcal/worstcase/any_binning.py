@@ -21,7 +21,7 @@ from certcal.worstcase.problem import WorstCaseProblem
 from certcal.worstcase.reach import goals, send, tabulate
 from certcal.worstcase.solution import Kind, Solution
 
-MOST_PAIRS = 2**27  # of a rise and a fall: a few seconds; beyond it bounds are rounded outward to a grid
+MOST_INPUTS = 2**15  # seconds; beyond it bounds are rounded outward to a grid
 _GRID = 2.0**11
 
 
@@ -37,11 +37,10 @@ def any_binning_calibration_error(
 ) -> Solution:
     """The largest calibration error of any confidences within the bounds over every binning into at most `n_bins`.
 
-    The partition is chosen after the attack, so no choice of bins tells a worse story. Exact, in time quadratic in the
-    number of inputs; from some 20 000 inputs on, bounds are rounded outward to steps of 2⁻¹¹ and the value is an upper
-    bound. With `failures` it is an upper bound that allows for certificates that fail. In `stats`, `edges` are the
-    worst bins, `attained` the witness's error in them, and `without_bins` the mean of |c − far end|, which bounds every
-    number of bins.
+    The partition is chosen after the attack, so no choice of bins tells a worse story. Exact, in seconds; beyond 32 768
+    inputs bounds are rounded outward to steps of 2⁻¹¹ and the value is an upper bound. With `failures` it is an upper
+    bound that allows for certificates that fail. In `stats`, `edges` are the worst bins, `attained` the witness's error
+    in them, and `without_bins` the mean of |c − far end|, which bounds every number of bins.
 
     Paper: App. L names bins that move as future work; docs/any_binning.md.   Errs: high (rounding goes up).
 
@@ -57,23 +56,21 @@ def any_binning_calibration_error(
 
 def solve_cuts(problem: WorstCaseProblem, size: int, failures: int, windows: Windows | None = None) -> Solution:
     """The worst case over at most `size` bins, whose cuts lie in the windows if there are any."""
-    free, solved = problem.uncertified + failures, problem
-    program = RunProgram(problem, windows)
-    coarse = len(program.rises) * len(program.falls) > MOST_PAIRS
+    free, inputs = problem.uncertified + failures, len(problem.lower)
+    coarse, solved = inputs > MOST_INPUTS, problem
     if coarse:
         low, high = np.floor(problem.lower * _GRID) / _GRID, np.ceil(problem.upper * _GRID) / _GRID
         solved = replace(problem, lower=low, upper=high)
-        program = RunProgram(solved, windows)
+    program = RunProgram(solved, windows, free=free)
     ways = ((free, 0), (0, free)) if free else ((0, 0),)
     best = max(
         (best_runs(program, size, free_first=first, free_last=last, windows=windows) for first, last in ways),
         key=lambda found: found.total,
     )
-    inputs = len(problem.lower)
-    rounding = (12 * inputs + 64) * (size + 1) * 2.0**-53  # docs/any_binning.md
+    rounding = 1.0 / program.unit + 2.0**-51  # docs/any_binning.md
     far = without_bins(problem, failures)
-    total = best.total + most_to_gain(problem, failures)
-    value = min(total / problem.size + rounding, far, 1.0)
+    total = float(best.total) + most_to_gain(problem, failures)
+    value = min(total / problem.size + 2.0**-51, far, 1.0)
     witness, stats = _witness(problem, best, failures)
     return replace(
         witness,

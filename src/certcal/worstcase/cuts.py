@@ -1,21 +1,23 @@
-"""The worst runs of equal sign when their ends may lie anywhere. Proof: docs/any_binning.md.
+"""The worst runs of equal sign when their ends may lie anywhere. Proofs: docs/any_binning.md.
 
 A cut from − to + is a rise, one from + to − a fall. What a run earns (Lemma 3 of docs/exact.md) is linear in its rise
-between ends of intervals and constant in its fall, so finitely many cuts are enough. The program sweeps the rises from
-left to right; each step looks at all falls and all numbers of bins at once.
+between ends of intervals and constant in its fall, so finitely many cuts are enough. The best start of a run moves up
+with its end, so a search by halves finds all starts. Amounts are whole numbers, each rounded up: sums are exact.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 
 from certcal.types import BoolArray, FloatArray, IntArray
+from certcal.worstcase.dominance import Below
 from certcal.worstcase.problem import WorstCaseProblem
 
 END = 2.0  # a cut above every confidence
-_BLOCK = 2**17  # numbers handled at once, which stay in the processor's cache
 _BELOW_1 = float(np.nextafter(1.0, 0.0))
+_NEVER = -(2**62)  # less than anything earned: all sums stay below 2^61
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,52 +34,70 @@ class Windows:
 
 
 class RunProgram:
-    """Right and wrong inputs with the candidate cuts, sorted; 0 and `END` are among rises and falls."""
+    """Candidate cuts, sorted, with 0 and `END` among rises and falls, and what runs between them earn.
 
-    def __init__(self, problem: WorstCaseProblem, windows: Windows | None = None) -> None:
+    Earnings are in units of 1 / `unit`; `free` further inputs may come as a bonus.
+    """
+
+    def __init__(self, problem: WorstCaseProblem, windows: Windows | None = None, *, free: int = 0) -> None:
         right, wrong = problem.correct, ~problem.correct
-        self.right_low, self.right_high = problem.lower[right], problem.upper[right]
-        self.wrong_low, self.wrong_high = problem.lower[wrong], problem.upper[wrong]
-        above = np.nextafter(self.wrong_low, END)  # a cut that leaves l on its left
-        rises = np.concatenate([self.right_low, self.right_high, self.wrong_high, above])
-        tops = np.unique(np.minimum(self.wrong_high, _BELOW_1))
-        falls = np.append(tops, np.nextafter(tops, 0.0))  # the second leave u in a + run that starts there
-        if windows is None:
-            # Of two falls without a right l between them, the lower one keeps more wrong inputs in the − run.
-            gained = np.diff(np.searchsorted(np.sort(self.right_low), tops), prepend=0) > 0
-            falls = np.append(tops[gained], np.nextafter(tops, 0.0))
-        else:
-            ends = np.concatenate([windows.low, windows.high])
-            rises, falls = np.append(rises, ends), np.concatenate([falls, ends, np.nextafter(ends, 0.0)])
-        self.rises, self.falls = _with_ends(rises), _with_ends(falls)
+        right_low, right_high = problem.lower[right], problem.upper[right]
+        wrong_low, wrong_high = problem.lower[wrong], problem.upper[wrong]
+        self.rises, self.falls = _candidates(right_low, right_high, wrong_low, wrong_high, windows)
+        self.unit = 2.0 ** min(44, 59 - (len(problem.lower) + free).bit_length())
+        first, last = np.sort(right_low), np.sort(wrong_high)
+        # Sums over the right with l below a cut, and over the wrong with u below it.
+        self._right, self._wrong = _sums(self._up(1.0 - first)), _sums(self._up(last))
+        self._right_rise, self._right_fall = (np.searchsorted(first, cuts) for cuts in (self.rises, self.falls))
+        self._wrong_rise, self._wrong_fall = (np.searchsorted(last, cuts) for cuts in (self.rises, self.falls))
+        lows = -self._up(-wrong_low)  # rounded down
+        self._lost = _sums(lows[np.argsort(wrong_high)])[self._wrong_fall]  # Σ l over the wrong with u < fall
+        self._high, self._rest = self._up(self.rises), self._up(1.0 - self.rises)
+        self._escaping = Below(self.rises, self.falls, wrong_low, wrong_high, lows)
+        self._stuck = Below(self.rises, self.falls, right_high, right_low, self._up(right_high - 1.0))
 
-    def plus(self, rises: FloatArray, fall: float) -> FloatArray:
-        """What a + run from each rise to one fall earns: right 1 − l; wrong the rise if l is below it, else −l."""
-        own = np.sort(self.right_low)
-        earned = np.append(0.0, np.cumsum(1.0 - own))
-        ended = np.sort(self.wrong_low[self.wrong_high < fall])
-        lost = np.append(0.0, np.cumsum(ended))
-        place, gone = np.searchsorted(ended, rises), np.searchsorted(np.sort(self.wrong_high), rises)
-        mine = earned[np.searchsorted(own, fall)] - earned[np.searchsorted(own, rises)]
-        return np.asarray(mine + rises * (place - gone) - (lost[-1] - lost[place]))
+    def _up(self, amounts: FloatArray) -> IntArray:
+        return np.ceil(amounts * self.unit).astype(np.int64)
 
-    def minus(self, falls: FloatArray, rise: float) -> FloatArray:
-        """What a − run from each fall to one rise earns: wrong u; right 1 − rise if u is not below it, else u − 1."""
-        own = np.sort(self.wrong_high)
-        earned = np.append(0.0, np.cumsum(own))
-        ended = self.right_high < rise
-        order = np.argsort(self.right_low[ended])
-        stuck = np.append(np.cumsum((self.right_high[ended][order] - 1.0)[::-1])[::-1], 0.0)
-        place = np.searchsorted(self.right_low[ended][order], falls)  # ended ones from here on begin in the run
-        begun = np.sort(self.right_low)
-        inside = np.searchsorted(begun, rise) - np.searchsorted(begun, falls) - (ended.sum() - place)
-        mine = earned[np.searchsorted(own, rise)] - earned[np.searchsorted(own, falls)]
-        return np.asarray(mine + stuck[place] + np.where(inside > 0, (1.0 - rise) * inside, 0.0))
+    def plus(self, rise: IntArray, fall: IntArray) -> IntArray:
+        """What + runs between cuts at these places earn: right 1 − l; wrong the rise if l is below it, else −l."""
+        mine = self._right[self._right_fall[fall]] - self._right[self._right_rise[rise]]
+        count, sums = self._escaping(rise, fall)
+        return mine + self._high[rise] * (count - self._wrong_rise[rise]) - (self._lost[fall] - sums)
+
+    def minus(self, fall: IntArray, rise: IntArray) -> IntArray:
+        """What − runs between cuts at these places earn: wrong u; right 1 − rise if u is not below it, else u − 1."""
+        mine = self._wrong[self._wrong_rise[rise]] - self._wrong[self._wrong_fall[fall]]
+        (all_ended, all_sums), (before, sums) = self._stuck(rise, len(self.falls) - 1), self._stuck(rise, fall)
+        inside = self._right_rise[rise] - self._right_fall[fall] - (all_ended - before)
+        return mine + self._rest[rise] * inside + (all_sums - sums)
+
+
+def _candidates(
+    right_low: FloatArray, right_high: FloatArray, wrong_low: FloatArray, wrong_high: FloatArray, held: Windows | None
+) -> tuple[FloatArray, FloatArray]:
+    """The rises and falls among which the best ones are."""
+    above = np.nextafter(wrong_low, END)  # a cut that leaves l on its left
+    rises = np.concatenate([right_low, right_high, wrong_high, above])
+    tops = np.unique(np.minimum(wrong_high, _BELOW_1))
+    falls = np.append(tops, np.nextafter(tops, 0.0))  # the second leave u in a + run that starts there
+    if held is None:
+        # Of two falls without a right l between them, the lower one keeps more wrong inputs in the − run.
+        gained = np.diff(np.searchsorted(np.sort(right_low), tops), prepend=0) > 0
+        falls = np.append(tops[gained], np.nextafter(tops, 0.0))
+    else:
+        ends = np.concatenate([held.low, held.high])
+        rises, falls = np.append(rises, ends), np.concatenate([falls, ends, np.nextafter(ends, 0.0)])
+    return _with_ends(rises), _with_ends(falls)
 
 
 def _with_ends(cuts: FloatArray) -> FloatArray:
     """Distinct cuts inside (0, 1), between 0 and `END`."""
     return np.concatenate([[0.0], np.unique(cuts[(cuts > 0.0) & (cuts < 1.0)]), [END]])
+
+
+def _sums(amounts: IntArray) -> IntArray:
+    return np.append(0, np.cumsum(amounts))
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +106,7 @@ class Runs:
 
     cuts: FloatArray
     first: int
-    total: float
+    total: Fraction
 
     @property
     def signs(self) -> IntArray:
@@ -102,138 +122,72 @@ def best_runs(
     `free_first` free inputs go to the first + run, which earns them 1 − its start; `free_last` to the last − run, which
     earns them its end.
     """
-    rises, falls = program.rises, program.falls
-    allow = None if windows is None else (windows.allow(rises), windows.allow(falls))
-    at_fall = np.full((size + 1, len(falls)), -np.inf)  # [m, j]: most with at most m bins, a + run ends at fall j
-    at_rise = np.full((size + 1, len(rises)), -np.inf)
-    at_fall[:, 0] = at_rise[:, 0] = 0.0
-    sweep, done = _Sweep(program), 1
-    for rows, stop in _between_falls(rises, falls, size):
-        sweep.advance(rows, stop)
-        # No later rise is below these falls.
-        at_fall[:, done:stop] = _settled(at_fall[:, done:stop], None if allow is None else allow[1][:, done:stop])
-        done = max(done, stop)
-        if stop:
-            worth = sweep.minus(rows, stop)
-            worth[:, 0] += free_first * (1.0 - np.minimum(rises[rows], 1.0))
-            own = (at_fall[:-1, None, :stop] + worth).max(axis=2)
-            at_rise[1:, rows] = own
-            at_rise[:, rows] = _settled(at_rise[:, rows], None if allow is None else allow[0][:, rows])
-        worth = sweep.plus(rows, stop)
-        worth[:, -1] += free_last * rises[rows]
-        worth += free_first * (rises[rows] == 0.0)[:, None]
-        worth[rises[rows, None] >= falls[stop:]] = -np.inf
-        np.maximum(at_fall[1:, stop:], (at_rise[:-1, rows, None] + worth).max(axis=1), out=at_fall[1:, stop:])
-    at_fall[:, -1] = np.maximum.accumulate(at_fall[:, -1])
-    at_rise[:, -1] += free_last
-    return _traced(program, at_rise, at_fall, free_first, free_last)
+    rises, falls, one = program.rises, program.falls, int(program.unit)
+    last = len(falls) - 1
+    starting = free_first * np.ceil((1.0 - np.minimum(rises, 1.0)) * one).astype(np.int64)
+    ending = free_last * np.ceil(rises * one).astype(np.int64)
+
+    def plus(fall: IntArray, rise: IntArray) -> IntArray:
+        earned = at_rise[m - 1][rise] + program.plus(rise, fall)
+        return earned + np.where(rise == 0, free_first * one, 0) + np.where(fall == last, ending[rise], 0)
+
+    def minus(rise: IntArray, fall: IntArray) -> IntArray:
+        earned = at_fall[m - 1][fall] + program.minus(fall, rise)
+        return earned + np.where(fall == 0, starting[rise], 0)
+
+    # Of each number of bins m and each cut: the most that runs up to it earn, and where the last of them starts.
+    at_fall, at_rise = (np.full((size + 1, len(cuts)), _NEVER) for cuts in (falls, rises))
+    at_fall[:, 0] = at_rise[:, 0] = 0
+    from_rise, from_fall = np.zeros_like(at_fall, np.int32), np.zeros_like(at_rise, np.int32)
+    allow = None if windows is None else (windows.allow(falls), windows.allow(rises))
+    rises_below, falls_below = np.searchsorted(rises, falls[1:]), np.searchsorted(falls, rises[1:])
+    for m in range(1, size + 1):
+        for at, start, worth, limit, side in (
+            (at_fall, from_rise, plus, rises_below, 0),
+            (at_rise, from_fall, minus, falls_below, 1),
+        ):
+            value, start[m, 1:] = _best_starts(worth, limit)
+            if allow is not None:
+                value = np.where(allow[side][m, 1:], value, _NEVER)
+            at[m, 1:] = np.maximum(at[m - 1, 1:], np.where(value < _NEVER // 2, _NEVER, value))
+    at_rise[:, -1] += free_last * one
+    return _traced(program, (at_rise, from_fall), (at_fall, from_rise))
 
 
-def _between_falls(rises: FloatArray, falls: FloatArray, size: int) -> Iterator[tuple[slice, int]]:
-    """Rises with the same falls below them, in blocks, and how many falls that is: these do not see each other."""
-    below = np.searchsorted(falls, rises, "left")
-    most = max(_BLOCK // (size * len(falls)), 1)
-    starts = np.flatnonzero(np.diff(below, prepend=-1))
-    for start, stop in zip(starts, np.append(starts[1:], len(rises)), strict=True):
-        for first in range(start, stop, most):
-            yield slice(first, min(first + most, stop)), int(below[start])
+def _best_starts(worth: Callable[[IntArray, IntArray], IntArray], limit: IntArray) -> tuple[IntArray, IntArray]:
+    """The most that a run to each end earns, and its start: one of the first `limit` places, which never falls.
+
+    Ends are counted from 1. Among those of twice the distance the best starts are known; they enclose the others'.
+    """
+    count = len(limit)
+    best, most = np.zeros(count, np.int64), np.zeros(count, np.int64)
+    for step in 2 ** np.arange(count.bit_length())[::-1]:
+        ends = np.arange(step - 1, count, 2 * step)
+        low = np.where(ends >= step, best[ends - step], 0)
+        after = ends + step
+        high = np.where(after < count, best[np.minimum(after, count - 1)], limit[-1])
+        width = np.minimum(high, limit[ends] - 1) - low + 1
+        offset = np.cumsum(width) - width
+        end = np.repeat(np.arange(len(ends)), width)
+        start = np.arange(len(end)) - (offset - low)[end]
+        value = worth(ends[end] + 1, start)
+        most[ends] = np.maximum.reduceat(value, offset)
+        first = np.flatnonzero(value == most[ends][end])[::-1]  # of equal ones the first is written last
+        best[ends[end[first]]] = start[first]
+    return most, best
 
 
-def _settled(values: FloatArray, allowed: BoolArray | None) -> FloatArray:
-    """The most with at most m bins, of the values with m, where a cut may be the m-th."""
-    kept = values if allowed is None else np.where(allowed, values, -np.inf)
-    return np.maximum.accumulate(kept)
-
-
-class _Sweep:
-    """What runs that end or start at a block of rises earn, over all falls; blocks come from left to right."""
-
-    def __init__(self, program: RunProgram) -> None:
-        self.falls, self.rises = program.falls, program.rises
-        right, wrong = np.sort(program.right_low), np.sort(program.wrong_high)
-        self.right_earned = np.append(0.0, np.cumsum(1.0 - right))
-        self.wrong_earned = np.append(0.0, np.cumsum(wrong))
-        self.right_before, self.wrong_before = (np.searchsorted(own, self.falls) for own in (right, wrong))
-        self.right_here, self.wrong_here = (np.searchsorted(own, self.rises) for own in (right, wrong))
-        order = np.argsort(program.wrong_high)
-        self.lost = np.append(0.0, np.cumsum(program.wrong_low[order]))[self.wrong_before]  # Σ l over u < fall
-        # Of the wrong with l < rise and u < fall: how many, and Σ l.
-        above = np.searchsorted(self.falls, program.wrong_high, "right")
-        self.escaping = _Passed(self.rises, program.wrong_low, above, len(self.falls))
-        # Of the right with u < rise and l ≥ fall, counted from the last fall down: how many, and Σ u.
-        within = len(self.falls) - np.searchsorted(self.falls, program.right_low, "right")
-        self.stuck = _Passed(self.rises, program.right_high, within, len(self.falls))
-
-    def advance(self, rows: slice, stop: int) -> None:
-        """Move on to these rises, which have `stop` falls below them."""
-        self.escaping.advance(rows, stop)
-        self.stuck.advance(rows, len(self.falls) - stop)
-
-    def plus(self, rows: slice, start: int) -> FloatArray:
-        """What + runs from these rises to the falls from `start` on earn, shape (rises, falls)."""
-        rise, to = self.rises[rows, None], slice(start, None)
-        mine = self.right_earned[self.right_before[to]] - self.right_earned[self.right_here[rows]][:, None]
-        escaping = self.escaping.count - self.wrong_here[rows, None]
-        return np.asarray(mine + rise * escaping - (self.lost[to] - self.escaping.sums))
-
-    def minus(self, rows: slice, stop: int) -> FloatArray:
-        """What − runs from the falls before `stop` to these rises earn, shape (rises, falls)."""
-        rise, to = self.rises[rows, None], slice(0, stop)
-        stuck, high = self.stuck.count[:, ::-1], self.stuck.sums[:, ::-1]
-        inside = self.right_here[rows, None] - self.right_before[to] - stuck
-        mine = self.wrong_earned[self.wrong_here[rows]][:, None] - self.wrong_earned[self.wrong_before[to]]
-        return np.asarray(mine + (1.0 - rise) * inside + (high - stuck))
-
-
-class _Passed:
-    """Inputs whose end the rises have passed: how many there are up to each place, and the sum of those ends."""
-
-    def __init__(self, rises: FloatArray, ends: FloatArray, places: IntArray, size: int) -> None:
-        order = np.argsort(ends, kind="stable")
-        self.ends, self.places = ends[order], places[order]
-        self.row = np.searchsorted(rises, self.ends, "right")  # the first rise above an end
-        self.done, self.before = 0, np.zeros((2, size))
-        self.count = self.sums = np.zeros((0, size))
-
-    def advance(self, rows: slice, first: int) -> None:
-        """Tables for these rises and the places from `first` on, shape (rises, places)."""
-        stop = int(np.searchsorted(self.row, rows.stop))
-        new, self.done = slice(self.done, stop), stop
-        height, width = rows.stop - rows.start, self.before.shape[1] - first + 1
-        cell = (self.row[new] - rows.start) * width + np.maximum(self.places[new] - first, 0)
-        tables = np.empty((2, height, width - 1))
-        for table, weights in zip(tables, (None, self.ends[new]), strict=True):
-            table[:] = np.bincount(cell, weights, height * width).reshape(height, width)[:, :-1]
-        np.cumsum(tables, axis=1, out=tables)
-        np.cumsum(tables, axis=2, out=tables)
-        tables += self.before[:, None, first:]
-        self.before[:, first:] = tables[:, -1]
-        self.count, self.sums = tables
-
-
-def _traced(program: RunProgram, at_rise: FloatArray, at_fall: FloatArray, free_first: int, free_last: int) -> Runs:
-    """The cuts behind the best end, found again run by run from the last."""
-    rises, falls = program.rises, program.falls
-    sign = 1 if at_fall[-1, -1] >= at_rise[-1, -1] else -1
-    total = float(max(at_fall[-1, -1], at_rise[-1, -1]))
-    left, place = len(at_fall) - 1, -1
-    cuts: list[float] = []
+def _traced(program: RunProgram, to_rise: tuple[IntArray, IntArray], to_fall: tuple[IntArray, IntArray]) -> Runs:
+    """The cuts behind the best end, from the last to the first."""
+    sign = 1 if to_fall[0][-1, -1] >= to_rise[0][-1, -1] else -1
+    total = max(to_fall[0][-1, -1], to_rise[0][-1, -1])
+    m, place, cuts = len(to_fall[0]) - 1, -1, []
     while True:
-        if sign > 0:
-            fall = falls[place]
-            before = rises[rises < fall]
-            worth = program.plus(before, fall) + (free_last * before if fall == END else 0.0)
-            worth[0] += free_first
-            best = int((at_rise[left - 1, : len(before)] + worth).argmax())
-            at = before[best]
-        else:
-            rise = rises[place]
-            before = falls[falls < rise]
-            worth = program.minus(before, rise)
-            worth[0] += free_first * (1.0 - min(rise, 1.0))
-            best = int((at_fall[left - 1, : len(before)] + worth).argmax())
-            at = before[best]
-        if best == 0:
-            return Runs(np.array(cuts[::-1]), sign, total)
-        cuts.append(float(at))
-        left, place, sign = left - 1, best, -sign
+        (at, start), before = (to_fall, program.rises) if sign > 0 else (to_rise, program.falls)
+        while m > 1 and at[m - 1, place] == at[m, place]:
+            m -= 1
+        place, m = int(start[m, place]), m - 1
+        if place == 0:
+            return Runs(np.array(cuts[::-1]), sign, Fraction(int(total)) / Fraction(program.unit))
+        cuts.append(float(before[place]))
+        sign = -sign

@@ -4,6 +4,7 @@ Both get worse as a right input's confidence falls and as a wrong one's rises, s
 at u is the worst case of all rankings at once.
 """
 
+from collections.abc import Callable
 from fractions import Fraction
 
 import numpy as np
@@ -44,21 +45,20 @@ def certified_auroc(
     right = np.sort(problem.lower[problem.correct])[::-1]  # in the order in which they fail
     wrong = np.sort(problem.upper[~problem.correct])
     failed = min(check_integer("failures", failures, minimum=0), len(problem.lower))
-    free = failed + problem.uncertified
+    free, won = failed + problem.uncertified, _pairs_won(right, wrong)
     if failed and (failed + 1) * (free + len(problem.lower)) > _MOST_WORK:
         # At least: pairs that no failure can touch, over the most pairs there can be.
-        pairs = _pairs_won(right[failed:], wrong[failed:])
+        pairs = won(min(failed, len(right)), failed)
         return float(np.nextafter(pairs / max((len(right) + free) * (len(wrong) + free), 1), 0.0))
-    least = np.nan
-    for gone in range(failed + 1):  # right ones whose certificate fails; the others are wrong ones
-        if gone > len(right) or failed - gone > len(wrong):
-            continue
-        left, other = right[gone:], wrong[failed - gone :]
-        to_wrong = np.arange(free + 1)  # of the free ones
-        ties = ((left == 1.0).sum() * to_wrong + (other == 0.0).sum() * (free - to_wrong)) / 2
-        count = (len(left) + free - to_wrong) * (len(other) + to_wrong)
+    least, to_wrong = np.nan, np.arange(free + 1)  # of the free ones
+    ones, zeros = int((right == 1.0).sum()), int((wrong == 0.0).sum())
+    # Right ones whose certificate fails; the others are wrong ones.
+    for gone in range(max(failed - len(wrong), 0), min(failed, len(right)) + 1):
+        other = failed - gone
+        ties = (max(ones - gone, 0) * to_wrong + max(zeros - other, 0) * (free - to_wrong)) / 2
+        count = (len(right) - gone + free - to_wrong) * (len(wrong) - other + to_wrong)
         if (count > 0).any():
-            least = np.fmin(least, _least_share((_pairs_won(left, other) + ties)[count > 0], count[count > 0]))
+            least = np.fmin(least, _least_share((won(gone, other) + ties)[count > 0], count[count > 0]))
     return float(least)
 
 
@@ -71,10 +71,22 @@ def _least_share(won: FloatArray, of: IntArray) -> float:
     return least if exact else float(np.nextafter(least, 0.0))
 
 
-def _pairs_won(right: FloatArray, wrong: FloatArray) -> float:
-    """Pairs of a right and a wrong input in which the right one is more confident; ties half."""
-    order = np.sort(wrong)
-    return float((np.searchsorted(order, right, "left") + np.searchsorted(order, right, "right")).sum()) / 2
+def _pairs_won(right: FloatArray, wrong: FloatArray) -> Callable[[int, int], float]:
+    """Pairs in which a right input is more confident than a wrong one, ties half, without the first of each.
+
+    `right` falls and `wrong` rises, so without the first k wrong ones every right one beats k fewer, or none.
+    """
+    losses = [-np.searchsorted(wrong, right, side) for side in ("left", "right")]
+    sums = [np.append(0, np.cumsum(own)) for own in losses]
+
+    def won(gone: int, skipped: int) -> float:
+        twice = 0
+        for own, total in zip(losses, sums, strict=True):
+            stop = max(int(np.searchsorted(own, -skipped)), gone)  # those that beat more than `skipped`
+            twice += int(total[gone] - total[stop]) - skipped * (stop - gone)
+        return twice / 2
+
+    return won
 
 
 def risk_coverage_area(confidence: ArrayLike, correct: ArrayLike) -> float:
