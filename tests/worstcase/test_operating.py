@@ -1,6 +1,7 @@
 """Operating points and rankings under attack against the enumeration of every attack, and their coverage."""
 
 from fractions import Fraction
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -138,6 +139,21 @@ def test_many_failures_give_a_bound_from_below(monkeypatch):
     exact = certified_auroc(lower, upper, correct, failures=3)
     monkeypatch.setattr("certcal.worstcase.ranking._MOST_WORK", 0)
     assert 0.0 < certified_auroc(lower, upper, correct, failures=3) <= exact
+
+
+@examples(100)
+@given(grid_sets(most=8, least=2), st.integers(1, 3))
+def test_failures_are_shared_between_right_and_wrong_as_is_worst(problem, failures):
+    lower, upper, correct = problem
+    failures = min(failures, len(lower))
+    z, values = np.where(correct, lower, upper), []
+    for failed in map(list, combinations(range(len(z)), failures)):
+        for to_wrong in range(failures + 1):
+            new, right = z.copy(), correct.copy()
+            right[failed] = np.arange(failures) >= to_wrong
+            new[failed] = ~right[failed]
+            values.append(aurocs(new[None], right[None])[0])
+    assert certified_auroc(*problem, failures=failures) == pytest.approx(least(np.array(values)), nan_ok=True)
 
 
 def test_the_certified_auroc_is_never_above_the_exact_share(rng):
