@@ -19,7 +19,9 @@ from certcal.report import (
     exactly,
     explanation,
     guarantee,
+    more_tables,
     number,
+    operating_data,
     percent,
     to_csv,
     to_latex,
@@ -129,3 +131,34 @@ def test_levels_are_never_rounded_to_certainty(evidence):
     tiny = evaluate(evidence, radii=[0.1], alpha=1e-8, method="cdf", split_alpha=False)
     assert "fails with probability at most 2e-08" in " ".join(caveats(tiny))
     assert "none fails, and these" in explanation(evaluate(evidence, radii=[0.1], alpha=1e-9, delta=0.5), 0)
+
+
+def test_further_metrics_operating_points_and_groups_have_tables(evidence):
+    report = evaluate(evidence, radii=RADII, alpha=0.01, any_binning=True, groups={"half_of": np.arange(120) % 2})
+    made = more_tables(report, [operating_data(report, position, step=5) for position in range(len(report))])
+    assert sorted(made) == [
+        *(f"further.{end}" for end in ("csv", "md", "tex")),
+        *(f"groups.{end}" for end in ("csv", "md", "tex")),
+        "operating.csv",
+    ]
+    rows = list(csv.DictReader(io.StringIO(made["further.csv"])))
+    for row, own in zip(rows[:3], report, strict=False):
+        np.testing.assert_equal({key: float(value) for key, value in row.items() if key != "radius"}, dict(own.further))
+    assert rows[3]["certified_auroc"] in ("", "nan")  # nothing is certified there
+    points = list(csv.DictReader(io.StringIO(made["operating.csv"])))
+    assert len(points) == 3 * 21
+    own = report.operating(1, joint=True, thresholds=[0.8])[0]
+    found = next(row for row in points if float(row["radius"]) == RADII[1] and float(row["threshold"]) == 0.8)
+    assert float(found["joint_accuracy"]) == pytest.approx(own.accuracy)
+    groups = list(csv.DictReader(io.StringIO(made["groups.csv"])))
+    assert [(row["column"], row["name"], row["inputs"]) for row in groups[:2]] == [
+        ("half_of", str(n), "60") for n in "01"
+    ]
+    assert "| 0.1 | AUROC | " in made["further.md"]
+    lines = [line.split(" | ") for line in made["further.md"].splitlines() if "| Overconfidence |" in line]
+    for line, row in zip(lines, report, strict=False):
+        if row.inputs:
+            shown = float(line[4].removesuffix(" % |")) / 100
+            assert row.further["joint_overconfidence"] <= shown < row.further["joint_overconfidence"] + 1.01e-4
+    assert r"half\_of" in made["groups.tex"]
+    assert made["groups.tex"].count(r"\\") == 1 + 2 * len(RADII)

@@ -34,6 +34,7 @@ from certcal.report.figures import (
 from certcal.report.html import render_page
 from certcal.report.judgements import judgements_markdown, to_junit
 from certcal.report.leaderboard import Board, Standing, leaderboard_page, plot_standings, standing_cells
+from certcal.report.more_tables import more_tables
 from certcal.report.operating import acceptance, group_cells, groups_section, operating_data, operating_section
 from certcal.report.recalibrated import chosen_because, lead, listed, recalibration_section, score_rows, warnings
 from certcal.report.side_by_side import (
@@ -102,6 +103,7 @@ __all__ = [
     "listed",
     "main_cells",
     "model_card",
+    "more_tables",
     "note",
     "number",
     "operating_data",

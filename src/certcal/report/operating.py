@@ -73,6 +73,11 @@ def _curve(name: str, curve: OperatingCurve) -> dict[str, Any]:
     return {key: plain(values) for key, values in shares.items()}
 
 
+def further_lines(row: Row) -> list[list[str]]:
+    """Label, clean, certified and guaranteed value of each further metric, rounded to the cautious side."""
+    return [[label, *values] for label, _, *values in _further(row)]
+
+
 def _further(row: Row) -> list[list[str]]:
     """Label, help, clean, certified and guaranteed value of each further metric."""
     known = {**FURTHER, **ANY_BINNING}
@@ -114,7 +119,12 @@ def acceptance(report: Report, point: OperatingPoint) -> str:
 
 def group_cells(table: GroupTable) -> tuple[list[str], list[list[str]]]:
     """Heads and lines of a table of groups for a narrow place, each value rounded to the cautious side."""
-    shown = [one for one in _GROUP_COLUMNS if one[0] in ("inputs", "certified", "joint_accuracy", "joint_ece")]
+    return group_lines(table, "inputs", "certified", "joint_accuracy", "joint_ece")
+
+
+def group_lines(table: GroupTable, *keys: str) -> tuple[list[str], list[list[str]]]:
+    """Heads and lines of a table of groups with these columns, or all of them."""
+    shown = [one for one in _GROUP_COLUMNS if not keys or one[0] in keys]
     lines = [
         [group.name, *(_cell(group.as_dict()[key], rounding, key) for key, _, _, rounding in shown)]
         for group in table.groups

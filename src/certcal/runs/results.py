@@ -20,6 +20,7 @@ from certcal.report import (
     groups_section,
     guarantee,
     model_card,
+    more_tables,
     operating_data,
     operating_section,
     page_data,
@@ -86,6 +87,9 @@ class Results:
         """Everything. Figures and a card of another evaluation do not stay; nor do any that are not asked for."""
         report = self.report
         self._write_certificates(change)
+        change.drop("tables/")
+        for name, text in more_tables(report, self.metrics["operating"]).items():
+            change.write(f"tables/{name}", text)
         change.write("tables/radii.csv", to_csv(report))
         change.write("tables/radii.md", to_markdown(report))
         change.write("tables/radii.tex", to_latex(report))

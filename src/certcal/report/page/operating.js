@@ -24,6 +24,7 @@ function fillOperating() {
   const share = (key, way) => writtenShare(own[key][at], true, way, 3);
   if (!own) host.textContent = EMPTY;
   else if (own.joint_accuracy[at] === null) host.textContent = `Accept from ${tau}: no input can reach this threshold, so nothing is accepted.`;
+  else if (own.certified_accuracy[at] === null) host.textContent = `Accept from ${tau}: no input can reach this threshold unless its certificate fails, so nothing is guaranteed of those accepted.`;
   else {
     const whose = page.population === "certified" ? "certified inputs" : "inputs";
     host.append(`Accept from ${tau}: whatever the attack within R = ${cell(chosen, "radius")}, at least `);

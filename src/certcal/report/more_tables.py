@@ -1,0 +1,60 @@
+"""Tables beside the one over radii: further metrics, operating points and groups."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from certcal.evaluation import Report
+from certcal.report.operating import further_lines, group_lines
+from certcal.report.tables import csv_text, exactly, latex_text, markdown_text
+from certcal.scalars import guarded
+
+_FURTHER = ("metric", "clean", "certified", "guaranteed")
+
+
+@guarded
+def more_tables(report: Report, operating: Sequence[Mapping[str, Any] | None]) -> dict[str, str]:
+    """Texts by file name: CSV with every digit, Markdown and LaTeX rounded to the cautious side.
+
+    `operating` has the operating points of each row, from `operating_data`.
+
+    Paper: —; docs/command_line.md.
+    """
+    radii = [exactly(row.radius) for row in report]
+    further = [[at, *line] for at, row in zip(radii, report, strict=True) for line in further_lines(row)]
+    keys = list(dict.fromkeys(key for row in report for key in row.further))
+    values = [[row.radius, *(row.further.get(key) for key in keys)] for row in report]
+    made = {"further.csv": csv_text(["radius", *keys], values), **_rounded("further", _FURTHER, further, "rlrrr")}
+    shown = [(row.radius, points) for row, points in zip(report, operating, strict=True) if points]
+    if shown:
+        lines = [[at, *point] for at, points in shown for point in zip(*points.values(), strict=True)]
+        made["operating.csv"] = csv_text(["radius", *shown[0][1]], lines)
+    if report.groups:
+        groups = [(table, group.as_dict()) for tables in report.groups for table in tables for group in table.groups]
+        heads = ["column", "radius", *groups[0][1]]
+        made["groups.csv"] = csv_text(heads, [[table.column, table.radius, *own.values()] for table, own in groups])
+        lines = [
+            [exactly(table.radius), table.column, *line]
+            for tables in report.groups
+            for table in tables
+            for line in group_lines(table)[1]
+        ]
+        labels = group_lines(report.groups[0][0])[0]
+        made |= _rounded("groups", ["column", "group", *labels[1:]], lines, "rll" + "r" * (len(labels) - 1))
+    return made
+
+
+def _in_latex(text: str) -> str:
+    """A user's text, with what LaTeX reads as a command in words of its own."""
+    return "".join(f"\\{one}" if one in "_&#$%{}" else {"\\": "/", "~": "-", "^": "-"}.get(one, one) for one in text)
+
+
+def _rounded(name: str, heads: Sequence[str], lines: Sequence[Sequence[str]], sides: str) -> dict[str, str]:
+    """The lines in Markdown and LaTeX; columns on the left hold words, which users may have chosen."""
+
+    def made(way: Callable[[str], str]) -> list[list[str]]:
+        return [[way(cell) if side == "l" else cell for cell, side in zip(line, sides, strict=True)] for line in lines]
+
+    return {
+        f"{name}.md": markdown_text(["R", *heads], made(lambda text: text.replace("|", "\\|")), sides=sides),
+        f"{name}.tex": latex_text(["$R$", *heads], made(_in_latex), sides=sides),
+    }
