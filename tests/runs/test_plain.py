@@ -124,3 +124,57 @@ def test_a_changed_copy_is_noticed(desk):
     path.write_bytes((desk / "one.parquet").read_bytes())
     _, error = certcal("evaluate", "spoilt", cwd=desk, code=2)
     assert "Expected `RUN` to hold the bounds.parquet that its provenance.json was written with" in error
+
+
+def log_of(inputs):
+    """A log in the field's format, radii rounded to three digits; one input abstained, one is wrong."""
+    lines = ["idx\tlabel\tpredict\tradius\tcorrect\ttime"]
+    for n in range(inputs):
+        predicted, radius = {4: (-1, 0.0), 5: (0, 0.4)}.get(n, (n % 3, 0.3 + n / 50))
+        lines.append(f"{n}\t{n % 3}\t{predicted}\t{radius:.3}\t{int(predicted == n % 3)}\t0:00:01")
+    return "\n".join(lines) + "\n"
+
+
+LOG = log_of(30)
+
+
+def test_a_certification_log_is_evaluated_soundly_and_says_what_it_cannot_tell(tmp_path):
+    (tmp_path / "log.tsv").write_text(LOG)
+    words = ["--bounds", "log.tsv", "--sigma", 0.5, "--alpha", 0.001, "--radii", "0,0.4", "--no-figures"]
+    found = json.loads(certcal("evaluate", "logged", *words, "--json", cwd=tmp_path)[0])
+    first, second = found["rows"]
+    assert (found["norm"], found["alpha"], found["inputs"]) == ("l2", 0.001, 30)
+    assert (first["certified"], second["certified"]) == (29, 24)  # 0.4 was rounded to three digits, so it may be less
+    assert any("Nothing can be concluded about the network's own probabilities" in one for one in found["caveats"])
+    again = json.loads(certcal("evaluate", "logged", "--population", "all", "--json", "--no-figures", cwd=tmp_path)[0])
+    assert again["rows"][0]["certified"] == 29  # the folder keeps the input that the log abstained on
+    assert again["rows"][0]["certified_ece"] > first["certified_ece"]
+    out, _ = certcal("evaluate", "exact", *words, "--rounded-down", cwd=tmp_path)
+    table = json.loads((tmp_path / "runs/exact/metrics.json").read_text())
+    assert table["rows"][1]["certified"] == 25
+    assert "vote share" in out
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--alpha", 0.001, "--radii", 0.1], "Expected `--sigma` to be given for a certification log"),
+        (["--sigma", 0.5, "--radii", 0.1], "Expected `--alpha` to be given for a certification log"),
+        (["--sigma", 0.5, "--alpha", 0.001], "Expected `--radii` to be given for a certification log"),
+        (
+            ["--sigma", 0.5, "--alpha", 0.1, "--radii", 0.1, "--norm", "linf"],
+            "Expected `--norm` to be left out: a cert",
+        ),
+    ],
+)
+def test_what_a_log_does_not_say_is_asked_for(tmp_path, words, message):
+    (tmp_path / "log.tsv").write_text(LOG)
+    _, error = certcal("evaluate", "logged", "--bounds", "log.tsv", *words, cwd=tmp_path, code=2)
+    assert message in " ".join(error.split())
+
+
+def test_options_of_a_log_belong_to_a_log(tmp_path):
+    (tmp_path / "t.csv").write_text("label,predicted,confidence,lower,upper,certified\n0,0,0.9,0.8,1,1\n")
+    words = ["--bounds", "t.csv", "--norm", "l2", "--alpha", 0, "--radius", 0.1, "--sigma", 1]
+    _, error = certcal("evaluate", "t", *words, cwd=tmp_path, code=2)
+    assert "Expected `--sigma` to come with a certification log" in " ".join(error.split())

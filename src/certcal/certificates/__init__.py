@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from certcal.certificates.cells import MeanLimits
 from certcal.certificates.confidence import PAPER, confidence_bounds, confidence_bounds_at
 from certcal.certificates.intervals import ConfidenceIntervals
-from certcal.certificates.logs import intervals_from_log, read_certification_log, write_certification_log
+from certcal.certificates.logs import LOG_METHOD, intervals_from_log, read_certification_log, write_certification_log
 from certcal.certificates.looks import PLANNED_SHARE, share_of_delta
 from certcal.certificates.margins import intervals_from_lipschitz, intervals_from_logits, intervals_from_margins
 from certcal.certificates.prediction import Predictions, predict_classes
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from certcal.certificates.networks import intervals_by_lipschitz, intervals_by_lirpa, lipschitz_constant
 
 __all__ = [
+    "LOG_METHOD",
     "NO_CLASS",
     "PAPER",
     "PLANNED_SHARE",

@@ -22,6 +22,7 @@ from certcal.settings import Norm
 from certcal.types import FloatArray
 
 COLUMNS = ("idx", "label", "predict", "radius", "correct", "time")
+LOG_METHOD = "log (vote share)"
 _ABSTAINED = "-1"
 _LAST_DIGIT = Decimal("0.000001")
 
@@ -128,7 +129,7 @@ def intervals_from_log(
     least = read.radius - (_half_units(read.radius, written) if check_flag("rounded", rounded) else 0.0)
     known = np.where(least > 0, least, np.nan)
     lower, share = (np.nan_to_num(special.ndtr((known - off) / scale) * (1 - 1e-12)) for off in (distance, 0.0))
-    return Stated("log (vote share)", distance, Norm.L2, check_level("alpha", alpha)).intervals(
+    return Stated(LOG_METHOD, distance, Norm.L2, check_level("alpha", alpha)).intervals(
         lower,
         np.ones(len(read)),
         labels=read.label,

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from certcal.certificates.intervals import ConfidenceIntervals
+from certcal.certificates.radius import NO_CLASS
 from certcal.certificates.stated import UNSAID, Stated
 from certcal.errors import InputError
 from certcal.files import expanded
@@ -25,7 +26,7 @@ from certcal.inputs import (
 )
 from certcal.scalars import one_or_more
 from certcal.settings import Domain, Norm
-from certcal.types import BoolArray, FloatArray
+from certcal.types import BoolArray, FloatArray, IntArray
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -235,10 +236,13 @@ def _intervals(columns: Columns, stated: Stated, known: dict[str, Any]) -> Confi
     """The certificates of one radius."""
     lower, upper = as_bounds(columns["lower"], columns["upper"])
     n = len(lower)
-    labels, predicted = (as_classes(name, columns[name], inputs=n) for name in ("label", "predicted"))
+    labels, predicted = as_classes("label", columns["label"], inputs=n), _predicted(columns["predicted"], n)
     if "correct" in columns:
         _check_same("correct", as_correctness("correct", columns["correct"]), predicted == labels, "label = predicted")
     certified, reached = _certified(columns, stated.radius, n)
+    if (certified & (predicted == NO_CLASS)).any():
+        row = int(np.argmax(certified & (predicted == NO_CLASS)))
+        raise InputError.expected("predicted", "be a class where one is certified", f"{NO_CLASS} at index {row}")
     return stated.intervals(
         lower,
         upper,
@@ -251,6 +255,13 @@ def _intervals(columns: Columns, stated: Stated, known: dict[str, Any]) -> Confi
         other=as_probabilities("other", columns["other"]) if "other" in columns else None,
         **known,
     )
+
+
+def _predicted(values: Any, inputs: int) -> IntArray:
+    """Predicted classes, or `NO_CLASS` where a log abstained."""
+    given = np.asarray(values)
+    none = given == NO_CLASS if given.dtype.kind in "if" else np.zeros(given.shape, dtype=np.bool_)
+    return np.where(none, NO_CLASS, as_classes("predicted", np.where(none, 0, given), inputs=inputs))
 
 
 def _certified(columns: Columns, radius: float, inputs: int) -> tuple[BoolArray, FloatArray | None]:

@@ -15,14 +15,18 @@ from certcal.settings import BoundsSettings, EvaluateSettings, LogSettings, Sect
 
 _BOUNDS = typer.Option(
     "--bounds",
-    help="Table of somebody's certificates, .parquet or .csv, to make a run of.",
+    help="Table of somebody's certificates, .parquet or .csv, or a certification log, .tsv, to make a run of.",
     metavar="FILE",
     rich_help_panel=BoundsSettings.panel,
 )
 _OF_NOISE = ("method", "split_alpha", "runner_up")
 
 
-@takes(evaluate=EvaluateSettings, bounds=Part(BoundsSettings, only=("norm", "domain")), logging=LogSettings)
+@takes(
+    evaluate=EvaluateSettings,
+    bounds=Part(BoundsSettings, only=("norm", "domain", "sigma", "rounded_down")),
+    logging=LogSettings,
+)
 def evaluate(
     run: o.RunName,
     *,
@@ -46,6 +50,8 @@ def evaluate(
     [dim]Example:[/dim] certcal evaluate mine --radii 0,0.1,0.2,0.5 --alpha 0.0001 --population all
 
     [dim]From elsewhere:[/dim] certcal evaluate verified --bounds table.parquet --norm linf --radius 0.1 --alpha 0
+
+    [dim]From a log:[/dim] certcal evaluate logged --bounds log.tsv --sigma 0.5 --alpha 0.001 --radii 0,0.25,0.5
     """
     from certcal.runs import RunFolder, copy_run, evaluate_run, import_bounds
 

@@ -4,6 +4,7 @@ import csv
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from os import PathLike
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -107,12 +108,22 @@ class Report(ShownRows):
         """
         if self[position].inputs == 0:
             return None
-        return operating_curve(
-            self.bounds[position],
-            thresholds=thresholds,
-            population=self.population,
-            failures=self.failures if joint else 0,
-        )
+        if thresholds is not None or (position, joint) not in self._curves:
+            curve = operating_curve(
+                self.bounds[position],
+                thresholds=thresholds,
+                population=self.population,
+                failures=self.failures if joint else 0,
+            )
+            if thresholds is not None:
+                return curve
+            self._curves[position, joint] = curve
+        return self._curves[position, joint]
+
+    @cached_property
+    def _curves(self) -> dict[tuple[int, bool], OperatingCurve]:
+        """Operating points that were asked for: pages, tables and results show the same ones."""
+        return {}
 
     @property
     def temperature(self) -> float:

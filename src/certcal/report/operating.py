@@ -31,19 +31,17 @@ def operating_data(report: Report, position: int, *, step: int = 1) -> dict[str,
 
     Paper: —; docs/operating.md.
     """
-    thresholds = np.arange(0, 101, check_integer("step", step, minimum=1, maximum=100)) / 100
-    certified, joint = (report.operating(position, joint=way, thresholds=thresholds) for way in (False, True))
+    check_integer("step", step, minimum=1, maximum=100)
+    certified, joint = (report.operating(position, joint=way) for way in (False, True))
     if certified is None or joint is None:
         return None
-    points: dict[str, Any] = plain(
-        {
-            "threshold": thresholds,
-            **{f"clean_{name}": getattr(certified, f"clean_{name}") for name in _SHARES},
-            **{f"certified_{name}": getattr(certified, name) for name in _SHARES},
-            **{f"joint_{name}": getattr(joint, name) for name in _SHARES},
-        }
-    )
-    return points
+    points = {
+        "threshold": certified.threshold,
+        **{f"clean_{name}": getattr(certified, f"clean_{name}") for name in _SHARES},
+        **{f"certified_{name}": getattr(certified, name) for name in _SHARES},
+        **{f"joint_{name}": getattr(joint, name) for name in _SHARES},
+    }
+    return {name: plain(values[::step]) for name, values in points.items()}
 
 
 def operating_section(report: Report) -> dict[str, Any]:

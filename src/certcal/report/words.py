@@ -3,6 +3,7 @@
 import math
 from decimal import Decimal
 
+from certcal.certificates import LOG_METHOD
 from certcal.evaluation import Population, Report, Rounding
 from certcal.report.tables import exactly, number, percent
 from certcal.scalars import guarded
@@ -106,6 +107,14 @@ def _of_the_model(report: Report) -> list[str]:
         return [
             f"It is about the smoothed model: predictions averaged over Gaussian noise with σ = {header.sigma:g}, run "
             f"as “{header.precision}”{divided}. The network without noise has no certificate."
+        ]
+    if report.method == LOG_METHOD:
+        return [
+            "Its certificates come from a certification log, which holds a radius per input. From it follows a lower "
+            "bound of the share of noisy votes for the class, and that share is the confidence here. Nothing can be "
+            "concluded about the network's own probabilities, about an upper bound below 1 (so a wrong prediction "
+            "counts as sure of itself), or about inputs that the log abstained on. Values without an attack are those "
+            "of the lower limit of the share, as the share itself is not in the log."
         ]
     return [
         f"Its certificates come from elsewhere (method: {report.method}). What they state is taken as true: that at "

@@ -2,7 +2,7 @@
 
 import csv
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -43,18 +43,21 @@ def group_columns(
     return {name: own if isinstance(own, str) else _in_ranges(own) for name, own in columns.items()} or None
 
 
+_PLAIN = ("int64", "int32", "double", "float")  # columns that are arrays already
+
+
 def columns_beside(path: Path, bounds: Sequence[ConfidenceIntervals]) -> "pa.Table | None":
     """What a table of bounds says of its inputs beside the bounds, by their positions; None if nothing."""
     import pyarrow as pa
 
-    known = table_of(bounds[:1]).column_names
-    read = _read_columns(path)
+    known = {*table_of([bounds[0].select(np.array([0]))]).column_names} - {"index", "radius"}
+    read = _read_columns(path, but=known)
+    if not {*read} - {"index", "radius"}:
+        return None
     if "radius" in read:  # the same is said again at every radius
         first = read["radius"] == read["radius"][0]
         read = {name: own[first] for name, own in read.items()}
-    others = {name: own.tolist() for name, own in read.items() if name not in known}
-    if not others:
-        return None
+    others = {name: own.tolist() for name, own in read.items() if name not in ("index", "radius")}
     return pa.table({"index": read["index"].astype(np.int64) if "index" in read else bounds[0].index} | others)
 
 
@@ -104,19 +107,25 @@ def _from_table(path: Path, index: IntArray) -> dict[str, Any]:
     return {name: _at(f"{path.name}: {name}", values, index) for name, values in columns.items()}
 
 
-def _read_columns(path: Path) -> dict[str, Any]:
-    """All columns of a table; those of a .csv file that hold numbers only are numbers."""
+def _read_columns(path: Path, but: Collection[str] = ()) -> dict[str, Any]:
+    """The columns of a table, but for some; those of a .csv file that hold numbers only are numbers."""
     if not path.is_file():
         raise InputError.expected("groups", "name a table that exists", str(path))
     if path.suffix == ".parquet":
         import pyarrow.parquet as pq
 
         with pq.ParquetFile(path) as file:
-            table = file.read()
-        return {key: np.array(table[key].to_pylist()) for key in table.column_names}
+            table = file.read([name for name in file.schema_arrow.names if name not in but])
+        return {
+            key: column.to_numpy()
+            if str(column.type) in _PLAIN and not column.null_count
+            else np.array(column.to_pylist())
+            for key, column in zip(table.column_names, table.columns, strict=True)
+        }
     with path.open(newline="", encoding="utf-8-sig") as file:
         rows = list(csv.DictReader(file))
-    return {key: _numbers_if_any(np.array([row[key] for row in rows])) for key in (rows[0] if rows else {})}
+    named = [key for key in (rows[0] if rows else {}) if key not in but]
+    return {key: _numbers_if_any(np.array([row[key] for row in rows])) for key in named}
 
 
 def _numbers_if_any(values: NDArray[Any]) -> NDArray[Any]:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from certcal.certificates import ConfidenceIntervals, intervals_by_radius
+from certcal.certificates import ConfidenceIntervals, intervals_by_radius, intervals_from_log
 from certcal.errors import InputError
 from certcal.evaluation import as_given
 from certcal.files import plain, sealed
@@ -15,9 +15,10 @@ from certcal.runs.folder import BOUNDS, CONFIG, EVIDENCE, GROUPS, SOURCES, RunFo
 from certcal.runs.groups import columns_beside
 from certcal.runs.provenance import provenance
 from certcal.runs.switch import digest_of
-from certcal.scalars import guarded
+from certcal.scalars import guarded, one_or_more
 from certcal.settings import BoundsRunSettings, BoundsSettings, build_sections, merged, read_toml, settings_text
 
+LOG = ".tsv"  # certification logs of the field
 NOT_NAMED = "not named"  # the model or data of bounds that nobody named any for
 
 
@@ -46,25 +47,43 @@ def import_bounds(
     source = str(config or "options")
     settings = build_sections(BoundsRunSettings, {**parts, "bounds": {}, "evaluate": asked}, source)
     asked_at = settings.evaluate
-    bounds = intervals_by_radius(
-        table,
-        radii=asked_at.radii or asked_at.open_at,
-        norm=stated.norm,
-        alpha=asked.get("alpha"),
-        domain=stated.domain,
-    )
+    bounds = _read(table, stated, asked_at.radii or asked_at.open_at, asked.get("alpha"))
     if math.isnan(bounds[0].alpha):
         raise InputError.expected("alpha", "be given for a table that does not state it: 0 if it is proven", "none")
     settings = replace(settings, bounds=stated, evaluate=replace(settings.evaluate, alpha=bounds[0].alpha))
     as_given(bounds, None, None)  # refuses what a report would, before anything is written
     keep_bounds(run, settings, bounds, {"bounds": {"from": str(table)}}, seconds=time.perf_counter() - start)
-    beside = columns_beside(table, bounds)
+    beside = None if table.suffix == LOG else columns_beside(table, bounds)
     with run.writing(), run.change() as change:
         if beside is None:
             change.drop(GROUPS)
         else:
             pq.write_table(beside, change.place(GROUPS))
     return bounds
+
+
+def _read(table: Path, stated: BoundsSettings, radii: Any, alpha: float | None) -> tuple[ConfidenceIntervals, ...]:
+    """The certificates of a table, or of a certification log."""
+    if table.suffix != LOG:
+        for name in ("sigma", "rounded_down"):
+            if getattr(stated, name):
+                raise InputError.expected(name, f"come with a certification log, {LOG}, as --bounds", table.name)
+        return intervals_by_radius(table, radii=radii, norm=stated.norm, alpha=alpha, domain=stated.domain)
+    if not table.is_file():
+        raise InputError.expected("bounds", "be a file that exists", str(table))
+    for name, value in (("sigma", stated.sigma), ("alpha", alpha), ("radii", radii)):
+        if value is None:
+            raise InputError.expected(name, "be given for a certification log, which does not say it", "none")
+    for name in ("norm", "domain"):
+        if getattr(stated, name) not in (None, "l2", "everywhere"):
+            wanted = "be left out: a certification log is of ℓ2, anywhere"
+            raise InputError.expected(name, wanted, getattr(stated, name))
+    assert stated.sigma is not None
+    assert alpha is not None
+    return tuple(
+        intervals_from_log(table, sigma=stated.sigma, radius=radius, alpha=alpha, rounded=not stated.rounded_down)
+        for radius in sorted({*one_or_more("radii", radii)})
+    )
 
 
 def keep_bounds(

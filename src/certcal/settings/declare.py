@@ -25,6 +25,7 @@ def setting(
     *,
     check: Check | None = None,
     choices: Iterable[str] = (),
+    unsaid: Iterable[str] = (),
     option: str | None = DERIVED,
     metavar: str | None = None,
     panel: str | None = None,
@@ -38,6 +39,7 @@ def setting(
         help: what it is, in a sentence. Choices and the default are added to it.
         check: refuses wrong values; of a list, wrong entries. By default any value of the field's type passes.
         choices: the names that are allowed, such as an enum.
+        unsaid: those of them that files have and nobody types.
         option: its option on the command line; by default --name-of-the-field. None: only a file has it.
         metavar: what the help calls its value.
         panel: under which heading the help shows it; by default that of the record.
@@ -48,7 +50,7 @@ def setting(
     about = {
         "help": help,
         "check": one_of(allowed) if allowed else check,
-        "choices": allowed,
+        "choices": tuple(one for one in allowed if one not in {*map(str, unsaid)}),
         "option": option,
         "metavar": metavar,
         "panel": panel,
@@ -71,7 +73,7 @@ class Setting:
     default: Any  # MISSING if it must be given
     help: str
     check: Check
-    choices: tuple[str, ...]
+    choices: tuple[str, ...]  # that the help names
     option: str | None
     metavar: str | None
     panel: str

@@ -79,7 +79,9 @@ class DataSettings(Record, panel="What to certify"):
     resize: int | None = setting(None, "Image folders: scale the shorter side to this.", check=side)
     crop: int | None = setting(None, "Image folders: keep the central square of this side.", check=side)
     channels: int = setting(3, "Image folders: 3 for RGB, 1 for grey")
-    domain: str = setting("unit", "Where inputs of a .npz file live: in [0, 1], or anywhere", choices=InputDomain)
+    domain: str = setting(
+        "unit", "What inputs of a .npz file hold: values in [0, 1], or any", choices=InputDomain, option="--values"
+    )
     scale: str = setting("none", "Divide inputs that live anywhere by this, so that radii are in it", choices=Scaling)
 
 
@@ -192,9 +194,15 @@ class RunSettings:
 class BoundsSettings(Record, panel="Bounds from elsewhere"):
     """Who certified a network without noise, and what these certificates state of themselves."""
 
-    certifier: str = setting("smoothing", "Who certifies", choices=Certifier, panel="How to certify")
+    certifier: str = setting(
+        "smoothing", "Who certifies", choices=Certifier, unsaid=(Certifier.TABLE,), panel="How to certify"
+    )
     norm: str | None = setting(None, "Norm of their radius", choices=Norm, shown="as the table states")
     domain: str | None = setting(None, "Where inputs may be moved to", choices=Domain, shown="as the table states")
+    sigma: float | None = setting(
+        None, "Of a certification log (.tsv): σ of its noise, which logs do not say.", check=sigma
+    )
+    rounded_down: bool = setting(False, "Of a log: its radii are rounded down, as certcal's are, not to nearest.")
     relaxation: str = setting("crown", "lirpa: how margins are bounded", choices=Relaxation, panel="How to certify")
     constant: float | None = setting(
         None, "lipschitz: constant of the logits", check=positive, shown="the network's own", panel="How to certify"
