@@ -120,6 +120,26 @@ def test_lipschitz_constants_are_read_from_the_network(images):
         intervals_by_lipschitz(nn.Flatten(), inputs, labels, radii=(0.1,))
 
 
+def test_orthogonal_layers_take_the_constant_that_is_given(images):
+    """orthogonium's layers are 1-Lipschitz and carry no constant: the user states it, and search does not refute it."""
+    layers = pytest.importorskip("orthogonium.layers")
+    inputs, labels = images
+    torch.manual_seed(0)
+    net = nn.Sequential(layers.AdaptiveOrthoConv2d(1, 4, 3, padding=1), nn.Flatten(), layers.OrthoLinear(144, 4))
+    net(inputs)
+    net.eval()
+    with pytest.raises(InputError, match="Expected `constant` to be given"):
+        intervals_by_lipschitz(net, inputs, labels, radii=(0.1,))
+    (made,) = intervals_by_lipschitz(net, inputs, labels, radii=(0.1,), constant=1.0)
+    for n, x in enumerate(inputs):
+        own = int(made.predicted[n])
+        tries = [points(x, 0.1, "l2", 500, seed=n), *(climbed(net, x, own, 0.1, "l2", sign) for sign in (-1, 1))]
+        with torch.no_grad():
+            seen = torch.cat([net(one).double().softmax(dim=1)[:, own] for one in tries])
+        assert made.lower[n] <= float(seen.min())
+        assert float(seen.max()) <= made.upper[n]
+
+
 def test_bounding_a_network_leaves_the_depth_of_recursion_as_it_was():
     """The library sets a million when it is imported, at which nested JSON of a stranger crashes Python."""
     pytest.importorskip("auto_LiRPA", reason="the certifier lirpa needs auto_LiRPA")

@@ -26,7 +26,8 @@ from certcal.inputs import (
 )
 from certcal.scalars import one_or_more
 from certcal.settings import Domain, Norm
-from certcal.types import BoolArray, FloatArray, IntArray
+from certcal.smoothing import Counts
+from certcal.types import BoolArray, FloatArray
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -257,7 +258,7 @@ def _intervals(columns: Columns, stated: Stated, known: dict[str, Any]) -> Confi
     )
 
 
-def _predicted(values: Any, inputs: int) -> IntArray:
+def _predicted(values: Any, inputs: int) -> Counts:
     """Predicted classes, or `NO_CLASS` where a log abstained."""
     given = np.asarray(values)
     none = given == NO_CLASS if given.dtype.kind in "if" else np.zeros(given.shape, dtype=np.bool_)

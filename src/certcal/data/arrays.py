@@ -94,7 +94,7 @@ def _as_pixels(inputs: ArrayLike) -> Tensor:
         if low < 0:
             got += (
                 ": normalised already? (give the images as they were, and their normalisation as --mean and --std; "
-                "what is no image takes --domain any, in Python domain=None)"
+                "what is no image takes --values any, in Python domain=None)"
             )
         elif high <= 255:
             got += ": divide them by 255"

@@ -75,7 +75,7 @@ def solve_cuts(problem: WorstCaseProblem, size: int, failures: int, windows: Win
     return replace(
         witness,
         value=value,
-        kind=Kind.UPPER if coarse or failures or windows is not None else Kind.EXACT,
+        kind=Kind.UPPER if coarse or failures or windows is not None or problem.restricts else Kind.EXACT,
         stats={"inputs": inputs, "uncertified": problem.uncertified, "rounding": rounding, "without_bins": far} | stats,
     )
 
@@ -95,9 +95,13 @@ def _witness(problem: WorstCaseProblem, runs: Runs, failures: int) -> tuple[Solu
 
 
 def without_bins(problem: WorstCaseProblem, failures: int = 0) -> float:
-    """The mean of |c − far end of the interval|: what no number of bins can exceed. A free input counts 1."""
+    """The mean of |c − far end of the interval|: what no number of bins can exceed.
+
+    An uncertified input counts as far from its correctness as it can be, `bounds.farthest`, and 1 if nothing is known.
+    """
     gaps = np.abs(problem.correct - brier_confidences(problem))
     if failures:
         gaps = np.sort(gaps)[failures:]
-    total = float(gaps.sum()) * (1 + 2.0**-46) + failures + problem.uncertified  # pairwise sums: below 64 roundings
+    free = float(problem.after_failures(failures).free_earning(np.ones(1))[0])
+    total = (float(gaps.sum()) + free) * (1 + 2.0**-46) + failures  # pairwise sums: below 64 roundings
     return min(float(np.nextafter(total / problem.size, 2.0)), 1.0)

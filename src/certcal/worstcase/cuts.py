@@ -129,11 +129,11 @@ def best_runs(
 
     def plus(fall: IntArray, rise: IntArray) -> IntArray:
         earned = at_rise[m - 1][rise] + program.plus(rise, fall)
-        return earned + np.where(rise == 0, free_first * one, 0) + np.where(fall == last, ending[rise], 0)
+        return np.asarray(earned + np.where(rise == 0, free_first * one, 0) + np.where(fall == last, ending[rise], 0))
 
     def minus(rise: IntArray, fall: IntArray) -> IntArray:
         earned = at_fall[m - 1][fall] + program.minus(fall, rise)
-        return earned + np.where(fall == 0, starting[rise], 0)
+        return np.asarray(earned + np.where(fall == 0, starting[rise], 0))
 
     # Of each number of bins m and each cut: the most that runs up to it earn, and where the last of them starts.
     at_fall, at_rise = (np.full((size + 1, len(cuts)), _NEVER) for cuts in (falls, rises))
@@ -181,7 +181,8 @@ def _traced(program: RunProgram, to_rise: tuple[IntArray, IntArray], to_fall: tu
     """The cuts behind the best end, from the last to the first."""
     sign = 1 if to_fall[0][-1, -1] >= to_rise[0][-1, -1] else -1
     total = max(to_fall[0][-1, -1], to_rise[0][-1, -1])
-    m, place, cuts = len(to_fall[0]) - 1, -1, []
+    m, place = len(to_fall[0]) - 1, -1
+    cuts: list[float] = []
     while True:
         (at, start), before = (to_fall, program.rises) if sign > 0 else (to_rise, program.falls)
         while m > 1 and at[m - 1, place] == at[m, place]:
