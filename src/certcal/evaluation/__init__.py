@@ -1,12 +1,13 @@
 """Certified metrics: all of them at one radius (`row_at`), and over radii (`evaluate`). Nothing else computes them."""
 
 from certcal.evaluation.at_worst import Contribution, check_position, contributions_at, reliability_at
+from certcal.evaluation.confidence_map import ConfidenceMap
 from certcal.evaluation.further import ANY_BINNING, FURTHER
 from certcal.evaluation.gap import Gap, split_gap, with_more_draws
 from certcal.evaluation.given import as_given
 from certcal.evaluation.groups import Disparity, Group, GroupTable
 from certcal.evaluation.metric import Before, Given, Metric, Rounding
-from certcal.evaluation.report import ConfidenceMap, Report, evaluate
+from certcal.evaluation.report import Report, evaluate
 from certcal.evaluation.requirements import Judgement, Requirement, judge
 from certcal.evaluation.row import METRICS, Row, row_at
 from certcal.evaluation.selection import Outcome, Selection, pareto_front, select

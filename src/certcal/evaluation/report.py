@@ -2,17 +2,18 @@
 
 import csv
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 
 from certcal.certificates import ConfidenceIntervals, Method, RunnerUp, average_certified_radius, confidence_bounds_at
 from certcal.errors import InputError
+from certcal.evaluation.confidence_map import ConfidenceMap
 from certcal.evaluation.further import ANY_BINNING, FURTHER
 from certcal.evaluation.given import as_given
 from certcal.evaluation.groups import GroupTable, as_columns, group_tables
@@ -25,29 +26,6 @@ from certcal.shown import ShownRows
 from certcal.smoothing import Evidence
 from certcal.types import ArrayLike
 from certcal.worstcase import OperatingCurve, Population, Solution, allowed_failures, choose_few_bins, operating_curve
-
-
-@runtime_checkable
-class ConfidenceMap(Protocol):
-    """A map of confidences that never falls, as `recalibrate` and `fit_score_map` give."""
-
-    @property
-    def kind(self) -> str:
-        """Which kind of map."""
-
-    @property
-    def about(self) -> Mapping[str, Any]:
-        """How it was fitted."""
-
-    @property
-    def divisor(self) -> float | None:
-        """What logits are divided by first; None: what the evidence stands at."""
-
-    def certify(self, evidence: Evidence, *, radii: Iterable[float] | float, **terms: Any) -> list[ConfidenceIntervals]:
-        """The certificates of the mapped confidences."""
-
-    def intervals(self, bounds: ConfidenceIntervals) -> ConfidenceIntervals:
-        """Given certificates, mapped."""
 
 
 class NoSuchRowError(InputError, IndexError):

@@ -3,7 +3,8 @@
 from certcal.settings import MachineSettings, ObjectiveSettings, TrainSettings, ValidationSettings
 from certcal.training.cost import TrainCost, estimate_cost
 from certcal.training.fabric import leave_group
-from certcal.training.loop import Trainer, TrainResult, train
+from certcal.training.fit import train
+from certcal.training.loop import Trainer, TrainResult
 from certcal.training.objectives import OBJECTIVES, make_objective
 from certcal.training.step import Objective, Step
 from certcal.training.validation import validate

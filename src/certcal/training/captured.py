@@ -134,3 +134,10 @@ def _on(side: torch.cuda.Stream) -> Iterator[None]:
     with torch.cuda.stream(side):
         yield
     here.wait_stream(side)
+
+
+def no_number(model: nn.Module, device: torch.device) -> Tensor:
+    """A loss that is no number, with gradients for the exchange between processes."""
+    for parameter in model.parameters():
+        parameter.grad = torch.zeros_like(parameter) if parameter.requires_grad else None
+    return torch.full((), float("nan"), device=device)

@@ -1,10 +1,13 @@
-"""What training refuses before it begins: data that nothing can be learned from, or that does not fit the model."""
+"""What training refuses: data that nothing can be learned from or that does not fit the model, and what diverges."""
+
+from contextlib import suppress
+from pathlib import Path
 
 import torch
 from torch import nn
 
 from certcal.data import ImageData
-from certcal.errors import InputError, one_line
+from certcal.errors import InputError, TrainingError, one_line
 from certcal.models import as_outputs, held_still
 
 
@@ -45,3 +48,14 @@ def check_fit(model: nn.Module, data: ImageData, device: torch.device) -> None:
     if logits.shape[1] < len(data.classes):
         wanted = f"give logits of shape (inputs, {len(data.classes)}) for {data.name}"
         raise InputError.expected("model", wanted, f"shape {tuple(logits.shape)}")
+
+
+def diverged(place: str, found: str, checkpoint: Path) -> TrainingError:
+    """What to say where training came to something that is no number."""
+    kept = "there is none yet"
+    with suppress(OSError):
+        kept = f"{checkpoint} is kept" if checkpoint.is_file() else kept
+    return TrainingError(
+        f"Training diverged at {place}: {found}. Last good checkpoint: {kept}. "
+        "Try a smaller learning_rate, or warm σ and ε up over more epochs."
+    )

@@ -4,7 +4,7 @@ import math
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -31,8 +31,8 @@ from certcal.settings import MachineSettings, ObjectiveSettings, TrainSettings, 
 from certcal.threads import threads_worth
 from certcal.training import schedules
 from certcal.training.batches import Batches, Share
-from certcal.training.captured import Descent, Reading
-from certcal.training.checks import check_data, check_fit
+from certcal.training.captured import Descent, Reading, no_number
+from certcal.training.checks import check_data, check_fit, diverged
 from certcal.training.fabric import averaged, launch_fabric, same_everywhere
 from certcal.training.journal import TensorBoard, epoch_line, write_log
 from certcal.training.objectives import check_budget, make_objective
@@ -53,50 +53,6 @@ class TrainResult:
     resumed_at: int | None  # epoch, if a checkpoint was found
     first: bool  # whether this process is the one that writes and speaks
     trained: bool = True  # whether there was anything left to do
-
-
-def train(
-    model: nn.Module,
-    data: ImageData,
-    folder: Path,
-    *,
-    objective: ObjectiveSettings,
-    settings: TrainSettings,
-    validation: ValidationSettings | None = None,
-    machine: MachineSettings | None = None,
-    about: dict[str, Any] | None = None,
-    begin: Callable[[], Any] | None = None,
-    frozen: str = "",
-    progress: bool = False,
-    tell: Callable[[str], None] = print,
-) -> TrainResult:
-    """The model trained in place, with weights, checkpoint and log in a folder; called again, it goes on from there.
-
-    On a CPU a run that was killed and resumed gives the same weights bit for bit as one that was not.
-
-    Paper: Sec. 4, App. I.
-
-    Args:
-        model: takes inputs in [0, 1] and gives logits.
-        data: labelled training images; validation holds part of them out.
-        folder: where model.pt, checkpoint.pt, best.pt and log.csv go.
-        objective: what is minimised.
-        settings: schedules, batches, seed.
-        validation: how often certified metrics of held-out images are taken; never by default.
-        machine: devices, precision, how often checkpoints are written.
-        about: further facts, such as the model's name, that a resumed run must share.
-        begin: called once by the first process, when the folder's checkpoint has been checked, before the first step.
-        frozen: why the folder's weights must stay as they are; where anything is left to train, that is refused.
-        progress: show a bar in a terminal and a line for each epoch.
-        tell: takes these lines where there is no terminal, and notices.
-
-    Raises:
-        InputError: if the data cannot be learned from, or the folder's checkpoint is of something else.
-        TrainingError: if the loss stops being a number; the last good checkpoint is kept.
-    """
-    trainer = Trainer(model, data, folder, objective, settings, validation, machine, about)
-    with trainer.alone():
-        return trainer.run(progress=progress, tell=tell, begin=begin, frozen=frozen)
 
 
 class Trainer:
@@ -260,15 +216,14 @@ class Trainer:
         except TrainingError as error:
             if self.fabric.world_size == 1:
                 raise self._diverged(step, str(error).partition(":")[0]) from error
-            loss = self._no_number()  # which the mean over processes is then for all of them
+            loss = no_number(self.model, self.fabric.device)  # which the mean over processes is then for all of them
         mean = averaged(self.fabric, self.model, loss)
         gradients = [parameter.grad for parameter in self.model.parameters() if parameter.grad is not None]
         found = torch.stack([mean.float(), torch.nn.utils.get_total_norm(gradients).float()])
         self.settle()
         self._unsettled = step, Reading(found)
-        if (
-            found.is_cuda
-        ):  # nobody waits for the numbers: a fused optimiser itself leaves the weights where they are none
+        if found.is_cuda:
+            # Nobody waits for the numbers: a fused optimiser itself leaves the weights where they are none.
             self.optimiser.found_inf = (~found.isfinite().all()).float()  # type: ignore[attr-defined]
         else:
             self.settle()
@@ -333,21 +288,9 @@ class Trainer:
             return late
         return self.state.step % ASK_EVERY == 0 and bool(self.fabric.broadcast(late, src=0))
 
-    def _no_number(self) -> Tensor:
-        """A loss that is no number, with gradients for the exchange between processes."""
-        for parameter in self.model.parameters():
-            parameter.grad = torch.zeros_like(parameter) if parameter.requires_grad else None
-        return torch.full((), float("nan"), device=self.fabric.device)
-
     def _diverged(self, step: int, found: str) -> TrainingError:
-        kept = "there is none yet"
-        with suppress(OSError):
-            kept = f"{self.checkpoint} is kept" if self.checkpoint.is_file() else kept
-        return TrainingError(
-            f"Training diverged at epoch {self.state.epoch + 1}, step {step + 1} of {self.batches.steps}: "
-            f"{found}. Last good checkpoint: {kept}. "
-            "Try a smaller learning_rate, or warm σ and ε up over more epochs."
-        )
+        place = f"epoch {self.state.epoch + 1}, step {step + 1} of {self.batches.steps}"
+        return diverged(place, found, self.checkpoint)
 
 
 def _silent(text: str) -> None:

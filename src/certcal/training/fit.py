@@ -1,0 +1,55 @@
+"""`train`: a model, labelled images and a folder, and what comes of them."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from certcal.data import ImageData
+from certcal.settings import MachineSettings, ObjectiveSettings, TrainSettings, ValidationSettings
+from certcal.training.loop import Trainer, TrainResult
+
+
+def train(
+    model: nn.Module,
+    data: ImageData,
+    folder: Path,
+    *,
+    objective: ObjectiveSettings,
+    settings: TrainSettings,
+    validation: ValidationSettings | None = None,
+    machine: MachineSettings | None = None,
+    about: dict[str, Any] | None = None,
+    begin: Callable[[], Any] | None = None,
+    frozen: str = "",
+    progress: bool = False,
+    tell: Callable[[str], None] = print,
+) -> TrainResult:
+    """The model trained in place, with weights, checkpoint and log in a folder; called again, it goes on from there.
+
+    On a CPU a run that was killed and resumed gives the same weights bit for bit as one that was not.
+
+    Paper: Sec. 4, App. I.
+
+    Args:
+        model: takes inputs in [0, 1] and gives logits.
+        data: labelled training images; validation holds part of them out.
+        folder: where model.pt, checkpoint.pt, best.pt and log.csv go.
+        objective: what is minimised.
+        settings: schedules, batches, seed.
+        validation: how often certified metrics of held-out images are taken; never by default.
+        machine: devices, precision, how often checkpoints are written.
+        about: further facts, such as the model's name, that a resumed run must share.
+        begin: called once by the first process, when the folder's checkpoint has been checked, before the first step.
+        frozen: why the folder's weights must stay as they are; where anything is left to train, that is refused.
+        progress: show a bar in a terminal and a line for each epoch.
+        tell: takes these lines where there is no terminal, and notices.
+
+    Raises:
+        InputError: if the data cannot be learned from, or the folder's checkpoint is of something else.
+        TrainingError: if the loss stops being a number; the last good checkpoint is kept.
+    """
+    trainer = Trainer(model, data, folder, objective, settings, validation, machine, about)
+    with trainer.alone():
+        return trainer.run(progress=progress, tell=tell, begin=begin, frozen=frozen)
