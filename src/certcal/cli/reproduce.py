@@ -12,7 +12,7 @@ from certcal.cli.screen import new_table, print_json, show_path, tell, wide_cons
 from certcal.cli.train import name_failures, show_dry_run, study_changes
 from certcal.errors import InputError
 from certcal.files import printable
-from certcal.settings import Beside, Cluster, MachineSettings, PlaceSettings, Sections
+from certcal.settings import Beside, Cluster, MachineSettings, PlaceSettings, Sections, StudyShare
 
 if TYPE_CHECKING:
     from certcal.studies import Reproduction, Study
@@ -25,7 +25,13 @@ def _option(panel: str) -> Callable[..., Any]:
 _which, _other = _option("What to run"), _option("Output")
 
 
-@takes(machine=Part(MachineSettings, only=("device",)), place=PlaceSettings, beside=Beside, cluster=Cluster)
+@takes(
+    share=StudyShare,
+    machine=Part(MachineSettings, only=("device",)),
+    place=PlaceSettings,
+    beside=Beside,
+    cluster=Cluster,
+)
 def reproduce(
     recipe: Annotated[
         str | None, typer.Argument(metavar="RECIPE", help="A study by name, or a TOML file.", show_default=False)
@@ -36,16 +42,6 @@ def reproduce(
     weights: Annotated[
         list[str] | None, _which("--weights", "Checkpoint of a baseline; repeatable.", "NAME=FILE")
     ] = None,
-    sample: Annotated[
-        int | None, _which("--sample", "At most so many settings of each method; 0: baselines only.", "N")
-    ] = None,
-    like: Annotated[
-        str | None, _which("--like", "Only what the study in this folder selected, as for another seed.", "RUN")
-    ] = None,
-    quote: Annotated[
-        bool, _which("--quote", "Train nothing: certify what is selected with all draws, after about.screen of them.")
-    ] = False,
-    minutes: Annotated[float | None, _which("--minutes", "Keep how far all is after so long, and stop.", "N")] = None,
     assignments: o.Assignments = None,
     given: Sections,
     trust: o.Trust = False,
@@ -88,7 +84,7 @@ def reproduce(
         return
     if source:
         raise InputError.expected("from", "be left out for a study", ", ".join(source))
-    where = o.engine_of(given)
+    where, share = o.engine_of(given), StudyShare(**given.pop("share"))
     changes = study_changes(given, assignments)
     study = load_study(
         recipe,
@@ -96,7 +92,7 @@ def reproduce(
         baselines=tuple(baseline or ()),
         methods=tuple(only or ()),
         weights=dict(_pair(text) for text in weights or []),
-        sample=sample,
+        sample=share.sample,
     )
     name = recipe.rsplit("/", 1)[-1].removesuffix(".toml")
     folder = RunFolder.named(into or f"reproduce-{name}").path
@@ -111,15 +107,17 @@ def reproduce(
         folder,
         engine=where,
         **given["beside"],
-        minutes=minutes,
-        quote=quote,
-        like=RunFolder.named(like).path if like else None,
+        minutes=share.minutes,
+        quote=share.quote,
+        like=RunFolder.named(share.like).path if share.like else None,
         progress=True,
         tell=tell,
     )
     _show_result(study, result, json=json)
     if result.results.left:
-        tell(f"Stopped after {minutes:g} minutes with {result.results.left} models left: the same command goes on.")
+        tell(
+            f"Stopped after {share.minutes:g} minutes with {result.results.left} models left: the same command goes on."
+        )
     name_failures(result.results.failures)
 
 

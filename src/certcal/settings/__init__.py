@@ -78,6 +78,7 @@ from certcal.settings.verbs import (
     BenchSettings,
     LogSettings,
     RecalibrateSettings,
+    StudyShare,
     as_budget,
     check_fits_box,
 )
@@ -143,6 +144,7 @@ __all__ = [
     "Sections",
     "Setting",
     "SmoothAdvSettings",
+    "StudyShare",
     "Tracker",
     "TrainSettings",
     "ValidationSettings",

@@ -149,3 +149,15 @@ class LogSettings(Record, panel="Output"):
     """Which tools the results are logged to, as for `certcal.integrations.log_report`."""
 
     log: tuple[str, ...] = setting((), "Also log metrics and page to", choices=Tracker, metavar="NAME,…")
+
+
+@dataclass(frozen=True, kw_only=True)
+class StudyShare(Record, panel="What to run"):
+    """How much of a study to run now, as for `certcal.studies.run_study`."""
+
+    sample: int | None = setting(
+        None, "At most so many settings of each method; 0: baselines only.", check=whole(0, 10**9)
+    )
+    like: str | None = setting(None, "Only what the study in this folder selected, as for another seed.", metavar="RUN")
+    quote: bool = setting(False, "Train nothing: certify what is selected with all draws, after about.screen of them.")
+    minutes: float | None = setting(None, "Keep how far all is after so long, and stop.", check=positive, metavar="N")
