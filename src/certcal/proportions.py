@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
+from certcal.blocks import over_blocks
 from certcal.inputs import as_fractions
 from certcal.scalars import check_level
 from certcal.types import ArrayLike, FloatArray
@@ -20,6 +21,7 @@ from certcal.types import ArrayLike, FloatArray
 _TAIL_ERROR = 2.0**-35
 # Tails below this lose their digits, or come out as 0: at such levels nothing is claimed, and the limits are 0 and 1.
 TAIL_UNDERFLOW = 1e-280
+_BLOCK = 2048  # counts whose limits are found in one go
 
 
 def clopper_pearson(
@@ -101,12 +103,28 @@ def _upper_limits(k: FloatArray, n: FloatArray, level: float) -> FloatArray:
 
 def _small_upper(k: FloatArray, n: FloatArray, level: float) -> FloatArray:
     """Proportions under which at most k successes have probability at most `level`."""
-    start = special.betainccinv(k + 1, n - k, level)
-    return _settle(lambda p, at: special.betaincc(k[at] + 1, n[at] - k[at], p), start, n, level, direction=1)
+    return _in_blocks(_upper_of_block, k, n, level)
 
 
 def _small_lower(k: FloatArray, n: FloatArray, level: float) -> FloatArray:
     """Proportions under which at least k ≥ 1 successes have probability at most `level`."""
+    return _in_blocks(_lower_of_block, k, n, level)
+
+
+def _in_blocks(
+    limits: Callable[[FloatArray, FloatArray, float], FloatArray], k: FloatArray, n: FloatArray, level: float
+) -> FloatArray:
+    """The limits of each count, on several cores where there are many."""
+    parts = over_blocks(len(k), lambda at: limits(k[at], n[at], level), step=_BLOCK)
+    return np.concatenate([np.empty(0), *parts])
+
+
+def _upper_of_block(k: FloatArray, n: FloatArray, level: float) -> FloatArray:
+    start = special.betainccinv(k + 1, n - k, level)
+    return _settle(lambda p, at: special.betaincc(k[at] + 1, n[at] - k[at], p), start, n, level, direction=1)
+
+
+def _lower_of_block(k: FloatArray, n: FloatArray, level: float) -> FloatArray:
     start = special.betaincinv(k, n - k + 1, level)
     return _settle(lambda p, at: special.betainc(k[at], n[at] - k[at] + 1, p), start, n, level, direction=-1)
 

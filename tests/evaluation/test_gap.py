@@ -1,10 +1,13 @@
 """Why a guaranteed error is as high as it is: parts that add up, and forecasts that come true."""
 
+from dataclasses import astuple
+
 import numpy as np
 import pytest
 import torch
 
 from certcal import collect_evidence, evaluate
+from certcal.evaluation import gap as room
 from certcal.evaluation import split_gap, with_more_draws
 from certcal.evaluation.gap import with_temperature
 from smoothing_oracles import random_evidence
@@ -71,3 +74,17 @@ def test_forecasts_come_true():
     tempered = with_temperature(few, 0.25)  # with two classes it is exact, but for the width of cells
     assert tempered.confidence == pytest.approx(sharp.confidence, abs=0.004)
     assert np.array_equal(with_temperature(few, 1.0).histogram, few.histogram)
+
+
+def test_coarse_counts_foresee_the_same(rng, monkeypatch):
+    evidence = random_evidence(rng, inputs=100, draws=100_000)
+    coarse = room._coarse(evidence)
+    assert (coarse.histogram >= 0).all()
+    np.testing.assert_array_equal(coarse.histogram.sum(axis=1), evidence.draws)
+    shares = [own.histogram[:, ::-1].cumsum(axis=1) / own.draws[:, None] for own in (evidence, coarse)]
+    assert 0 < (shares[0] - shares[1]).max() < 1 / 4000
+    report = evaluate(evidence, radii=[0.1, 0.3], alpha=0.001)
+    quick = room.split_gap(report)
+    monkeypatch.setattr(room, "_coarse", lambda own: own)
+    for one, exact in zip(quick, room.split_gap(report), strict=True):
+        assert astuple(one) == pytest.approx(astuple(exact), abs=1e-3)
