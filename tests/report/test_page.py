@@ -56,9 +56,9 @@ def evil(tmp_path_factory):
 def test_page_is_one_small_file_that_names_no_other():
     data = page_sample(inputs=1000)
     view = data["views"][0]
-    assert (len(data["rows"]), len(view["boxes"]["lower"]), len(view["moves"]["clean"])) == (13, 120, 300)
+    assert (len(data["rows"]), len(view["boxes"]["lower"]), len(view["moves"]["clean"])) == (13, 74, 99)
     text = render_page(data)
-    assert len(text.encode()) < 450_000
+    assert len(text.encode()) < 250_000
     assert re.findall(r"https?://[^\"' ]*", text) == ["http://www.w3.org/2000/svg"]
     assert not re.search(r"<(?:link|script|img)[^>]*(?:src|href)=(?!\"data:,\")|@import|url\((?!#)", text)
 

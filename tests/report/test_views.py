@@ -8,6 +8,7 @@ import pytest
 from certcal import InputError, evaluate
 from certcal.evaluation import contributions_at, reliability_at
 from certcal.report import page_data, prepare_boxes, prepare_moves, prepare_widths
+from certcal.report.content import _below
 from certcal.report.views import _stably_sorted_at
 from smoothing_oracles import random_evidence
 
@@ -41,6 +42,17 @@ def test_contributions_add_up_to_the_certified_error(report):
         assert shares == sorted(shares, reverse=True)
         assert all(one.lower <= one.worst <= one.upper and one.certified_radius >= row.radius for one in everyone)
         assert contributions_at(report, position, limit=3) == everyone[:3]
+
+
+def test_bounds_of_single_inputs_are_written_outward(report):
+    data = page_data(report, title="t", created="now", facts=[])
+    for view, position in zip(data["views"], range(len(report)), strict=True):
+        for short, one in zip(view["top"], contributions_at(report, position), strict=True):
+            assert 0 <= one.lower - short["lower"] < 1.1e-6
+            assert 0 <= short["upper"] - one.upper < 1.1e-6
+    for value in (0.0, 0.5, 1.0, 0.3, np.nextafter(0.3, 0.0), np.nextafter(0.3, 1.0), 0.123457):
+        assert 0 <= value - _below(value) < 1e-6
+        assert _below(-value) <= -value
 
 
 def test_contributions_name_the_right_inputs(report):

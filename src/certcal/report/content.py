@@ -16,7 +16,8 @@ from certcal.report.views import CertifiedInputs, prepare_boxes, prepare_moves, 
 from certcal.report.words import answer, answer_about, caveats, explanation, guarantee
 from certcal.types import IntArray
 
-_FULL_VIEWS = 26  # radii up to which every view shows as many inputs as it can
+_FULL_VIEWS = 8  # radii up to which every view shows as many inputs as it can
+_FINE = 1e6  # steps in which bounds of single inputs are rounded outward
 DIGITS = 4  # of plotted values; the table and the sentences are exact
 
 
@@ -98,7 +99,7 @@ def _view(report: Report, position: int, classes: Sequence[str] | None, share: f
     """What the plots of one radius are drawn from."""
     index = report.bounds[position].index[report.bounds[position].certified]
     boxes = prepare_boxes(report, position, limit=math.ceil(120 * share))
-    moves = prepare_moves(report, position, limit=math.ceil(300 * share))
+    moves = prepare_moves(report, position, limit=math.ceil(160 * share))
     widths = prepare_widths(report, position)
     scale = 10.0**DIGITS
     return {
@@ -143,7 +144,14 @@ def _top(one: Contribution, classes: Sequence[str] | None) -> dict[str, Any]:
     # A model may know more classes than the data has names for.
     names = dict(enumerate(classes or ()))
     named = {key: names.get(getattr(one, key), str(getattr(one, key))) for key in ("label", "predicted")}
-    return asdict(one) | named
+    bounds = {"lower": _below(one.lower), "upper": -_below(-one.upper)}
+    return asdict(one) | named | bounds | {key: round(getattr(one, key), 6) for key in ("confidence", "worst")}
+
+
+def _below(value: float) -> float:
+    """The largest multiple of 10^-6 that is not above the value."""
+    steps = math.floor(value * _FINE)
+    return (steps - (steps / _FINE > value)) / _FINE
 
 
 def curve_data(curve: ReliabilityCurve) -> dict[str, Any]:

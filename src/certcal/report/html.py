@@ -41,8 +41,8 @@ def render_page(data: Mapping[str, Any]) -> str:
             "data", "be what `page_data` gives", f"a table of {', '.join(map(str, data)) or 'nothing'}"
         )
     own = [name for name in SECTIONS if data.get(name)]
-    style = "".join(map(read_part, ("page.css", *_present(SECTIONS, "css"))))
-    script = "".join(map(read_part, (*_SCRIPTS, *_present(SECTIONS, "js"), "page.js")))
+    style = _short_lines("".join(map(read_part, ("page.css", *_present(SECTIONS, "css")))))
+    script = _short_lines("".join(map(read_part, (*_SCRIPTS, *_present(SECTIONS, "js"), "page.js"))))
     keys = [column["key"] for column in data["columns"]]
     return fill_page(
         "page.html.j2",
@@ -127,12 +127,27 @@ def _down(radius: float | None) -> str:
 def _as_json(data: Mapping[str, Any]) -> str:
     """JSON that no parser of HTML can take for the end of its element, whatever the names in it are."""
     try:
-        text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        text = json.dumps(_short(data), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     except (TypeError, ValueError) as error:
         raise InputError.expected(
             "data", "hold only text, finite numbers and None", f"something else: {error}"
         ) from error
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def _short(value: Any) -> Any:
+    """The same data with whole numbers as such: 1 for 1.0, of which there are many."""
+    if isinstance(value, Mapping):
+        return {key: _short(own) for key, own in value.items()}
+    if isinstance(value, list | tuple):
+        return [_short(own) for own in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _short_lines(text: str) -> str:
+    """A script or style without indents, and without the lines that are written for those who change it."""
+    lines = (line.lstrip() for line in text.splitlines(keepends=True))
+    return "".join(line for line in lines if not line.startswith("//"))
 
 
 def _hash(text: str) -> str:
