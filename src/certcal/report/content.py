@@ -70,6 +70,8 @@ def by_radius(report: Report) -> Report:
     """The same with rising radii, each once."""
     first = {row.radius: position for position, row in reversed(list(enumerate(report.rows)))}
     order = [first[radius] for radius in sorted(first)]
+    if order == list(range(len(report))):
+        return report
     return replace(report, rows=tuple(report.rows[n] for n in order), bounds=tuple(report.bounds[n] for n in order))
 
 
