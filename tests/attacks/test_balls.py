@@ -12,6 +12,8 @@ from certcal.attacks.balls import random_unit
 BUDGETS = st.sampled_from([0.0, 1e-7, 1e-4, 1 / 255, 8 / 255, 0.1, 0.5, 3.0])
 DTYPES = st.sampled_from([torch.float32, torch.float64])
 
+ORDER = {Norm.LINF: np.inf, Norm.L2: 2, Norm.L1: 1}
+
 
 def ball_of(seed, norm, epsilon, dtype, boxed=True, n=5):
     generator = torch.Generator().manual_seed(seed)
@@ -22,7 +24,7 @@ def ball_of(seed, norm, epsilon, dtype, boxed=True, n=5):
 def exactly_inside(point, ball, epsilon, *, boxed):
     """Read aloud in float64, where differences of float32 numbers are exact."""
     offset = (point.double() - ball.center.double()).flatten(1).numpy()
-    size = np.abs(offset).max(axis=1) if ball.norm is Norm.LINF else np.sqrt((offset**2).sum(axis=1))
+    size = np.linalg.norm(offset, ORDER[ball.norm], axis=1)
     return (size <= epsilon).all() and (not boxed or bool(((point >= 0) & (point <= 1)).all()))
 
 
@@ -56,11 +58,25 @@ def test_linf_projection_is_the_nearest_point(seed, epsilon):
     np.testing.assert_allclose(ball.project(point).numpy(), nearest, rtol=0, atol=3e-16)
 
 
+@given(st.integers(0, 10**6), st.sampled_from([0.0, 0.1, 0.5, 3.0]))
+def test_l1_projection_is_the_nearest_point(seed, epsilon):
+    """By bisection over what all entries lose."""
+    ball, generator = ball_of(seed, Norm.L1, epsilon, torch.float64, boxed=False)
+    offset = torch.randn(ball.center.shape, generator=generator, dtype=torch.float64)
+    found = (ball.project(ball.center + offset) - ball.center).flatten(1).numpy()
+    for row, own in zip(offset.flatten(1).numpy(), found, strict=True):
+        low, high = 0.0, np.abs(row).max()
+        for _ in range(80):
+            middle = (low + high) / 2
+            low, high = (middle, high) if np.maximum(np.abs(row) - middle, 0).sum() > epsilon else (low, middle)
+        np.testing.assert_allclose(own, np.sign(row) * np.maximum(np.abs(row) - high, 0), atol=1e-11)
+
+
 @given(st.integers(0, 10**6), st.sampled_from(BALLS), st.sampled_from([0.1, 0.5]), DTYPES)
 def test_points_inside_stay_and_points_outside_reach_the_sphere(seed, norm, epsilon, dtype):
     ball, generator = ball_of(seed, norm, epsilon, dtype, boxed=False)
     offset = torch.randn(ball.center.shape, generator=generator, dtype=torch.float64)
-    unit = ball.steepest(offset.to(dtype)) if norm is Norm.L2 else offset.sign().to(dtype)
+    unit = offset.sign().to(dtype) if norm is Norm.LINF else ball.steepest(offset.to(dtype))
     inside, outside = ball.center + 0.5 * epsilon * unit, ball.center + 2 * epsilon * unit
     rounding = 2e-6 if dtype is torch.float32 else 1e-11
     assert float((ball.project(inside) - inside).abs().max()) <= 1e-7
@@ -75,7 +91,7 @@ def test_steepest_directions_have_length_one_however_small_the_gradient(norm, si
     gradient = torch.randn(ball.center.shape, generator=generator) * size
     gradient[0] = 0.0
     unit = ball.steepest(gradient).flatten(1).double()
-    length = unit.abs().amax(dim=1) if norm is Norm.LINF else unit.norm(dim=1)
+    length = torch.linalg.vector_norm(unit, ORDER[norm], dim=1)
     assert length.tolist() == pytest.approx([0.0] + [1.0] * 4, abs=1e-6)
     assert bool(((unit * gradient.flatten(1)).sum(dim=1)[1:] > 0).all())
 
@@ -84,7 +100,7 @@ def test_random_starts_are_uniform_in_the_ball_and_repeatable():
     for norm in BALLS:
         unit = random_unit(torch.Size([20_000, 3]), norm, 7)
         assert torch.equal(unit, random_unit(torch.Size([20_000, 3]), norm, 7))
-        size = unit.abs().amax(dim=1) if norm is Norm.LINF else unit.norm(dim=1)
+        size = torch.linalg.vector_norm(unit, ORDER[norm], dim=1)
         assert float(size.max()) <= 1 + 1e-6
         # The share of the ball within r of its centre is r³, so size³ is uniform: mean 1/2, deviation 0.289 / √20 000.
         assert float(size.double().pow(3).mean()) == pytest.approx(0.5, abs=5 * 0.289 / 20_000**0.5)
@@ -101,3 +117,6 @@ def test_contains_is_strict():
     assert l2.contains(torch.tensor([[0.75, 0.5]])).tolist() == [True]
     assert l2.contains(torch.tensor([[0.75, 0.51]])).tolist() == [False]
     assert l2.contains(torch.tensor([[1.01, 0.5]])).tolist() == [False]
+    l1 = Ball.around(center, torch.tensor([0.25]), Norm.L1, boxed=True)
+    assert l1.contains(torch.tensor([[0.625, 0.625]])).tolist() == [True]
+    assert l1.contains(torch.tensor([[0.7, 0.6]])).tolist() == [False]

@@ -13,8 +13,11 @@ from certcal.integrations.torchmetrics import (
     CertifiedBrierScore,
     CertifiedCalibrationError,
     CertifiedOperatingPoint,
+    CertifiedOverconfidence,
+    CertifiedUnderconfidence,
     ExpectedCalibrationError,
 )
+from certcal.worstcase import certified_overconfidence, certified_underconfidence
 from problems import CATALOGUE, smoothed_like
 
 LOWER, UPPER, CORRECT, CLEAN = (torch.tensor(part) for part in smoothed_like(500))
@@ -201,3 +204,21 @@ def test_operating_points_add_up_over_batches():
     point = certcal.certified_operating_point(lower, upper, correct, threshold=0.5, uncertified=2)
     assert metric.compute().item() == point.accuracy
     assert metric.coverage == point.coverage
+
+
+@pytest.mark.parametrize(
+    ("metric", "function"),
+    [(CertifiedOverconfidence, certified_overconfidence), (CertifiedUnderconfidence, certified_underconfidence)],
+)
+@pytest.mark.parametrize("uncertified", [0, 7])
+def test_one_sided_errors_add_up_over_batches(metric, function, uncertified):
+    lower, upper, correct, _ = smoothed_like(300)
+    own = metric(n_bins=10)
+    for rows in (slice(0, 90), slice(90, 300)):
+        own.update(lower[rows], upper[rows], correct[rows], uncertified=uncertified if rows.start else 0)
+    whole = function(lower, upper, correct, n_bins=10, uncertified=uncertified)
+    assert float(own.compute()) == pytest.approx(whole.value, abs=1e-10)
+    assert float(own.compute()) >= whole.value - whole.stats["rounding"]
+    _, axes = own.plot()
+    assert axes.get_title().startswith(own.title)
+    plt.close("all")

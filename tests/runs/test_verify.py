@@ -113,7 +113,20 @@ def test_the_network_is_attacked_without_noise_and_sound_bounds_hold(desk):
     assert "already in" in told
 
 
+def contradicted(desk, name, norm, table):
+    """What attacks on a run of these bounds, stated in that norm, say; the bounds are of the run `whole`."""
+    import pyarrow.parquet as pq
+
+    pq.write_table(table.replace_schema_metadata(None), desk / f"{name}.parquet")
+    words = ["--bounds", f"{name}.parquet", "--norm", norm, "--alpha", 0, "--config", "runs/whole/config.toml"]
+    certcal("evaluate", name, *words, "--no-figures", cwd=desk)
+    out, _ = certcal("attack", name, "--trust", "--steps", 5, "--no-figures", cwd=desk)
+    rows = json.loads((desk / "runs" / name / "attack" / "sandwich.json").read_text())["rows"]
+    return " ".join(out.split()), rows
+
+
 def test_a_narrowed_interval_is_refuted(desk):
+    """Bounds in ℓ2 hold in ℓ1, whose ball is smaller: there too attacks leave sound ones alone and refute others."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -122,22 +135,27 @@ def test_a_narrowed_interval_is_refuted(desk):
     columns = {name: table[name].to_numpy() for name in table.column_names}
     columns["lower"] = columns["confidence"] - 1e-5
     columns["upper"] = columns["confidence"] + 1e-5
-    pq.write_table(pa.table(columns).replace_schema_metadata(table.schema.metadata), desk / "narrow.parquet")
-    certcal(
-        "evaluate",
-        "narrow",
-        "--bounds",
-        "narrow.parquet",
-        "--config",
-        "runs/whole/config.toml",
-        "--no-figures",
-        cwd=desk,
-    )
-    out, _ = certcal("attack", "narrow", "--trust", "--steps", 5, "--no-figures", cwd=desk)
-    assert "The attacks contradict the certificates at R = 0.01" in " ".join(out.split())
-    kept = json.loads((desk / "runs" / "narrow" / "attack" / "sandwich.json").read_text())
-    assert max(row["contradictions"] for row in kept["rows"]) > 0
-    assert not any(row["holds"] for row in kept["rows"] if row["contradictions"])
+    narrow = pa.table(columns)
+    for norm in ("l2", "l1"):
+        out, rows = contradicted(desk, f"narrow-{norm}", norm, narrow)
+        assert "The attacks contradict the certificates at R = 0.01" in out
+        assert max(row["contradictions"] for row in rows) > 0
+        assert not any(row["holds"] for row in rows if row["contradictions"])
+    out, rows = contradicted(desk, "sound-l1", "l1", table)
+    assert all(row["holds"] for row in rows)
+    assert max(row["attacked_brier"] - row["clean_brier"] for row in rows) > 0
+
+
+def test_norms_without_an_attack_are_refused_in_a_line(desk):
+    import pyarrow.parquet as pq
+
+    certify(desk, "whole", "--certifier", "lipschitz", "--radii", "0.01")
+    table = pq.read_table(desk / "runs" / "whole" / "bounds.parquet").replace_schema_metadata(None)
+    pq.write_table(table, desk / "patch.parquet")
+    words = ["--bounds", "patch.parquet", "--norm", "patch", "--alpha", 0, "--config", "runs/whole/config.toml"]
+    certcal("evaluate", "patch", *words, "--no-figures", cwd=desk)
+    _, error = certcal("attack", "patch", "--trust", "--no-figures", cwd=desk, code=2)
+    assert "to be in ℓ∞, ℓ2 or ℓ1, in which attacks can move inputs, but got norm patch" in " ".join(error.split())
 
 
 def test_bounds_of_no_named_network_cannot_be_attacked(desk):

@@ -7,6 +7,8 @@ import pytest
 
 from certcal import InputError
 from certcal.settings import (
+    BoundsSettings,
+    DataSettings,
     EvaluateSettings,
     ObjectiveSettings,
     RecalibrateSettings,
@@ -103,3 +105,17 @@ def test_a_file_may_name_options_of_its_objective_only():
 def test_weights_of_radii_come_with_radii():
     with pytest.raises(InputError, match="`radius_weights` to come with radii"):
         RecalibrateSettings(radius_weights=(1.0,))
+
+
+def test_the_help_names_only_what_is_typed():
+    """A run of a table says so in its file; nobody types it after `certify --certifier`."""
+    (own,) = [one for one in declared(BoundsSettings) if one.name == "certifier"]
+    assert own.describe() == "Who certifies: smoothing, lirpa or lipschitz (default: smoothing)."
+    assert BoundsSettings(certifier="table").certifier == "table"
+
+
+def test_where_inputs_live_and_where_they_may_be_moved_are_two_options():
+    options = {record: {one.option for one in declared(record)} for record in (DataSettings, BoundsSettings)}
+    assert "--values" in options[DataSettings]
+    assert "--domain" not in options[DataSettings]
+    assert "--domain" in options[BoundsSettings]

@@ -7,12 +7,12 @@ from torch import Tensor
 
 from certcal.settings import Norm
 
-# Scaling an offset and adding it to its centre rounds each entry by a few parts in 2^24. ℓ2 balls are drawn in by this
-# much, so that the point that is handed out is inside to the last bit.
+# Scaling an offset and adding it to its centre rounds each entry by a few parts in 2^24. ℓ2 and ℓ1 balls are drawn in
+# by this much, so that the point that is handed out is inside to the last bit.
 _SHRINK = {torch.float32: 1 - 2.0**-20, torch.float64: 1 - 2.0**-40}
 
 
-BALLS = (Norm.LINF, Norm.L2)  # the norms that attacks know
+BALLS = (Norm.LINF, Norm.L2, Norm.L1)  # the norms that attacks know
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +38,7 @@ class Ball:
         each = one.to(center.device, torch.float64).expand(len(center))
         size = each.reshape(-1, *[1] * (center.ndim - 1))
         least, most = (0.0, 1.0) if boxed else (-torch.inf, torch.inf)
-        if norm is Norm.L2:
+        if norm is not Norm.LINF:
             return cls(norm, center, size, center.new_full((), least), center.new_full((), most))
         ends = (_inward(center, center.double() + side, size) for side in (-size, size))
         low, high = (end.clamp(least, most) for end in ends)
@@ -57,12 +57,14 @@ class Ball:
         return values.reshape(self.epsilon.shape)
 
     def project(self, point: Tensor) -> Tensor:
-        """A point of the ball for each point given: the nearest one (ℓ∞), or scaled back and then clipped (ℓ2)."""
+        """A point of the ball for each point given: the nearest one of the ball, and then of the box."""
         if self.norm is Norm.LINF:
             return torch.clamp(point, self.low, self.high)
         offset = point - self.center
-        length = _lengths(offset)
         limit = self.epsilon * _SHRINK[point.dtype]
+        if self.norm is Norm.L1:
+            offset = _shortened(offset, limit)
+        length = _lengths(offset, self.norm)
         scale = torch.where(length > limit, limit / length, 1.0)
         offset = offset * scale.to(point.dtype)
         moved = torch.clamp(self.center + offset, self.low, self.high)
@@ -71,9 +73,17 @@ class Ball:
         return torch.where(beyond, torch.nextafter(moved, self.center), moved)
 
     def steepest(self, gradient: Tensor) -> Tensor:
-        """The direction of length 1 in this norm that climbs fastest; 0 where the gradient is 0."""
+        """The direction of length 1 in this norm that climbs fastest; 0 where the gradient is 0.
+
+        In ℓ1 that is the steepest entry alone; the steepest hundredth of the entries get along where some are at the
+        border of the box.
+        """
         if self.norm is Norm.LINF:
             return gradient.sign()
+        if self.norm is Norm.L1:
+            flat = gradient.flatten(1)
+            few = flat.abs().topk(max(flat.shape[1] // 100, 1), dim=1).indices
+            return torch.zeros_like(flat).scatter(1, few, flat.gather(1, few).sign() / few.shape[1]).view_as(gradient)
         length = _lengths(gradient).to(gradient.dtype)
         return gradient / torch.where(length > 0, length, 1.0)
 
@@ -84,10 +94,10 @@ class Ball:
     def contains(self, point: Tensor) -> Tensor:
         """Whether each point is in its ball and box, shape (n,), decided in float64 without tolerance."""
         offset = point.double() - self.center.double()
-        if self.norm is Norm.L2:
-            near = _lengths(offset) <= self.epsilon
-        else:
+        if self.norm is Norm.LINF:
             near = (offset.abs() <= self.epsilon).flatten(1).all(dim=1)
+        else:
+            near = _lengths(offset, self.norm) <= self.epsilon
         boxed = ((point >= self.low) & (point <= self.high)).flatten(1).all(dim=1)
         return near.reshape(-1) & boxed
 
@@ -98,16 +108,33 @@ def random_unit(shape: torch.Size, norm: Norm, seed: int) -> Tensor:
     if norm is Norm.LINF:
         return torch.rand(shape, generator=generator) * 2 - 1
     normal = torch.randn(shape, generator=generator)
+    if norm is Norm.L1:  # shares that are exponential: uniform on the sphere of this norm
+        normal = normal.sign() * -torch.log1p(-torch.rand(shape, generator=generator))
     entries = normal[0].numel()
     # The distance to the centre of a uniform point has density proportional to r^(d − 1).
     radius = torch.rand(shape[0], generator=generator) ** (1 / entries)
-    return normal / _lengths(normal).float() * radius.reshape(-1, *[1] * (len(shape) - 1))
+    return normal / _lengths(normal, norm).float() * radius.reshape(-1, *[1] * (len(shape) - 1))
 
 
-def _lengths(offset: Tensor) -> Tensor:
-    """Euclidean lengths of the rows in float64, shape (n, 1, …)."""
-    length: Tensor = torch.linalg.vector_norm(offset.flatten(1), dim=1, dtype=torch.float64)
+def _lengths(offset: Tensor, norm: Norm = Norm.L2) -> Tensor:
+    """Lengths of the rows in float64, ℓ2 or ℓ1, shape (n, 1, …)."""
+    order = 1 if norm is Norm.L1 else 2
+    length: Tensor = torch.linalg.vector_norm(offset.flatten(1), order, dim=1, dtype=torch.float64)
     return length.reshape(-1, *[1] * (offset.ndim - 1))
+
+
+def _shortened(offset: Tensor, limit: Tensor) -> Tensor:
+    """The nearest offset of ℓ1 length at most `limit`, shape (n, 1, …): all entries lose the same, down to 0.
+
+    Duchi et al. (2008), Fig. 1.
+    """
+    size = offset.double().abs().flatten(1)
+    most = limit.flatten(1)
+    falling, place = size.sort(dim=1, descending=True).values, torch.arange(1, size.shape[1] + 1, device=size.device)
+    loss = (falling.cumsum(dim=1) - most) / place
+    kept = (falling > loss).sum(dim=1, keepdim=True).clamp(min=1)
+    lost = loss.gather(1, kept - 1).clamp(min=0.0)
+    return ((size - lost).clamp(min=0.0).view_as(offset) * offset.sign()).to(offset.dtype)
 
 
 def _inward(center: Tensor, end: Tensor, epsilon: Tensor) -> Tensor:

@@ -66,7 +66,7 @@ class Settings:
     """How to climb within a ball. Each input has its own step size, and stops by itself.
 
     Attributes:
-        norm: of the ball, "linf" or "l2".
+        norm: of the ball, "linf", "l2" or "l1".
         steps: the most steps an input takes.
         step_size: length of the first step, for `direction="steepest"` in units of the inputs; 2.5 epsilon / steps if
             None. For `direction="gradient"`, what the gradient is multiplied with.

@@ -74,7 +74,7 @@ def attack_bounds(
     each_once("adversaries", wanted)
     own = several[0]
     if own.norm not in BALLS:
-        raise InputError.expected("bounds", "be in ℓ∞ or ℓ2, in which attacks can move inputs", f"norm {own.norm}")
+        raise InputError.expected("bounds", "be in ℓ∞, ℓ2 or ℓ1, in which attacks can move inputs", f"norm {own.norm}")
     allowed = allowed_failures(own, delta=delta)
     count = len(choose_bins(n_bins, edges))
     terms = Terms(**own.terms, delta=delta, n_bins=count, draws=0, attack_draws=0, steps=steps, seed=seed)

@@ -1,7 +1,8 @@
 """Metrics for the torchmetrics ecosystem, with `update / compute / reset / plot`. Extra: `certcal[torchmetrics]`.
 
 Each keeps a sufficient statistic whose sum over batches and processes is that of the whole set, so the value after
-distributed reduction is the value on all inputs together, not a mean of means.
+distributed reduction is the value on all inputs together, not a mean of means. Rankings and free bins have none: for
+AUROC, AURC, KS and any binning keep the bounds, and call the functions of `certcal.worstcase` on all of them.
 """
 
 from collections.abc import Callable
@@ -16,7 +17,7 @@ from certcal.errors import InputError
 from certcal.metrics import Bins, as_predictions, bin_sums, choose_bins, curve_from_sums
 from certcal.report import INCORRECT, plot_reliability
 from certcal.scalars import check_number
-from certcal.types import ArrayLike, FloatArray
+from certcal.types import ArrayLike, FloatArray, IntArray
 from certcal.worstcase import (
     ReachTables,
     WorstCaseProblem,
@@ -34,7 +35,14 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["CertifiedBrierScore", "CertifiedCalibrationError", "CertifiedOperatingPoint", "ExpectedCalibrationError"]
+__all__ = [
+    "CertifiedBrierScore",
+    "CertifiedCalibrationError",
+    "CertifiedOperatingPoint",
+    "CertifiedOverconfidence",
+    "CertifiedUnderconfidence",
+    "ExpectedCalibrationError",
+]
 
 
 class _SummedMetric(Metric):
@@ -137,15 +145,11 @@ class CertifiedBrierScore(_SummedMetric):
         )
 
 
-class CertifiedCalibrationError(_SummedMetric):
-    """The largest expected calibration error within certified confidence bounds, exactly. Paper: Def. 3.4, Eq. (4).
+class _ReachMetric(_SummedMetric):
+    """A worst case over confidences within their bounds: its states are tables of where inputs can be."""
 
-    >>> metric = CertifiedCalibrationError(n_bins=3)
-    >>> metric.update([0.1], [0.6], [1])
-    >>> metric.update([0.5], [0.9], [0])
-    >>> round(metric.compute().item(), 6)
-    0.9
-    """
+    weights: tuple[float, float]  # of gaps where accuracy exceeds confidence, and of the others
+    title: str
 
     def __init__(self, *, n_bins: int = 15, edges: ArrayLike | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -160,24 +164,66 @@ class CertifiedCalibrationError(_SummedMetric):
         self._accumulate(np.stack([tables.count, tables.lower, tables.upper]))
         self.uncertified: Tensor = self.uncertified + uncertified
 
-    def compute(self) -> Tensor:
-        """The certified calibration error of all inputs so far, rounded up; NaN if there are none."""
+    def _worst(self) -> tuple[ReachTables, IntArray, float]:
         tables, free = ReachTables(*self._total()), int(self.uncertified)
-        inputs = int(tables.count.sum())
+        return tables, *optimise(tables, self.bins, lambda earned: free * earned, self.weights)
+
+    def compute(self) -> Tensor:
+        """The largest error of all inputs so far, rounded up; NaN if there are none."""
+        tables, _, total = self._worst()
+        inputs, free = int(tables.count.sum()), int(self.uncertified)
         if inputs + free == 0:
             return self._scalar(np.nan)
-        _, total = optimise(tables, self.bins, lambda earned: free * earned)
-        return self._scalar(min(total / (inputs + free) + rounding_bound(inputs, inputs, self.bins), 1.0))
+        additions = inputs if all(self.weights) else 4 * inputs + 64
+        return self._scalar(min(max(total / (inputs + free) + rounding_bound(additions, inputs, self.bins), 0.0), 1.0))
 
     def plot(self, val: object = None, ax: "Axes | None" = None) -> "tuple[Figure, Axes]":
         """The reliability diagram at the worst case, of the certified inputs."""
-        tables = ReachTables(*self._total())
-        signs, _ = optimise(tables, self.bins, lambda earned: int(self.uncertified) * earned)
+        tables, signs, _ = self._worst()
         sums = np.stack(bin_sums_at(goals(self.bins, signs), tables))
         free = f", {int(self.uncertified)} uncertified inputs not drawn" if self.uncertified else ""
-        return _draw(
-            sums, self, ax, title="certified calibration error {:.1%}" + free, colour=INCORRECT, interval=False
-        )
+        return _draw(sums, self, ax, title=f"{self.title} {{:.1%}}" + free, colour=INCORRECT, interval=False)
+
+
+class CertifiedCalibrationError(_ReachMetric):
+    """The largest expected calibration error within certified confidence bounds, exactly. Paper: Def. 3.4, Eq. (4).
+
+    >>> metric = CertifiedCalibrationError(n_bins=3)
+    >>> metric.update([0.1], [0.6], [1])
+    >>> metric.update([0.5], [0.9], [0])
+    >>> round(metric.compute().item(), 6)
+    0.9
+    """
+
+    weights = (1.0, 1.0)
+    title = "certified calibration error"
+
+
+class CertifiedOverconfidence(_ReachMetric):
+    """The most, under attack, by which confidence exceeds accuracy, over the bins where it does. docs/one_sided.md.
+
+    >>> metric = CertifiedOverconfidence(n_bins=3)
+    >>> metric.update([0.1], [0.6], [1])
+    >>> metric.update([0.5], [0.9], [0])
+    >>> round(metric.compute().item(), 6)
+    0.45
+    """
+
+    weights = (0.0, 1.0)
+    title = "certified overconfidence"
+
+
+class CertifiedUnderconfidence(_ReachMetric):
+    """The most, under attack, by which accuracy exceeds confidence, over the bins where it does. docs/one_sided.md.
+
+    >>> metric = CertifiedUnderconfidence(n_bins=3)
+    >>> metric.update([0.1, 0.5], [0.6, 0.9], [1, 0])
+    >>> round(metric.compute().item(), 6)
+    0.45
+    """
+
+    weights = (1.0, 0.0)
+    title = "certified underconfidence"
 
 
 class CertifiedOperatingPoint(_SummedMetric):

@@ -82,13 +82,19 @@ def solve_exact(problem: WorstCaseProblem) -> Solution:
     )
 
 
-def optimise(tables: ReachTables, bins: Bins, free: Score | None = None) -> tuple[IntArray, float]:
-    """The best signs, shape (b,), and N·CCE. `free(φ)` is what all uncertified inputs earn where a free one earns φ."""
-    worth = run_worth(tables, bins.edges)
+def optimise(
+    tables: ReachTables, bins: Bins, free: Score | None = None, weights: tuple[float, float] = (1.0, 1.0)
+) -> tuple[IntArray, float]:
+    """The best signs, shape (b,), and N·CCE. `free(φ)` is what all uncertified inputs earn where a free one earns φ.
+
+    `weights` of gaps of sign + and −; one of them is 0 for errors of one side.
+    """
+    worth = run_worth(tables, bins.edges, weights)
     if free is None:
         return best_signs(worth)
-    candidates = (best_signs(option) for option in with_free_inputs(worth, bins.edges, free))
-    return max(candidates, key=lambda candidate: candidate[1])
+    # A free input earns on a side that counts: in the first + bin, or in the last − bin.
+    options = with_free_inputs(worth, bins.edges, free)[np.flatnonzero(weights)]
+    return max(map(best_signs, options), key=lambda candidate: candidate[1])
 
 
 def with_free_inputs(worth: FloatArray, edges: FloatArray, free: Score) -> FloatArray:

@@ -8,7 +8,7 @@ from certcal.certificates import ConfidenceIntervals
 from certcal.scalars import check_integer
 from certcal.settings import Population
 from certcal.types import ArrayLike, FloatArray, IntArray
-from certcal.worstcase.exact import best_signs, free_input, rounding_bound, run_worth, with_free_inputs
+from certcal.worstcase.exact import free_input, optimise, rounding_bound
 from certcal.worstcase.failing import most_to_gain
 from certcal.worstcase.problem import WorstCaseProblem, once_per_problem
 from certcal.worstcase.reach import goals, send, tabulate
@@ -161,13 +161,8 @@ def _solve_side(problem: WorstCaseProblem, weights: tuple[float, float], failure
     """The program over runs of equal sign, where only the gaps of one sign count."""
     tables, cell_of = tabulate(problem)
     failed = min(failures, len(problem.lower))
-    worth = run_worth(tables, problem.bins.edges, weights)
-    if problem.uncertified + failed:
-        # A free input earns on the side that counts: in the first + bin, or in the last − bin.
-        worth = with_free_inputs(worth, problem.bins.edges, lambda best: problem.free_earning(best) + failed * best)[
-            0 if weights[0] else 1
-        ]
-    signs, total = best_signs(worth)
+    free = (lambda best: problem.free_earning(best) + failed * best) if problem.uncertified + failed else None
+    signs, total = optimise(tables, problem.bins, free, weights)
     confidence, bins = send(problem, cell_of, goals(problem.bins, signs))
     found = _finished(problem, total + most_to_gain(problem, failed), failed, confidence)
     return replace(found, bins=bins, signs=signs, free=_one_sided_free(problem, signs, weights))
