@@ -18,7 +18,7 @@ from certcal.worstcase import Population, certified_calibration_error
 
 ENDLESS = 1000  # times the draws: within a tenth of a point of the million that takes five times as long
 SHARPER, SOFTER = 0.25, 2.0  # temperatures that are foreseen
-STEPS = 4096  # of shares of the draws: few different counts have limits that are quickly found
+BITS = 9  # of counts: few different ones have limits that are quickly found
 SPREAD = 200  # inputs that are looked at, evenly spread: five further sets of bounds for all would take longest of all
 
 
@@ -58,11 +58,12 @@ def split_gap(report: Report) -> list[Gap]:
 
 
 def _coarse(evidence: Evidence) -> Evidence:
-    """The evidence with shares of the draws in steps of 1/4096: far below what is foreseen, and quicker."""
-    step = np.maximum(evidence.draws // STEPS, 1)[:, None]
+    """The evidence with counts of nine bits, and as few misses: far finer than what is foreseen, and quicker."""
+    draws = evidence.draws[:, None]
     reached = evidence.histogram[:, ::-1].cumsum(axis=1)[:, ::-1]
-    reached[:, 1:] -= reached[:, 1:] % step
-    histogram = -np.diff(reached, axis=1, append=0)
+    mantissa, power = np.frexp(np.minimum(reached, draws - reached))
+    few = np.minimum(np.ldexp(np.rint(mantissa * 2**BITS), power - BITS).astype(np.int64), draws // 2)
+    histogram = -np.diff(np.where(reached <= draws // 2, few, draws - few), axis=1, append=0)
     middle = (evidence.thresholds[:-1] + evidence.thresholds[1:]) / 2
     return replace(evidence, histogram=histogram, score_sum=histogram @ middle, score_square_sum=histogram @ middle**2)
 
