@@ -50,7 +50,14 @@ def recalibrated_sample(inputs=200):
     )
 
 
-CERTIFICATES = {"alpha": 1e-3, "method": "cdf-cp", "split_alpha": True, "runner_up": "complement", "n_bins": 15}
+CERTIFICATES = {
+    "alpha": 1e-3,
+    "method": "cdf-cp",
+    "split_alpha": True,
+    "prediction_share": 0.5,
+    "runner_up": "complement",
+    "n_bins": 15,
+}
 
 
 def attacked_sample(

@@ -58,7 +58,7 @@ SIGNATURES = {
     ),
     "confidence_bounds": (
         "(evidence, *, radius, alpha, method=<Method.CDF_CP: 'cdf-cp'>, split_alpha=True, "
-        "runner_up=<RunnerUp.COMPLEMENT: 'complement'>, score_map=None)"
+        "prediction_share=0.5, runner_up=<RunnerUp.COMPLEMENT: 'complement'>, score_map=None)"
     ),
     "metrics.differentiable_calibration_error": "(confidence, correct, *, n_bins=15, edges=None, temperature=0.01)",
     "worstcase.differentiable_certified_calibration_error": (
@@ -67,8 +67,9 @@ SIGNATURES = {
     "metrics.equal_count_edges": "(confidence, *, n_bins=15)",
     "evaluate": (
         "(evidence, *, radii=None, alpha=None, delta=0.001, method=<Method.CDF_CP: 'cdf-cp'>, split_alpha=True, "
-        "runner_up=<RunnerUp.COMPLEMENT: 'complement'>, population=<Population.CERTIFIED: 'certified'>, n_bins=15, "
-        "edges=None, approximations=(), recalibration=None, open_at=None, threshold=0.8, groups=(), "
+        "prediction_share=0.5, runner_up=<RunnerUp.COMPLEMENT: 'complement'>, "
+        "population=<Population.CERTIFIED: 'certified'>, n_bins=15, edges=None, approximations=(), "
+        "recalibration=None, open_at=None, threshold=0.8, groups=(), "
         "any_binning=False)"
     ),
     "expected_calibration_error": "(confidence, correct, *, n_bins=15, edges=None, rule=<BinRule.PAPER: 'paper'>)",

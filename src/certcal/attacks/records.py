@@ -58,6 +58,7 @@ class Terms:
     delta: float
     method: str
     split_alpha: bool
+    prediction_share: float
     runner_up: str
     n_bins: int
     draws: int  # fresh ones per estimate

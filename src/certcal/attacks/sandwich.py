@@ -24,7 +24,7 @@ from certcal.metrics import (
 )
 from certcal.models import model_fingerprint
 from certcal.scalars import check_choice, check_level, guarded, one_or_more
-from certcal.settings import Adversary, each_once
+from certcal.settings import PREDICTION_SHARE, Adversary, each_once
 from certcal.smoothing import Evidence, Source
 from certcal.types import ArrayLike, FloatArray, IntArray
 from certcal.worstcase import allowed_failures
@@ -43,6 +43,7 @@ def attack_certificates(
     adversaries: Iterable[str] | str = (Adversary.BRIER, Adversary.REACH),
     method: str = Method.CDF_CP,
     split_alpha: bool = True,
+    prediction_share: float = PREDICTION_SHARE,
     runner_up: str = RunnerUp.COMPLEMENT,
     n_bins: int = 15,
     edges: ArrayLike | None = None,
@@ -65,7 +66,7 @@ def attack_certificates(
         data: what the evidence was drawn from, as for `collect_evidence`.
         evidence: of these inputs.
         radii: R, of the certificates and of the attacks.
-        alpha, method, split_alpha, runner_up: as for `confidence_bounds`.
+        alpha, method, split_alpha, prediction_share, runner_up: as for `confidence_bounds`.
         adversaries: names of an `Adversary`.
         n_bins, edges: bins of the calibration errors.
         draws: fresh ones per input, by which clean and attacked inputs are judged.
@@ -85,8 +86,9 @@ def attack_certificates(
     each_once("adversaries", wanted)
     inputs = inputs_of(model, data, evidence)
     bounds = confidence_bounds_at(
-        evidence, radii=radii, alpha=alpha, method=method, split_alpha=split_alpha, runner_up=runner_up
-    )
+        evidence, radii=radii, alpha=alpha, method=method, split_alpha=split_alpha, prediction_share=prediction_share,
+        runner_up=runner_up,
+    )  # fmt: skip
     # Half of delta is for certificates that fail, half for estimates that miss.
     allowed = allowed_failures(bounds[0], delta=delta / 2)
     levels = Levels.shared(delta, rows=len(bounds) * len(wanted), inputs=len(evidence))

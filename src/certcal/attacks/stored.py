@@ -11,7 +11,7 @@ from certcal.attacks.records import AceRow, AceTable, Sandwich, SandwichRow, Ter
 from certcal.files import plain
 from certcal.metrics import ReliabilityCurve
 from certcal.scalars import check_flag
-from certcal.settings import Adversary
+from certcal.settings import PREDICTION_SHARE, Adversary
 
 T = TypeVar("T")
 SANDWICH, ACE = "sandwich", "ace"
@@ -43,7 +43,8 @@ def _sandwich(kept: Mapping[str, Any]) -> Sandwich:
     before, after = (tuple(map(_curve, kept[name])) for name in ("before", "after"))
     if not 0 < len(rows) == len(before) == len(after) or any(row.adversary not in tuple(Adversary) for row in rows):
         raise ValueError("rows and curves do not fit")
-    made = {"runner_up": "complement", **kept["made_with"]["certificates"], **kept["made_with"]["settings"]}
+    older = {"runner_up": "complement", "prediction_share": PREDICTION_SHARE}
+    made = {**older, **kept["made_with"]["certificates"], **kept["made_with"]["settings"]}
     if "joint" in made:  # its name in older files
         made["split_alpha"] = made.pop("joint")
     return Sandwich(rows, before, after, int(kept["inputs"]), _checked(Terms, made), int(kept["of"]))

@@ -11,9 +11,10 @@ from certcal.certificates.cells import CellLimits, MeanLimits
 from certcal.certificates.intervals import ConfidenceIntervals
 from certcal.certificates.looks import share_of_delta
 from certcal.certificates.radius import Radii, certify_radii
+from certcal.certificates.shares import shares_of_alpha
 from certcal.certificates.tails import StepFunction, check_radius, levels_of
-from certcal.scalars import check_choice, check_flag, check_level, one_or_more
-from certcal.settings import Method, RunnerUp
+from certcal.scalars import check_choice, one_or_more
+from certcal.settings import PREDICTION_SHARE, Method, RunnerUp
 from certcal.smoothing import Evidence
 from certcal.types import FloatArray
 
@@ -37,6 +38,7 @@ def confidence_bounds(
     alpha: float,
     method: str = Method.CDF_CP,
     split_alpha: bool = True,
+    prediction_share: float = PREDICTION_SHARE,
     runner_up: str = RunnerUp.COMPLEMENT,
     score_map: StepFunction | None = None,
 ) -> ConfidenceIntervals:
@@ -55,8 +57,10 @@ def confidence_bounds(
         alpha: error probability, in (0, 1), of all looks at the draws together.
         method: "standard" (Hoeffding), "standard-bernstein", "cdf" (DKW), "cdf-cp" (Clopper–Pearson) or "cdf-cp-mean";
             see `Method`.
-        split_alpha: one alpha for both certificates, half for each. False is the paper's reading: alpha for each, so
-            that both hold with probability at least 1 - 2 alpha only.
+        split_alpha: one alpha for both certificates. False is the paper's reading: alpha for each, so that both hold
+            with probability at least 1 - 2 alpha only.
+        prediction_share: of an alpha that is split, the share for the class; the rest is for its confidence. Choose it
+            before you look at the draws.
         runner_up: how C1 bounds the second class, "complement" or "bounded"; see `RunnerUp`.
         score_map: a step function h of each draw's score, such as `recalibration.fit_score_map` gives. The confidence
             is then the mean of h over the noise; needs the method "cdf" or "cdf-cp".
@@ -70,6 +74,7 @@ def confidence_bounds(
         alpha=alpha,
         method=method,
         split_alpha=split_alpha,
+        prediction_share=prediction_share,
         runner_up=runner_up,
         score_map=score_map,
     )[0]
@@ -82,6 +87,7 @@ def confidence_bounds_at(
     alpha: float,
     method: str = Method.CDF_CP,
     split_alpha: bool = True,
+    prediction_share: float = PREDICTION_SHARE,
     runner_up: str = RunnerUp.COMPLEMENT,
     score_map: StepFunction | None = None,
 ) -> list[ConfidenceIntervals]:
@@ -92,18 +98,17 @@ def confidence_bounds_at(
     Paper: App. A.1, C1 and C2.   Errs: outward, and towards not certified.
     """
     distances = [check_radius("radii", radius) for radius in one_or_more("radii", radii)]
-    check_flag("split_alpha", split_alpha)
-    level = check_level("alpha", alpha)
+    first, second = shares_of_alpha(alpha, split_alpha=split_alpha, prediction_share=prediction_share)
     terms: dict[str, Any] = {
-        "alpha": level,
+        "alpha": float(alpha),
         "method": Method(check_choice("method", method, tuple(Method))),
         "split_alpha": split_alpha,
+        "prediction_share": prediction_share,
         "runner_up": RunnerUp(check_choice("runner_up", runner_up, tuple(RunnerUp))),
     }
-    share = level / (2 if split_alpha else 1)
     levels = None if score_map is None else levels_of(score_map, terms["method"])
-    certified = certify_radii(evidence, alpha=share, runner_up=runner_up)
-    found = _LIMITS[terms["method"]](evidence, share)
+    certified = certify_radii(evidence, alpha=first, runner_up=runner_up)
+    found = _LIMITS[terms["method"]](evidence, second)
     return [_intervals(evidence, found, levels, certified, distance, terms) for distance in distances]
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from certcal.settings import Domain, Norm, RunnerUp
+from certcal.settings import PREDICTION_SHARE, TERMS, Domain, Norm, RunnerUp
 from certcal.shown import Shown
 from certcal.smoothing import Counts
 from certcal.types import BoolArray, FloatArray
@@ -47,6 +47,7 @@ class ConfidenceIntervals(Shown):
     alpha: float  # error probability per input: of both certificates if split_alpha, of each if not; 0 if proven
     method: str  # a `Method` for bounds from noise, or how else they were made
     split_alpha: bool = True
+    prediction_share: float = PREDICTION_SHARE  # of an alpha that is split
     runner_up: RunnerUp = RunnerUp.COMPLEMENT
     delta_share: float = 1.0  # of delta, that a claim about the population may spend at this look at the draws
     norm: Norm = Norm.L2  # in which R is measured
@@ -74,7 +75,7 @@ class ConfidenceIntervals(Shown):
     @property
     def terms(self) -> dict[str, Any]:
         """What `confidence_bounds` was asked, but for the radius."""
-        return {name: getattr(self, name) for name in ("alpha", "method", "split_alpha", "runner_up")}
+        return {name: getattr(self, name) for name in TERMS}
 
     @property
     def farthest(self) -> FloatArray:

@@ -8,7 +8,7 @@ from scipy import special
 from certcal.certificates.confidence import confidence_bounds_at
 from certcal.certificates.looks import upper_limits_by_look
 from certcal.scalars import check_choice, check_level, check_number, one_or_more
-from certcal.settings import Method, RunnerUp
+from certcal.settings import PREDICTION_SHARE, Method, RunnerUp
 from certcal.smoothing import Evidence
 from certcal.types import BoolArray
 
@@ -29,6 +29,7 @@ class StopWhenDecided:
     width: float = 1.0  # of the confidence interval at every radius that is certified; 1 asks for nothing
     method: str = Method.CDF_CP
     split_alpha: bool = True
+    prediction_share: float = PREDICTION_SHARE
     runner_up: str = RunnerUp.COMPLEMENT
 
     def __post_init__(self) -> None:

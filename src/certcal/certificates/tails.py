@@ -10,10 +10,11 @@ import numpy as np
 
 from certcal.certificates.limits import clopper_pearson_limits, dkw_limits
 from certcal.certificates.radius import certify_radii
+from certcal.certificates.shares import shares_of_alpha
 from certcal.errors import InputError
 from certcal.inputs import as_probabilities
-from certcal.scalars import check_choice, check_flag, check_level, check_number
-from certcal.settings import Method, RunnerUp
+from certcal.scalars import check_choice, check_number
+from certcal.settings import PREDICTION_SHARE, Method, RunnerUp
 from certcal.smoothing import CELLS, Evidence
 from certcal.types import ArrayLike, BoolArray, FloatArray
 
@@ -39,14 +40,14 @@ class TailLimits:
         alpha: float,
         method: str = Method.CDF_CP,
         split_alpha: bool = True,
+        prediction_share: float = PREDICTION_SHARE,
         runner_up: str = RunnerUp.COMPLEMENT,
     ) -> None:
         _check_tails(check_choice("method", method, tuple(Method)))
-        check_flag("split_alpha", split_alpha)
-        share = check_level("alpha", alpha) / (2 if split_alpha else 1)
+        first, second = shares_of_alpha(alpha, split_alpha=split_alpha, prediction_share=prediction_share)
         self.evidence = evidence
-        self._radius = certify_radii(evidence, alpha=share, runner_up=runner_up).radius
-        self._limits = _BANDS[Method(method)](evidence, share)
+        self._radius = certify_radii(evidence, alpha=first, runner_up=runner_up).radius
+        self._limits = _BANDS[Method(method)](evidence, second)
 
     def certified(self, radius: float) -> BoolArray:
         """Which inputs are certified at a radius, shape (n,)."""

@@ -11,7 +11,7 @@ from certcal.cli import options as o
 from certcal.cli.declare import Part, takes
 from certcal.cli.screen import show_results, tell
 from certcal.errors import InputError
-from certcal.settings import BoundsSettings, EvaluateSettings, LogSettings, Sections, change_evaluation
+from certcal.settings import TERMS, BoundsSettings, EvaluateSettings, LogSettings, Sections, change_evaluation
 
 _BOUNDS = typer.Option(
     "--bounds",
@@ -19,7 +19,7 @@ _BOUNDS = typer.Option(
     metavar="FILE",
     rich_help_panel=BoundsSettings.panel,
 )
-_OF_NOISE = ("method", "split_alpha", "runner_up")
+_OF_NOISE = tuple(name for name in TERMS if name != "alpha")
 
 
 @takes(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from certcal.errors import InputError
-from certcal.settings import LogSettings, Sections, declared
+from certcal.settings import PREDICTION_SHARE, LogSettings, Sections, declared
 
 if TYPE_CHECKING:
     from certcal.cluster import Cluster
@@ -96,5 +96,6 @@ def follow_paper(given: dict[str, Any], paper: bool | None) -> None:
         raise InputError.expected("method", "be left out with --paper, which chooses it", str(method))
     if paper:
         given |= {"method": "cdf", "split_alpha": False}
+        given.setdefault("prediction_share", PREDICTION_SHARE)  # not what the run remembers
     elif paper is False or method is not None:
         given |= {"method": method or "cdf-cp", "split_alpha": True}

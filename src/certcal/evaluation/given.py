@@ -26,7 +26,7 @@ def as_given(
         for name in ("index", "label", "predicted"):
             if not np.array_equal(getattr(own, name), getattr(several[0], name)):
                 raise InputError.expected("bounds", f"have the same {name} at every radius", "others")
-        for name in ("alpha", "norm", "domain", "method", "split_alpha"):
+        for name in ("alpha", "norm", "domain", "method", "split_alpha", "prediction_share"):
             first, here = getattr(several[0], name), getattr(own, name)
             if here != first and not (here != here and first != first):
                 raise InputError.expected("bounds", f"have one {name}", f"{first} and {here}")

@@ -21,7 +21,7 @@ from certcal.evaluation.row import WITH_MAP, WITHOUT_MAP, Row, row_at
 from certcal.files import expanded, plain, replacing
 from certcal.metrics import Bins
 from certcal.scalars import one_or_more
-from certcal.settings import EvaluateSettings
+from certcal.settings import PREDICTION_SHARE, EvaluateSettings
 from certcal.shown import ShownRows
 from certcal.smoothing import Evidence
 from certcal.types import ArrayLike
@@ -184,6 +184,7 @@ def evaluate(
     delta: float = 0.001,
     method: str = Method.CDF_CP,
     split_alpha: bool = True,
+    prediction_share: float = PREDICTION_SHARE,
     runner_up: str = RunnerUp.COMPLEMENT,
     population: str = Population.CERTIFIED,
     n_bins: int = 15,
@@ -210,7 +211,7 @@ def evaluate(
         radii: at which to certify, in the units of the inputs; by default 0 to 2 σ by σ/4; given bounds have theirs.
         alpha: error probability per input, by default 0.001; given bounds state theirs, 0 if they are proven.
         delta: error probability of the joint claim.
-        method, split_alpha, runner_up: as for `confidence_bounds`; given bounds do not ask for them.
+        method, split_alpha, prediction_share, runner_up: as for `confidence_bounds`; given bounds do not ask for them.
         population: "certified" leaves out inputs that are not certified at R, as the paper does; "all" counts them
             as far from being right as their bounds allow, and at their estimated confidence in the clean columns.
         n_bins, edges: bins of the calibration errors.
@@ -234,6 +235,7 @@ def evaluate(
         delta=delta,
         method=method,
         split_alpha=split_alpha,
+        prediction_share=prediction_share,
         runner_up=runner_up,
         population=population,
         n_bins=n_bins,

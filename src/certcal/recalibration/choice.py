@@ -22,11 +22,10 @@ from certcal.recalibration.maps import AnyMap, IdentityMap
 from certcal.recalibration.score_maps import TemperedMap
 from certcal.recalibration.scores import Scores
 from certcal.scalars import check_number, guarded, one_or_more
-from certcal.settings import AUROC_LOSS, BRIER_LOSS, CLEAN_WEIGHT, MapKind, Objective, OnFailure
+from certcal.settings import AUROC_LOSS, BRIER_LOSS, CLEAN_WEIGHT, TERMS, MapKind, Objective, OnFailure
 from certcal.shown import ShownRows
 from certcal.smoothing import Evidence
 
-_TERMS = ("alpha", "method", "split_alpha", "runner_up")
 _INSIDE = {Objective.BRIER: "inside", Objective.CALIBRATION: "inside, for the ECE"}
 
 Bounds = ConfidenceIntervals | Sequence[ConfidenceIntervals]
@@ -60,7 +59,7 @@ class Candidate:
             return fit_inside(evidence, radii=radii, outside=self.outside, objective=self.inside, **shared)  # type: ignore[arg-type]
         if self.outside is None:
             return IdentityMap()
-        terms = {name: shared.pop(name) for name in _TERMS if name in shared}
+        terms = {name: shared.pop(name) for name in TERMS if name in shared}
         if isinstance(evidence, Evidence):
             evidence = confidence_bounds_at(evidence, radii=radii or (), **terms)
         return recalibrate_bounds(evidence, method=self.outside, **shared)
@@ -194,7 +193,7 @@ def choose_map(
         fitting |= {"radii": [own.radius for own in evidence]}
         known = tuple(one for one in candidates if one.inside is None)
     at = max(fitting["radii"])
-    certified = {"radii": fitting["radii"], "terms": {name: fitting[name] for name in _TERMS if name in fitting}}
+    certified = {"radii": fitting["radii"], "terms": {name: fitting[name] for name in TERMS if name in fitting}}
     tried = []
     for one in one_or_more("candidates", known):
         held = held_out_maps(evidence, partial(one.fit, **fitting), **certified, **splits)

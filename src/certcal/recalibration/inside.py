@@ -17,7 +17,7 @@ from certcal.recalibration.fitting import recalibrate_bounds
 from certcal.recalibration.maps import AnyMap, IdentityMap
 from certcal.recalibration.score_maps import FullMap, ScoreMap
 from certcal.scalars import check_choice, one_or_more
-from certcal.settings import CLEAN_WEIGHT, Objective, OnFailure
+from certcal.settings import CLEAN_WEIGHT, PREDICTION_SHARE, TERMS, Objective, OnFailure
 from certcal.smoothing import Evidence, threshold_grid
 from certcal.types import ArrayLike, BoolArray, FloatArray
 from certcal.worstcase import WorstCaseProblem, choose_few_bins, slopes, solve_exact
@@ -35,6 +35,7 @@ def fit_score_map(
     objective: str = Objective.BRIER,
     method: str = Method.CDF_CP,
     split_alpha: bool = True,
+    prediction_share: float = PREDICTION_SHARE,
     runner_up: str = RunnerUp.COMPLEMENT,
     n_bins: int = 15,
     edges: ArrayLike | None = None,
@@ -51,7 +52,7 @@ def fit_score_map(
     Args:
         evidence: of the inputs to fit on.
         radii: at which inputs count that are certified there.
-        alpha, method, split_alpha, runner_up: as for `confidence_bounds`; method "cdf" or "cdf-cp".
+        alpha, method, split_alpha, prediction_share, runner_up: as for `confidence_bounds`; method "cdf" or "cdf-cp".
         clean_weight: λ in [0, 1].
         weights: w_r ≥ 0 per radius, equal by default.
         objective: "brier", or "calibration" for the certified calibration error.
@@ -63,8 +64,14 @@ def fit_score_map(
     distances = tuple(one_or_more("radii", radii))
     goal = check_choice("objective", objective, (Objective.BRIER, Objective.CALIBRATION))
     check_choice("on_failure", on_failure, tuple(OnFailure))
-    terms = {"method": method, "split_alpha": split_alpha, "runner_up": runner_up}
-    limits = TailLimits(evidence, alpha=alpha, **terms)  # type: ignore[arg-type]
+    limits = TailLimits(
+        evidence,
+        alpha=alpha,
+        method=method,
+        split_alpha=split_alpha,
+        prediction_share=prediction_share,
+        runner_up=runner_up,
+    )
     share, shares = check_share(clean_weight), check_weights(weights, len(distances))
     used = [(radius, float(weight)) for radius, weight in zip(distances, shares, strict=True) if weight > 0]
     about: dict[str, Any] = {"objective": str(goal), "clean_weight": share, "radii": [radius for radius, _ in used]}
@@ -96,7 +103,7 @@ def fit_inside(
         return IdentityMap(about=inside.about)
     if outside is None:
         return inside
-    terms = {name: options[name] for name in ("alpha", "method", "split_alpha", "runner_up") if name in options}
+    terms = {name: options[name] for name in TERMS if name in options}
     shared = {name: options[name] for name in ("weights", "n_bins", "edges") if name in options}
     bounds = inside.certify(evidence, radii=options["radii"], **terms)
     return FullMap(

@@ -5,6 +5,7 @@ from typing import Any
 from certcal.evaluation import Report, Rounding
 from certcal.report import number
 from certcal.runs.folder import RunFolder
+from certcal.settings import PREDICTION_SHARE
 from certcal.smoothing import Evidence
 
 Sources = dict[str, dict[str, Any]]  # what `RunFolder.sources` gives
@@ -24,9 +25,11 @@ def title(run: RunFolder, report: Report, sources: Sources) -> str:
 def facts(report: Report, sources: Sources, circumstances: dict[str, Any]) -> list[tuple[str, str]]:
     """What an auditor would ask: model, data, noise, draws, levels, versions, device, time."""
     model, data, sampling = (sources.get(key, {}) for key in ("model", "data", "certify"))
-    reading = "α for both certificates together" if report.split_alpha else "α for each of two certificates"
-    chance = f"α = {report.alpha!r} per input ({reading}), δ = {report.delta!r} for the whole set"
     own = report.bounds[0]
+    reading = "α for both certificates together" if own.split_alpha else "α for each of two certificates"
+    if own.split_alpha and own.prediction_share != PREDICTION_SHARE:
+        reading += f", {own.prediction_share!r} of it for the class"
+    chance = f"α = {report.alpha!r} per input ({reading}), δ = {report.delta!r} for the whole set"
     lines = [
         ("model", _joined(model.get("name"), _weights(model), _temperature(model), _parameters(model))),
         ("model fingerprint", report.evidence.header.model if report.evidence else model.get("fingerprint")),

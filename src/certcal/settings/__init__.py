@@ -52,6 +52,8 @@ from certcal.settings.objectives import (
     options_of,
 )
 from certcal.settings.runs import (
+    PREDICTION_SHARE,
+    TERMS,
     BoundsRunSettings,
     BoundsSettings,
     CertifySettings,
@@ -96,6 +98,8 @@ __all__ = [
     "MAX_SIDE",
     "MAX_SIGMA",
     "MIN_SIGMA",
+    "PREDICTION_SHARE",
+    "TERMS",
     "AcceActSettings",
     "AcceActStarSettings",
     "Adversary",

@@ -12,6 +12,7 @@ from certcal.settings.checks import (
     bins,
     classes,
     draws,
+    inner_share,
     level,
     level_or_0,
     positive,
@@ -42,6 +43,9 @@ from certcal.settings.toml import build, check, is_needed, read_toml, toml_text
 
 Sections = dict[str, dict[str, Any]]  # {section: {key: value}}
 NUMBERS = "A,B,…"
+PREDICTION_SHARE = 0.5  # less of α narrows confidences a little and certifies fewer inputs: docs/certificates.md
+# What bounds of the confidence are asked, beside a radius.
+TERMS = ("alpha", "method", "split_alpha", "prediction_share", "runner_up")
 OPTIONS = {  # for what a section must have
     "model": "--model", "data": "--data", "certify": "--sigma", "objective": "--objective", "train": "--sigma",
 }  # fmt: skip
@@ -128,6 +132,9 @@ class EvaluateSettings(Record, panel="What to ask"):
     )  # fmt: skip
     method: str = setting("cdf-cp", "Confidence certificate", choices=Method)
     split_alpha: bool = setting(True, "α is shared by the two parts of a certificate.", option=None, was="joint")
+    prediction_share: float = setting(
+        PREDICTION_SHARE, "Of α, the share for the class; the rest is for its confidence", check=inner_share
+    )
     runner_up: str = setting("complement", "How the second class is bounded", choices=RunnerUp)
     at_temperature: float | None = setting(
         None, "Which of the temperatures that scores were counted at", check=positive, shown="the first"
@@ -159,10 +166,13 @@ class EvaluateSettings(Record, panel="What to ask"):
     @property
     def terms(self) -> dict[str, Any]:
         """What `certcal.confidence_bounds` is asked, but for the radius."""
-        return {name: getattr(self, name) for name in ("alpha", "method", "split_alpha", "runner_up")}
+        return {name: getattr(self, name) for name in TERMS}
 
     def check_together(self) -> None:
-        """Approximations need certified inputs. Radii are put in order."""
+        """Approximations need certified inputs. The paper splits nothing. Radii are put in order."""
+        if not self.split_alpha and self.prediction_share != PREDICTION_SHARE:
+            wanted = "be left out in the paper's reading, which gives α to both"
+            raise InputError.expected("prediction_share", wanted, self.prediction_share)
         if self.approximations and self.population == Population.ALL:
             wanted = "be left out for population 'all', which they know nothing of"
             raise InputError.expected("approximations", wanted, ", ".join(self.approximations))
