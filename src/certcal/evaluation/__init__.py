@@ -7,9 +7,10 @@ from certcal.evaluation.gap import Gap, split_gap, with_more_draws
 from certcal.evaluation.given import as_given
 from certcal.evaluation.groups import Disparity, Group, GroupTable
 from certcal.evaluation.metric import Before, Given, Metric, Rounding
-from certcal.evaluation.report import Report, evaluate
+from certcal.evaluation.report import Report
 from certcal.evaluation.requirements import Judgement, Requirement, judge
 from certcal.evaluation.row import METRICS, Row, row_at
+from certcal.evaluation.rows import evaluate
 from certcal.evaluation.selection import Outcome, Selection, pareto_front, select
 from certcal.evaluation.side_by_side import Difference, SideBySide, compare_reports
 from certcal.worstcase import Population

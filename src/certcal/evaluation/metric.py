@@ -63,8 +63,10 @@ def metric(label: str, text: str, of: "Callable[[Measured], float]", how: dict[s
 class Measured:
     """What the metrics of one set of certificates are computed from; each part is made when first asked for."""
 
-    def __init__(self, bounds: ConfidenceIntervals, population: Population, bins: Bins, delta: float) -> None:
-        self.bounds, self.population, self.bins, self.delta = bounds, population, bins, delta
+    def __init__(
+        self, bounds: ConfidenceIntervals, population: Population, bins: Bins, delta: float, share: float = 1.0
+    ) -> None:
+        self.bounds, self.population, self.bins, self.delta, self.share = bounds, population, bins, delta, share
 
     @cached_property
     def certified(self) -> int:
@@ -104,7 +106,7 @@ class Measured:
     @cached_property
     def failures(self) -> int:
         """How many certificates may fail, counted among all inputs: the draws that fail one also choose the row's."""
-        return allowed_failures(self.bounds, delta=self.delta)
+        return allowed_failures(self.bounds, delta=self.delta * self.share)
 
     @cached_property
     def without_bins(self) -> float:

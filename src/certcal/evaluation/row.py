@@ -177,13 +177,20 @@ class Row(Shown):
     )
     approximations: Mapping[str, float] = field(default_factory=dict)  # of the certified ECE, from below
     further: Mapping[str, float] = field(default_factory=dict)  # rankings, one-sided errors, other binnings, by name
+    claims: Mapping[str, float] = field(default_factory=dict)  # bounds of the set's ECE by way, if several were made
     before: "Row | None" = None  # without the map that confidences and bounds have gone through
     worst: Solution | None = field(default=None, compare=False, repr=False)  # that the certified ECE is attained at
 
+    @property
+    def claim(self) -> str:
+        """The way by which the guaranteed ECE is least: "failures", "alpha_for_set" or "pooled"."""
+        return min(self.claims, key=self.claims.__getitem__, default="failures")
+
     def as_dict(self) -> dict[str, float]:
-        """The row as a flat dictionary; approximations appear as `approximate_admm`, and so `before_ece` and so on."""
+        """The row as a flat dictionary; approximations appear as `approximate_admm`, and so on."""
         values = {name: getattr(self, name) for name in (WITHOUT_ASKING if self.before is None else WITH_MAP)}
         values |= {f"approximate_{name}": value for name, value in self.approximations.items()}
+        values |= {f"joint_ece_{name}": value for name, value in self.claims.items()}
         if self.before is not None:
             values |= {f"before_{name}": getattr(self.before, name) for name in WITHOUT_MAP}
         return values
@@ -203,6 +210,7 @@ def row_at(
     n_bins: int = 15,
     edges: ArrayLike | None = None,
     delta: float = 0.001,
+    share: float = 1.0,
     metrics: Iterable[str] | None = None,
     approximations: Iterable[str] = (),
     further: Iterable[str] = (),
@@ -214,6 +222,7 @@ def row_at(
     Args:
         bounds: from `confidence_bounds`.
         population, n_bins, edges, delta, approximations: as for `evaluate`.
+        share: of delta, for certificates that may fail.
         metrics: names of those wanted, fields of `Row`; only these are computed. By default all that `evaluate` gives.
         further: names of those wanted of `FURTHER` and `ANY_BINNING`, in `certcal.evaluation`.
 
@@ -223,7 +232,7 @@ def row_at(
     for name in wanted:
         check_choice("metrics", name, tuple(METRICS))
     chosen = Population(check_choice("population", population, tuple(Population)))
-    at = Measured(bounds, chosen, choose_few_bins(n_bins, edges), check_level("delta", delta))
+    at = Measured(bounds, chosen, choose_few_bins(n_bins, edges), check_level("delta", delta), share)
     found: dict[str, Any] = {}
     for name in wanted:
         own = METRICS[name]

@@ -4,7 +4,7 @@ import math
 from decimal import Decimal
 
 from certcal.certificates import LOG_METHOD
-from certcal.evaluation import Population, Report, Rounding
+from certcal.evaluation import Population, Report, Rounding, Row
 from certcal.report.tables import exactly, number, percent
 from certcal.scalars import guarded
 from certcal.settings import Domain, Norm
@@ -14,6 +14,13 @@ _NORMS = {Norm.L2: "ℓ2", Norm.LINF: "ℓ∞", Norm.L1: "ℓ1"}
 _OTHERS = {
     Norm.PATCH: "of one square of pixels, anywhere",
     Norm.DECLARED: "those that the maker of the bounds declares",
+}
+
+
+_WAYS = {
+    "failures": "failed certificates",
+    "alpha_for_set": "an α that suits the set",
+    "pooled": "pooling errors over inputs",
 }
 
 
@@ -157,8 +164,21 @@ def explanation(report: Report, position: int) -> str:
         f"Each input's certificates fail with probability at most {report.level!r}; among {report.inputs:,} "
         f"inputs, with probability at least {complement(report.delta)} {share}, and these numbers allow for the "
         "worst choice. "
+        f"{_ways(row)}"
         f"If none fails, the calibration error is at most {percent(row.certified_ece, Rounding.UP)}. "
         f"Without an attack it is {clean if report.evidence is None else f'estimated at {clean}'}."
+    )
+
+
+def _ways(row: Row) -> str:
+    """By which of several bounds the guaranteed calibration error is least."""
+    if not row.claims:
+        return ""
+    least = row.claim
+    others = [f"by {_WAYS[name]} {percent(value, Rounding.UP)}" for name, value in row.claims.items() if name != least]
+    return (
+        f"The calibration error is bounded in {len(row.claims)} ways that share this probability and hold together; "
+        f"the least bound, by {_WAYS[least]}, is stated ({', '.join(others)}). "
     )
 
 

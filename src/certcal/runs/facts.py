@@ -39,6 +39,7 @@ def facts(report: Report, sources: Sources, circumstances: dict[str, Any]) -> li
         ("perturbations", f"{own.norm}, {own.domain}" if report.evidence is None else ""),
         ("error probability", chance if report.level else "none: the bounds are stated to be proven"),
         ("failed certificates allowed for", f"{report.failures} of {report.inputs:,}"),
+        ("guaranteed ECE", _claims(report)),
         ("confidence certificate", str(report.method)),
         ("population", str(report.population)),
         ("recalibration", _map(report)),
@@ -102,6 +103,13 @@ def _map(report: Report) -> str:
         radii and f"at R = {radii}",
         "clean_weight" in about and f"clean weight {about['clean_weight']:g}",
     )
+
+
+def _claims(report: Report) -> str:
+    """By which way the guaranteed calibration error is least at each radius, if several were tried."""
+    known = [row for row in report if row.claims]
+    told = ", ".join(f"{row.claim} at R = {row.radius:g}" for row in known)
+    return f"the least of {', '.join(known[0].claims)}: {told}" if known else ""
 
 
 def _circumstances(record: dict[str, Any]) -> str:

@@ -199,6 +199,8 @@ class Results:
             **report.terms,
             "delta": report.delta,
             "failures_allowed": report.failures,
+            "claim": str(report.claim),
+            "claims": [row.claim for row in report],
             "bins": report.bins.edges.tolist(),
             "norm": str(report.bounds[0].norm),
             "domain": str(report.bounds[0].domain),

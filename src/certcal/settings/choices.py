@@ -35,6 +35,13 @@ class Population(StrEnum):
     ALL = "all"  # every input; those not certified as far from being right as their bounds allow
 
 
+class Claim(StrEnum):
+    """How the guaranteed calibration error of the set allows for sampling error."""
+
+    FAILURES = "failures"  # so many certificates of the set may fail
+    BEST = "best"  # the least of that, of an α that suits the set, and of pooled errors; each has a part of δ
+
+
 class Norm(StrEnum):
     """How far an input may move is measured in this."""
 

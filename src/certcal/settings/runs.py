@@ -26,6 +26,7 @@ from certcal.settings.checks import (
 from certcal.settings.choices import (
     Approximation,
     Certifier,
+    Claim,
     Domain,
     InputDomain,
     LastLayer,
@@ -130,6 +131,7 @@ class EvaluateSettings(Record, panel="What to ask"):
         False, "Instead of --alpha, take the α that suits guaranteed values, from inputs, planned draws and δ.",
         option="--alpha-for-set/--no-alpha-for-set",
     )  # fmt: skip
+    claim: str = setting("failures", "How the guaranteed ECE allows for sampling error", choices=Claim)
     method: str = setting("cdf-cp", "Confidence certificate", choices=Method)
     split_alpha: bool = setting(True, "α is shared by the two parts of a certificate.", option=None, was="joint")
     prediction_share: float = setting(

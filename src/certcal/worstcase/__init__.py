@@ -29,7 +29,7 @@ from certcal.worstcase.operating import (
     certified_threshold,
     operating_curve,
 )
-from certcal.worstcase.pooled import PooledClaim, pooled_calibration_error
+from certcal.worstcase.pooled import PooledClaim, pooled_calibration_error, pooled_claims
 from certcal.worstcase.population import PopulationBound, population_bound
 from certcal.worstcase.problem import WorstCaseProblem, choose_few_bins
 from certcal.worstcase.ranking import certified_auroc, certified_risk_coverage_area, risk_coverage_area
@@ -81,6 +81,7 @@ __all__ = [
     "operating_curve",
     "optimise",
     "pooled_calibration_error",
+    "pooled_claims",
     "population_bound",
     "risk_coverage_area",
     "rounding_bound",

@@ -5,14 +5,22 @@ means of one bounded function of the score, and in a sum over N inputs with m dr
 cancel: 1/√(N m) is left of it, instead of the 1/√m that every input pays for by itself.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import special
 
-from certcal.certificates import StepFunction, as_levels, confidence_bounds, share_of_delta
+from certcal.certificates import (
+    ConfidenceIntervals,
+    StepFunction,
+    as_levels,
+    confidence_bounds,
+    confidence_bounds_at,
+    share_of_delta,
+)
 from certcal.errors import InputError
-from certcal.metrics import sum_by_bin
+from certcal.metrics import Bins, sum_by_bin
 from certcal.scalars import check_choice, check_integer, check_level, guarded
 from certcal.settings import Population
 from certcal.smoothing import Counts, Evidence
@@ -64,15 +72,56 @@ def pooled_calibration_error(
     Paper: —; docs/guarantee.md.   Errs: high.
     Raises: InputError if inputs have different or unplanned numbers of draws.
     """
-    spent = check_level("delta", delta) * _share(evidence)
     counted = confidence_bounds(evidence, radius=radius, alpha=alpha, score_map=score_map).certified
     counted = counted | (check_choice("population", population, tuple(Population)) == Population.ALL)
     if not counted.any():
         raise InputError.expected("evidence", f"hold an input that is certified at R = {radius:g}", "none")
-    pilot, rest = split_draws(evidence, seed=seed)
+    (claim,) = pooled_claims(
+        evidence, [(radius, counted)], delta=delta, n_bins=n_bins, edges=edges, score_map=score_map, seed=seed
+    )
+    assert claim is not None
+    return claim
+
+
+def pooled_claims(
+    evidence: Evidence,
+    questions: Sequence[tuple[float, BoolArray]],
+    *,
+    delta: float,
+    n_bins: int = 15,
+    edges: ArrayLike | None = None,
+    score_map: StepFunction | None = None,
+    seed: int = 0,
+) -> list[PooledClaim | None]:
+    """One claim for each radius and the inputs that it counts; all hold together with probability at least 1 − delta.
+
+    The pilot's limits serve all radii at once, so half of delta is for these. Each radius gets its part of the rest; a
+    radius that counts nobody gets None.
+
+    Paper: —; docs/guarantee.md.   Errs: high.
+    """
+    spent = check_level("delta", delta) * _share(evidence)
     level = -np.expm1(np.log1p(-spent / 2) / len(evidence))  # all pilots hold together with probability 1 − spent / 2
-    first = confidence_bounds(pilot, radius=radius, alpha=float(level), score_map=score_map)
-    pooled, bins = first.certified, choose_few_bins(n_bins, edges)
+    pilot, rest = split_draws(evidence, seed=seed)
+    bins, radii = choose_few_bins(n_bins, edges), [radius for radius, _ in questions]
+    pilots = confidence_bounds_at(pilot, radii=radii, alpha=float(level), score_map=score_map)
+    claims: list[PooledClaim | None] = []
+    for first, (_, counted) in zip(pilots, questions, strict=True):
+        if not counted.any():
+            claims.append(None)
+            continue
+        sums = _Tangents(pilot, rest, evidence.header.shift(first.radius), score_map, first.certified)
+        value, sampling = _worst_case(first, counted, bins, sums, spent / 2 / len(radii), evidence.header.slip)
+        pooled, size = int(first.certified.sum()), int(counted.sum())
+        claims.append(PooledClaim(value, first.radius, float(delta), size, pooled, sampling / size))
+    return claims
+
+
+def _worst_case(
+    first: ConfidenceIntervals, counted: BoolArray, bins: Bins, sums: "_Tangents", delta: float, slip: float
+) -> tuple[float, float]:
+    """The largest mean of what counted inputs earn against any signs, and what is added to the sum for sampling."""
+    pooled = first.certified
     outside = counted & ~pooled
     problem = WorstCaseProblem(
         first.lower[pooled],
@@ -82,8 +131,7 @@ def pooled_calibration_error(
         int(outside.sum()),
         first.farthest[outside],
     )
-    sums = _Tangents(pilot, rest, evidence.header.shift(radius), score_map, pooled)
-    lower, upper, sampling = sums.adjusted(len(bins), spent / 2)
+    lower, upper, sampling = sums.adjusted(len(bins), delta)
     tables, cell = tabulate(problem)
     cells = 2 * len(bins) ** 2
     moved = replace(
@@ -93,19 +141,11 @@ def pooled_calibration_error(
     )
     _, total = optimise(moved, bins, problem.free_earning if problem.uncertified else None)
     # Means of tangents are those under the noise as it is drawn, which is not quite normal; docs/noise.md.
-    sampling += int(pooled.sum()) * sums.steepest * evidence.header.slip
+    sampling += int(pooled.sum()) * sums.steepest * slip
     # A pooled input that is not counted earns at least −1, so leaving it out adds at most 1.
     total += sampling + int((pooled & ~counted).sum())
-    size = int(counted.sum())
     rounding = rounding_bound(len(lower) + 64, max(len(lower), 1), bins) * (1 + sums.steepest)
-    return PooledClaim(
-        value=min(max(total, 0.0) / size + rounding, 1.0),
-        radius=first.radius,
-        delta=float(delta),
-        inputs=size,
-        pooled=int(pooled.sum()),
-        sampling=sampling / size,
-    )
+    return min(max(total, 0.0) / int(counted.sum()) + rounding, 1.0), sampling
 
 
 def split_draws(evidence: Evidence, *, seed: int) -> tuple[Evidence, Evidence]:

@@ -1,0 +1,149 @@
+"""Rows over radii: what evidence or given bounds certify, for the certified inputs or for all of them."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from certcal.certificates import ConfidenceIntervals, Method, RunnerUp, confidence_bounds_at
+from certcal.errors import InputError
+from certcal.evaluation.claim import ways_of, with_best_claim
+from certcal.evaluation.confidence_map import ConfidenceMap
+from certcal.evaluation.further import ANY_BINNING, FURTHER
+from certcal.evaluation.given import as_given
+from certcal.evaluation.groups import as_columns, group_tables
+from certcal.evaluation.report import Report
+from certcal.evaluation.row import WITH_MAP, WITHOUT_MAP, row_at
+from certcal.scalars import one_or_more
+from certcal.settings import PREDICTION_SHARE, Claim, EvaluateSettings
+from certcal.smoothing import Evidence
+from certcal.types import ArrayLike
+from certcal.worstcase import Population, allowed_failures, choose_few_bins
+
+
+def evaluate(
+    evidence: Evidence | ConfidenceIntervals | Sequence[ConfidenceIntervals],
+    *,
+    radii: Iterable[float] | float | None = None,
+    alpha: float | None = None,
+    delta: float = 0.001,
+    method: str = Method.CDF_CP,
+    split_alpha: bool = True,
+    prediction_share: float = PREDICTION_SHARE,
+    runner_up: str = RunnerUp.COMPLEMENT,
+    population: str = Population.CERTIFIED,
+    n_bins: int = 15,
+    edges: ArrayLike | None = None,
+    approximations: Iterable[str] = (),
+    recalibration: ConfidenceMap | None = None,
+    claim: str = Claim.FAILURES,
+    open_at: float | None = None,
+    threshold: float = 0.8,
+    groups: Any = (),
+    any_binning: bool = False,
+) -> Report:
+    """Certified accuracy, calibration error and Brier score at each radius, beside the clean ones.
+
+    Per input, all its certificates hold together with probability at least 1 - alpha; the certified errors are what
+    follows when they hold for every input. The joint ones are made for the set as a whole: with probability at least
+    1 - delta over all noise draws, every joint value of every row holds. `population_ece` speaks of inputs not seen: at
+    each radius by itself it holds with probability at least 1 - delta over inputs and draws, under the assumptions of
+    `population_bound`.
+
+    Paper: Sec. 5.   Errs: certified accuracy low, certified errors high.
+
+    Args:
+        evidence: of a smoothed model; or certificates from elsewhere, at one radius or a list for several.
+        radii: at which to certify, in the units of the inputs; by default 0 to 2 σ by σ/4; given bounds have theirs.
+        alpha: error probability per input, by default 0.001; given bounds state theirs, 0 if they are proven.
+        delta: error probability of the joint claim.
+        method, split_alpha, prediction_share, runner_up: as for `confidence_bounds`; given bounds do not ask for them.
+        population: "certified" leaves out inputs that are not certified at R, as the paper does; "all" counts them
+            as far from being right as their bounds allow, and at their estimated confidence in the clean columns.
+        n_bins, edges: bins of the calibration errors.
+        approximations: which of "admm", "dece" and "brier" to run beside the exact value; slow, and they certify
+            nothing.
+        recalibration: a map of the confidences, fitted on other inputs than these: see `recalibrate`, `fit_score_map`.
+        claim: "failures", or "best" for the least of three bounds of the set's calibration error, each with a part of
+            delta: docs/guarantee.md. The row's `claim` names it, `claims` has all.
+        open_at: one of the radii, that pages and screens show first; by default the largest at which half of the inputs
+            are certified.
+        threshold: confidence from which predictions are accepted, of the operating points that are shown first.
+        groups: "predicted", "label", an array with one entry per input, or a mapping of names to such arrays: what is
+            certified of each group, at levels that hold for all groups together; docs/groups.md.
+        any_binning: also the worst case over every binning: seconds per radius for thousands of inputs.
+    """
+    own_draws = evidence if isinstance(evidence, Evidence) else None
+    if own_draws is not None:  # as on the command line
+        radii = EvaluateSettings().radii_at(own_draws.header.sigma) if radii is None else radii
+        alpha = EvaluateSettings().alpha if alpha is None else alpha
+    asked = EvaluateSettings(
+        radii=None if radii is None else one_or_more("radii", radii),
+        alpha=0.0 if alpha is None else alpha,
+        delta=delta,
+        method=method,
+        split_alpha=split_alpha,
+        prediction_share=prediction_share,
+        runner_up=runner_up,
+        population=population,
+        n_bins=n_bins,
+        approximations=()
+        if isinstance(approximations, tuple | list) and not approximations
+        else one_or_more("approximations", approximations),
+        claim=claim,
+        open_at=open_at,
+        threshold=threshold,
+        any_binning=any_binning,
+    )
+    bins, chosen = choose_few_bins(n_bins, edges), Population(asked.population)
+    if not isinstance(recalibration, ConfidenceMap | None):
+        raise InputError.expected("recalibration", "be a map from `recalibrate`", type(recalibration).__name__)
+    if own_draws is None:
+        found = as_given(evidence, radii, alpha)
+    else:
+        found = tuple(confidence_bounds_at(own_draws, radii=one_or_more("radii", radii), **asked.terms))
+    distances = [own.radius for own in found]
+    if open_at is not None and asked.open_at not in distances:
+        raise InputError.expected("open_at", f"be one of the radii, {', '.join(map(str, distances))}", open_at)
+    options: dict[str, Any] = {"population": chosen, "edges": bins.edges, "delta": delta}
+    columns, further = as_columns(groups, found[0]), (*FURTHER, *(ANY_BINNING if any_binning else ()))
+
+    def certify(terms: Mapping[str, Any]) -> tuple[ConfidenceIntervals, ...]:
+        """The bounds that the report is about, at other terms."""
+        asked_for: dict[str, Any] = {"radii": distances, **asked.terms, **terms}
+        if own_draws is None:
+            return tuple(map(recalibration.intervals, found)) if recalibration else found
+        make = confidence_bounds_at if recalibration is None else recalibration.certify
+        return tuple(make(own_draws, **asked_for))
+
+    bounds = found if recalibration is None else certify({})
+    ways = ways_of(asked.claim, own_draws, mapped=recalibration is not None)
+    share = 1 / len(ways)
+    wanted = None if recalibration is None else WITH_MAP
+    rows = [
+        row_at(own, approximations=asked.approximations, further=further, metrics=wanted, share=share, **options)
+        for own in bounds
+    ]
+    if own_draws is not None and len(ways) > 1:
+        rows = with_best_claim(rows, bounds, own_draws, certify, ways, delta=delta, population=chosen, bins=bins)
+    if recalibration is not None:
+        rows = [
+            replace(row, before=row_at(old, metrics=WITHOUT_MAP, share=share, **options))
+            for row, old in zip(rows, found, strict=True)
+        ]
+    tables = (
+        tuple(group_tables(own, columns, threshold=asked.threshold, **options) for own in bounds) if columns else ()
+    )
+    return Report(
+        tuple(rows),
+        bounds,
+        own_draws,
+        float(delta),
+        allowed_failures(bounds[0], delta=delta * share),
+        chosen,
+        bins,
+        recalibration,
+        open_at,
+        asked.claim,
+        asked.threshold,
+        tables,
+    )
