@@ -247,6 +247,29 @@ def test_a_run_is_recalibrated_on_inputs_the_map_was_not_fitted_on(imperfect):
     assert told["splits_without_map"] == 0
 
 
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {},
+        {"inside": True},
+        pytest.param({"automatic": True, "auroc_loss": 1.0, "brier_loss": 1.0}, marks=pytest.mark.slow),
+    ],
+    ids=str,
+)
+def test_labels_held_out_have_no_part_in_map_choice_or_radius(imperfect, asked):
+    """What is said of the population needs it: all of them are turned, and the same map comes out, at the same R."""
+    made = []
+    for _ in range(2):
+        result = recalibrate_run(imperfect, RecalibrateSettings(repeats=1, **asked), figures=False)
+        made.append((result.radii, json.loads((imperfect.path / "recalibration" / "map.json").read_text())))
+        evidence = load_evidence(imperfect.evidence)
+        label = evidence.label.copy()
+        label[result.held_out.test[0]] = 1 - label[result.held_out.test[0]]
+        save_evidence(replace(evidence, label=label), imperfect.evidence)
+    assert made[0] == made[1]
+    assert made[0][1]["kind"] != "identity"
+
+
 def test_other_splits_replace_what_was_there(imperfect):
     first = recalibrate_run(imperfect, RecalibrateSettings(repeats=1), figures=False)
     second = recalibrate_run(imperfect, RecalibrateSettings(repeats=1, seed=1), figures=False)
@@ -300,7 +323,9 @@ def test_a_radius_without_weight_is_not_reported_on(imperfect):
     assert np.isfinite(result.compared.of("certified_brier")).all()
 
 
-@pytest.mark.parametrize("options", [{}, pytest.param({"automatic": True}, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "options", [{}, pytest.param({"automatic": True, "auroc_loss": 1.0, "brier_loss": 1.0}, marks=pytest.mark.slow)]
+)
 def test_inputs_held_out_choose_neither_map_nor_radius_nor_split(imperfect, options):
     """Right or wrong, with certificates or without: everything but their scores stays.
 

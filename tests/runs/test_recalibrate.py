@@ -122,7 +122,7 @@ def test_the_page_shows_the_records_of_maps_inside():
     for path in records:
         for row in json.loads(path.read_text())["rows"]:
             own = row["scores"]
-            shares = " | ".join(
-                f"{100 * own[name]:.1f}" for name in ("certified_ece", "certified_brier", "brier", "brier_all")
-            )
-            assert f"| {row['radius']:g} | {row['map']} | {shares} | {own['auroc']:.3f} |" in PAGE
+            shares = [f"{100 * own[name]:.1f}" for name in ("certified_ece", "certified_brier", "brier", "brier_all")]
+            rise = row.get("above_outer")
+            shares.insert(2, f"{100 * rise['mean']:+.2f} ± {100 * rise['deviation']:.2f}" if rise else "")
+            assert f"| {row['radius']:g} | {row['map']} | {' | '.join(shares)} | {own['auroc']:.3f} |" in PAGE

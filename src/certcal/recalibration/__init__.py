@@ -18,6 +18,7 @@ from certcal.recalibration.heldout import (
 )
 from certcal.recalibration.inside import fit_inside, fit_score_map
 from certcal.recalibration.maps import AnyMap, BetaMap, IdentityMap, IsotonicMap, RecalibrationMap, TemperatureMap
+from certcal.recalibration.nested import fit_nested
 from certcal.recalibration.score_maps import FullMap, ScoreMap, TemperedMap
 from certcal.recalibration.scores import Scores, score_bounds
 from certcal.recalibration.storage import load_map, save_map
@@ -52,6 +53,7 @@ __all__ = [
     "TradeOff",
     "choose_map",
     "fit_inside",
+    "fit_nested",
     "fit_score_map",
     "held_out_maps",
     "held_out_scores",

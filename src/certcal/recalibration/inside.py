@@ -61,30 +61,31 @@ def fit_score_map(
 
     Raises: InputError if an argument is wrong, or there are fewer than 20 certified inputs, or all are right or wrong.
     """
-    distances = tuple(one_or_more("radii", radii))
     goal = check_choice("objective", objective, (Objective.BRIER, Objective.CALIBRATION))
     check_choice("on_failure", on_failure, tuple(OnFailure))
-    limits = TailLimits(
+    data = ScoreData.of(
         evidence,
+        radii=radii,
+        clean_weight=clean_weight,
+        weights=weights,
+        n_bins=n_bins,
+        edges=edges,
         alpha=alpha,
         method=method,
         split_alpha=split_alpha,
         prediction_share=prediction_share,
         runner_up=runner_up,
     )
-    share, shares = check_share(clean_weight), check_weights(weights, len(distances))
-    used = [(radius, float(weight)) for radius, weight in zip(distances, shares, strict=True) if weight > 0]
-    about: dict[str, Any] = {"objective": str(goal), "clean_weight": share, "radii": [radius for radius, _ in used]}
-    about["weights"] = [weight for _, weight in used]
+    about: dict[str, Any] = {"objective": str(goal), "clean_weight": data.clean_weight}
+    about |= {"radii": [radius for radius, _ in data.used], "weights": [weight for _, weight in data.used]}
     try:
-        for radius, _ in used:
-            certified = limits.certified(radius)
+        for radius, _ in data.used:
+            certified = data.limits.certified(radius)
             check_teaches("evidence", f"inputs certified at R = {radius:g}", "label", evidence.correct[certified])
     except NothingToFitError as error:
         if on_failure == OnFailure.RAISE:
             raise
         return ScoreMap(identity_levels(), about={"reason": str(error)})
-    data = ScoreData(limits, used, share, choose_few_bins(n_bins, edges))
     steps = least_on_simplex(data.quadratic())
     if goal == Objective.CALIBRATION:
         steps = _descend(data, steps)
@@ -125,6 +126,24 @@ class ScoreData:
     used: list[tuple[float, float]]  # radii and their weights
     clean_weight: float  # λ
     bins: Bins
+
+    @classmethod
+    def of(
+        cls,
+        evidence: Evidence,
+        *,
+        radii: Iterable[float] | float,
+        clean_weight: float = CLEAN_WEIGHT,
+        weights: ArrayLike | None = None,
+        n_bins: int = 15,
+        edges: ArrayLike | None = None,
+        **terms: Any,
+    ) -> "ScoreData":
+        """What `fit_score_map` fits to; its arguments."""
+        distances = tuple(one_or_more("radii", radii))
+        share, shares = check_share(clean_weight), check_weights(weights, len(distances))
+        used = [(radius, float(weight)) for radius, weight in zip(distances, shares, strict=True) if weight > 0]
+        return cls(TailLimits(evidence, **terms), used, share, choose_few_bins(n_bins, edges))
 
     @property
     def counts(self) -> tuple[list[int], list[int]]:
@@ -195,9 +214,8 @@ def _descend(data: ScoreData, start: FloatArray) -> FloatArray:
     of bins and may have several minima, so the start is never left for a worse point.
     """
     loss = _CalibrationLoss(data)
-    none = identity_levels()
     # A little of the map that changes nothing lets steps grow that are zero at the start.
-    point = 0.98 * start + 0.02 * np.concatenate([none[:1], np.diff(none), 1.0 - none[-1:]])
+    point = 0.98 * start + 0.02 * steps_of(identity_levels())
     seen = [(loss.at(start)[0], start)]
     for step in range(_STEPS):
         value, gradient = loss.at(point)
@@ -235,6 +253,11 @@ class _CalibrationLoss:
         error = tails @ steps - right
         value += self.clean_weight * float(np.square(error).mean())
         return value, gradient + self.clean_weight * 2 / len(error) * (error @ tails)
+
+
+def steps_of(levels: FloatArray) -> FloatArray:
+    """Start, steps and what is left to 1 of a step function."""
+    return np.concatenate([levels[:1], np.diff(levels), 1.0 - levels[-1:]])
 
 
 def _levels(steps: FloatArray) -> FloatArray:

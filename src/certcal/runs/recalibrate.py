@@ -25,6 +25,7 @@ from certcal.recalibration import (
     Scores,
     TradeOff,
     choose_map,
+    fit_nested,
     held_out_maps,
     recalibrate_bounds,
     save_map,
@@ -38,7 +39,7 @@ from certcal.runs.folder import SOURCES, RunFolder
 from certcal.runs.results import Results
 from certcal.runs.switch import Change
 from certcal.scalars import guarded
-from certcal.settings import CLEAN_WEIGHTS, RecalibrateSettings
+from certcal.settings import CLEAN_WEIGHTS, Objective, RecalibrateSettings
 from certcal.smoothing import Evidence
 
 HALVES = 3  # of the fitting part, that maps are compared on
@@ -108,6 +109,7 @@ def recalibrate_run(run: RunFolder, asked: RecalibrateSettings, *, figures: bool
         delta=evaluation.delta,
         population=evaluation.population,
         n_bins=evaluation.n_bins,
+        claim=evaluation.claim,
         recalibration=None if held.maps[held.kept].kind == "identity" else held.maps[held.kept],
     )
     result = Recalibration(fitted, held, compared, report, asked, run.path / "recalibration")
@@ -178,6 +180,9 @@ def _fit(
         return held, choices[held.kept]
 
     def scores(share: float) -> HeldOut:
+        if asked.inside and asked.method is None and asked.objective == Objective.BRIER:
+            nested = partial(fit_nested, clean_weight=share, on_failure=OnFailure.IDENTITY, **fitting)
+            return held_out_maps(source, nested, **splits)
         if asked.inside:
             way = Candidate(asked.objective, asked.method, share)
             return held_out_maps(source, partial(way.fit, **fitting), **splits)

@@ -43,9 +43,14 @@ class RecalibrateSettings(Record, panel="How to fit"):
     automatic: bool = setting(False, "Choose the kind of map and its weights on the inputs to fit on.")
     auroc_loss: float = setting(AUROC_LOSS, "With --automatic: AUROC that may be given up", check=share)
     brier_loss: float = setting(BRIER_LOSS, "With --automatic: rise of the clean Brier score of all", check=share)
-    inside: bool = setting(False, "Map each draw's score before the mean; with --method, and the mean too.")
+    inside: bool = setting(
+        False, "Map each draw's score before the mean, then the mean if that does better; with --method, always."
+    )
     method: str | None = setting(
-        None, "Kind of map of the mean", choices=MapKind, shown="isotonic, or none with --inside"
+        None,
+        "Kind of map of the mean",
+        choices=MapKind,
+        shown="isotonic; with --inside, none or isotonic, by cross-validation",
     )
     objective: str = setting("brier", "Certified score to make small", choices=Objective)
     clean_weight: float = setting(CLEAN_WEIGHT, "Weight of the score without an attack, 0 to 1", check=share)

@@ -1,0 +1,109 @@
+"""A map of scores, alone or before a map of the mean, that is not kept where the latter alone does better.
+
+The mean of a function of the score is linear in the score's distribution, and a map of the mean is not: neither kind
+holds the other. Cross-validation on the fitting inputs decides. Measured: docs/recalibration.md.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from certcal.certificates import confidence_bounds_at
+from certcal.recalibration.fitting import isotonic_fit, recalibrate_bounds
+from certcal.recalibration.heldout import Indices, split_inputs
+from certcal.recalibration.inside import ScoreData, fit_score_map, identity_levels, least_on_simplex, steps_of
+from certcal.recalibration.maps import AnyMap, IdentityMap
+from certcal.recalibration.score_maps import FullMap
+from certcal.settings import TERMS, MapKind
+from certcal.smoothing import Evidence
+from certcal.types import FloatArray
+
+FOLDS = 5
+# How much of the map of scores stands before an isotonic map of the mean; 0 is the latter alone, None the former alone.
+WAYS: tuple[float | None, ...] = (None, 1.0, 0.5, 0.0)
+
+
+def fit_nested(evidence: Evidence, **options: Any) -> AnyMap:
+    """The best of a map of scores alone, all or half of it before an isotonic map of the mean, and the latter alone.
+
+    Each is fitted on four fifths of the inputs and judged on the rest, five times, by the certified and clean Brier
+    scores that it is fitted to. Of those within one standard error of the best, the first is fitted to all inputs.
+
+    Paper: —; docs/recalibration.md.
+
+    Args:
+        evidence: of the inputs to fit on.
+        options: as for `fit_score_map`, without `objective`.
+    """
+    alone = fit_score_map(evidence, **options)
+    if "reason" in alone.about:
+        return IdentityMap(about=alone.about)
+    terms = {name: options[name] for name in TERMS if name in options}
+    losses = _losses(ScoreData.of(evidence, **{key: value for key, value in options.items() if key != "on_failure"}))
+    means = losses.mean(axis=1)
+    away = losses - losses[int(np.argmin(means))]
+    close = means - means.min() <= away.std(axis=1, ddof=1) / np.sqrt(losses.shape[1])
+    way = WAYS[int(np.argmax(close))]
+    about = dict(alone.about) | {"before_isotonic": way}
+    if way is None:
+        return replace(alone, about=about)
+    shared: dict[str, Any] = {"method": MapKind.ISOTONIC}
+    shared |= {name: options[name] for name in ("weights", "clean_weight", "n_bins", "edges") if name in options}
+    if way == 0:
+        bounds = confidence_bounds_at(evidence, radii=options["radii"], **terms)
+        return replace(recalibrate_bounds(bounds, **shared), about=about)  # type: ignore[type-var]
+    mixed = replace(alone, levels=way * alone.levels + (1 - way) * identity_levels())
+    bounds = mixed.certify(evidence, radii=options["radii"], **terms)
+    return FullMap(mixed, recalibrate_bounds(bounds, **shared), about=about)
+
+
+@dataclass(frozen=True, eq=False)
+class _Points:
+    """Where inputs are at their worst, for any map of scores: x·v is the mean of the one with steps v."""
+
+    inputs: Indices  # (m,) whose points these are
+    x: FloatArray  # (m, 257)
+    right: FloatArray  # (m,) 0 or 1
+    weight: FloatArray  # (m,) by which an input's loss counts; all weights of an objective sum to the inputs
+
+
+def _losses(data: ScoreData) -> FloatArray:
+    """What each input loses under each way when it is left out of the fit, shape (ways, n)."""
+    points = _points(data)
+    count = len(data.limits.evidence)
+    found = np.zeros((len(WAYS), count))
+    for fit, rest in split_inputs(count, folds=min(FOLDS, count), repeats=1):
+        taught, left = (_of(points, part, count) for part in (fit, rest))
+        error = (taught.x - taught.right[:, None]) * np.sqrt(taught.weight)[:, None]
+        steps = least_on_simplex(error.T @ error / count)
+        none = steps_of(identity_levels())
+        for place, way in enumerate(WAYS):
+            mixed = steps if way is None else way * steps + (1 - way) * none
+            value = left.x @ mixed
+            if way is not None:
+                value = np.interp(value, *isotonic_fit(taught.x @ mixed, taught.right, taught.weight))
+            np.add.at(found[place], left.inputs, left.weight * np.square(value - left.right))
+    return found
+
+
+def _points(data: ScoreData) -> _Points:
+    """The worst points of all inputs at all radii, and their clean ones."""
+    count, parts = len(data.limits.evidence), []
+    for radius, weight in data.used:
+        rows = data.limits.certified(radius)
+        x, right = (np.concatenate(side) for side in zip(*data.worst_rows(radius, rows), strict=True))
+        share = np.full(len(x), (1 - data.clean_weight) * weight * count / len(x))
+        parts.append(_Points(np.flatnonzero(rows), x, right.astype(np.float64), share))
+    tails, right = data.clean_rows()
+    clean = np.full(count, data.clean_weight)
+    parts.append(_Points(np.arange(count), tails, right.astype(np.float64), clean))
+    return _Points(*(np.concatenate([getattr(part, name) for part in parts]) for name in vars(parts[0])))
+
+
+def _of(points: _Points, part: Indices, count: int) -> _Points:
+    """The points of some inputs that count for something."""
+    chosen = np.zeros(count, dtype=bool)
+    chosen[part] = True
+    kept = chosen[points.inputs] & (points.weight > 0)
+    return _Points(*(value[kept] for value in vars(points).values()))
