@@ -7,9 +7,10 @@ import pytest
 from scipy import stats
 
 from certcal import InputError, allowed_failures, certified_calibration_error, confidence_bounds
+from certcal.certificates import share_of_delta
 from certcal.recalibration import ScoreMap
 from certcal.smoothing import threshold_grid
-from certcal.worstcase import jointly_certified_calibration_error, pooled_calibration_error
+from certcal.worstcase import jointly_certified_calibration_error, pooled_calibration_error, pooled_claims
 from certcal.worstcase.pooled import _Tangents, split_draws
 from smoothing_oracles import evidence_from_scores
 
@@ -109,3 +110,18 @@ def test_numbers_of_draws_that_differ_or_were_not_planned_are_refused(rng):
     late = replace(evidence, header=replace(evidence.header, stages=(50,)))
     with pytest.raises(InputError, match="the same planned number of draws"):
         pooled_calibration_error(late, radius=0.1, alpha=0.01, delta=0.01, population="all")
+
+
+def test_radii_share_delta_and_one_pilot(rng):
+    """Each of three radii has a third of what is left of δ: the logarithm in the margin shows it."""
+    evidence, every = probit(rng, rng.normal(1.0, 0.5, 60), 2000), np.ones(60, dtype=bool)
+    (one,) = pooled_claims(evidence, [(0.1, every)], delta=0.01)
+    three = pooled_claims(evidence, [(0.1, every)] * 3, delta=0.01)
+    tails = [15 * np.log(2) - np.log(0.01 * share_of_delta(evidence) / 2 / count) for count in (1, 3)]
+    assert len({claim.value for claim in three}) == 1
+    assert three[0].value > one.value
+    assert three[0].pooled == one.pooled
+    assert three[0].sampling / one.sampling == pytest.approx(np.sqrt(tails[1] / tails[0]), rel=1e-6)
+    nobody, again = pooled_claims(evidence, [(0.1, ~every), (0.1, every)], delta=0.01)
+    assert nobody is None
+    assert one.value < again.value < three[0].value
