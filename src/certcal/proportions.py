@@ -40,8 +40,7 @@ def clopper_pearson(
     ([0.0, 0.1871, 0.6915], [0.3085, 0.8129, 1.0])
     """
     check_level("alpha", alpha)
-    k, n = as_fractions("successes", successes, trials)
-    return _lower_limits(k, n, alpha / 2), _upper_limits(k, n, alpha / 2)
+    return _both_limits(*as_fractions("successes", successes, trials), alpha / 2)
 
 
 def clopper_pearson_lower(successes: ArrayLike | int, trials: ArrayLike | int, *, alpha: float) -> FloatArray:
@@ -79,6 +78,20 @@ def clopper_pearson_upper(successes: ArrayLike | int, trials: ArrayLike | int, *
 def tail_error(trials: FloatArray | float) -> FloatArray:
     """The relative error to allow for a binomial tail probability of that many trials."""
     return np.asarray(_TAIL_ERROR * np.maximum(1.0, np.asarray(trials) / 2**17))
+
+
+def _both_limits(k: FloatArray, n: FloatArray, level: float) -> tuple[FloatArray, FloatArray]:
+    """Lower and upper limits. Those of n − k successes are the complements of those of k, and are found with them."""
+    few = np.minimum(k, n - k)
+    if n.size and (n == n.flat[0]).all():
+        rare, place = np.unique(few, return_inverse=True)
+        low, up = (limits(rare, np.full(len(rare), n.flat[0]), level) for limits in (_lower_limits, _upper_limits))
+        low, up = low[place].reshape(k.shape), up[place].reshape(k.shape)
+    else:
+        low, up = _lower_limits(few, n, level), _upper_limits(few, n, level)
+    mostly = k > n / 2
+    lower = np.where(mostly, np.nextafter(1.0 - up, 0.0), low)
+    return lower, np.where(mostly, np.nextafter(1.0 - low, 1.0), up)
 
 
 # Limits below 1/2 are found as they are, those above as the complement of the other side's limit for the failures, so

@@ -215,3 +215,12 @@ def test_bad_input_is_answered_in_one_sentence(call, message):
         call()
     assert str(caught.value).startswith(message)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("trials", [100, [100, 7, 7, 0, 1], [[6], [9]]], ids=str)
+def test_both_limits_are_those_of_each_side(trials):
+    n = np.asarray(trials, dtype=float)
+    k = np.minimum(np.arange(5.0) * 3, n) if n.ndim < 2 else np.minimum(np.arange(8.0), n)
+    lower, upper = clopper_pearson(k, trials, alpha=0.02)
+    assert lower.tobytes() == clopper_pearson_lower(k, trials, alpha=0.01).tobytes()
+    assert upper.tobytes() == clopper_pearson_upper(k, trials, alpha=0.01).tobytes()
