@@ -43,7 +43,7 @@ def fooled(logits, target):
 @examples(60)
 @given(
     seed=st.integers(0, 10**6),
-    norm=st.sampled_from(["linf", "l2"]),
+    norm=st.sampled_from(["linf", "l2", "l1"]),
     how=st.sampled_from([("steepest", None), ("gradient", 10.0), ("gradient", 0.3)]),
     on_flip=st.sampled_from(["allow", "stop", "shrink"]),
     random_start=st.booleans(),
@@ -93,14 +93,14 @@ def test_several_budgets_at_once_give_what_each_gives_alone():
     assert torch.equal(several[1].inputs, x)
 
 
-@pytest.mark.parametrize("norm", ["linf", "l2"])
-def test_on_a_linear_model_the_optimum_is_found(norm):
+@pytest.mark.parametrize(("norm", "dual"), [("linf", 1), ("l2", 2), ("l1", np.inf)])
+def test_on_a_linear_model_the_optimum_is_found(norm, dual):
     torch.manual_seed(0)
     model = nn.Linear(8, 2).double()
     x, y = torch.rand(20, 8, dtype=torch.float64) * 0.5 + 0.25, torch.randint(0, 2, (20,))
     found = attack(model, x, y, epsilon=0.1, norm=norm, box=False)
     slope = (model.weight[0] - model.weight[1]).detach()
-    reach = 0.1 * float(slope.abs().sum() if norm == "linf" else slope.norm())
+    reach = 0.1 * float(torch.linalg.vector_norm(slope, dual))
     margin = (model(x)[:, 0] - model(x)[:, 1]).detach() * torch.where(y == 0, 1.0, -1.0)
     np.testing.assert_allclose(found.loss, F.softplus(reach - margin).numpy(), rtol=1e-6)
 
@@ -381,7 +381,7 @@ X, Y = random_inputs(0, 4)
         ({"y": Y.float()}, "Expected `y` to be class numbers ≥ 0, but got dtype float64"),
         ({"epsilon": -0.1}, "Expected `epsilon` to be a finite number ≥ 0, but got -0.1"),
         ({"epsilon": []}, "Expected `epsilon` to hold at least one value, but got none"),
-        ({"norm": "l1"}, "Expected `norm` to be one of 'linf', 'l2', but got 'l1'"),
+        ({"norm": "patch"}, "Expected `norm` to be one of 'linf', 'l2', 'l1', but got 'patch'"),
         ({"direction": "gradient"}, "Expected `step_size` to be a number > 0 for direction 'gradient', but got None"),
         ({"steps": 0}, "Expected `steps` to be an integer ≥ 1, but got 0"),
         ({"step_size": 0.0}, "Expected `step_size` to be a finite number > 0, but got 0.0"),
