@@ -96,5 +96,6 @@ class ConfidenceIntervals(Shown):
 
     def select(self, keep: BoolArray | Counts) -> "ConfidenceIntervals":
         """The certificates of some of the inputs, chosen by a mask or by positions."""
+        keep = np.flatnonzero(keep) if keep.dtype == np.bool_ else keep  # once, which many columns gain from
         kept = {name: getattr(self, name)[keep] for name in _PER_INPUT}
         return replace(self, **kept, other=None if self.other is None else self.other[keep])

@@ -127,7 +127,8 @@ def table_of(bounds: Sequence[ConfidenceIntervals]) -> "pa.Table":
 
     first = bounds[0]
     names = [name for name in COLUMNS if name != "other" or all(own.other is not None for own in bounds)]
-    columns = {name: np.concatenate([getattr(own, name) for own in bounds]) for name in names if name != "radius"}
+    parts = {name: [getattr(own, name) for own in bounds] for name in names if name != "radius"}
+    columns = {name: own[0] if len(own) == 1 else np.concatenate(own) for name, own in parts.items()}
     columns["radius"] = np.repeat([own.radius for own in bounds], len(first))
     stated = {name: getattr(first, name) for name in ("method", "norm", "domain", "delta_share", "least")}
     about = json.dumps({"alpha": first.level} | stated)

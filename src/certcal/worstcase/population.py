@@ -148,7 +148,9 @@ def _best_signs_by(problem: WorstCaseProblem, cell_of: IntArray, score: Score) -
     if count:
         # As in `with_free_inputs`: φ is the larger of two. It is never below 1/2, so a smaller one is not it.
         def free(values: FloatArray) -> FloatArray:
-            return np.where(values >= 0.5, problem.free_earning(values, score=score), -np.inf)
+            found, large = np.full(len(values), -np.inf), values >= 0.5
+            found[large] = problem.free_earning(values[large], score=score)
+            return found
 
         options = with_free_inputs(worth, edges, free)
     return max((best_signs(option) for option in options), key=lambda found: found[1])

@@ -48,7 +48,7 @@ class WorstCaseProblem:
         if not kept and not (every and len(bounds)):
             raise InputError.expected("bounds", f"hold an input that is certified at R = {bounds.radius:g}", "none")
         far = bounds.farthest[~bounds.certified] if every else np.empty(0)
-        own, bins = bounds.certified, choose_few_bins(n_bins, edges)
+        own, bins = np.flatnonzero(bounds.certified), choose_few_bins(n_bins, edges)
         return cls(bounds.lower[own], bounds.upper[own], bounds.correct[own], bins, len(far), far)
 
     @classmethod
