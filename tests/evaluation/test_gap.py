@@ -27,7 +27,7 @@ def test_parts_add_up_and_none_is_negative(rng, population):
         assert gap.clean == pytest.approx(row.ece)
         assert min(parts) > -1e-6
         assert population == "all" or gap.uncertified == 0
-        assert gap.guaranteed - gap.sampling - 1e-6 <= gap.ten_times_draws <= gap.guaranteed + 1e-9
+        assert gap.guaranteed - gap.sampling - 1e-6 <= gap.more_draws <= gap.guaranteed + 1e-9
         assert gap.half_radius <= gap.guaranteed + 1e-9
 
 
@@ -39,7 +39,7 @@ def test_many_inputs_are_judged_by_a_spread_of_them(rng):
     assert sum(parts) == pytest.approx(gap.guaranteed) == pytest.approx(report[0].joint_ece)
     assert gap.clean == report[0].ece
     own = [evaluate(one, radii=[0.1], alpha=0.01)[0].joint_ece for one in (with_more_draws(few, 10), few)]
-    assert gap.ten_times_draws - gap.guaranteed == pytest.approx(own[0] - own[1], abs=0.02)
+    assert gap.more_draws - gap.guaranteed == pytest.approx(own[0] - own[1], abs=0.02)
 
 
 def test_without_an_adversary_all_but_the_clean_error_is_sampling(rng):

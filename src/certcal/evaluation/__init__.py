@@ -3,7 +3,7 @@
 from certcal.evaluation.at_worst import Contribution, check_position, contributions_at, reliability_at
 from certcal.evaluation.confidence_map import ConfidenceMap
 from certcal.evaluation.further import ANY_BINNING, FURTHER
-from certcal.evaluation.gap import Gap, split_gap, with_more_draws
+from certcal.evaluation.gap import Gap, planned_draws, split_gap, with_more_draws
 from certcal.evaluation.given import as_given
 from certcal.evaluation.groups import Disparity, Group, GroupTable
 from certcal.evaluation.metric import Before, Given, Metric, Rounding
@@ -45,6 +45,7 @@ __all__ = [
     "evaluate",
     "judge",
     "pareto_front",
+    "planned_draws",
     "reliability_at",
     "row_at",
     "select",

@@ -32,7 +32,7 @@ class Gap:
     uncertified: float  # what inputs without a certificate add, where they count
     sampling: float  # what the finite number of draws adds, with the certificates that may fail
     guaranteed: float  # the sum
-    ten_times_draws: float  # the guaranteed error foreseen with ten times the draws
+    more_draws: float  # the guaranteed error foreseen with `planned_draws`
     half_radius: float  # the same inputs' guaranteed error at R / 2
     sharper: float  # foreseen with logits divided by 1/4 before smoothing, as if there were two classes
     softer: float  # with logits divided by 2
@@ -51,7 +51,8 @@ def split_gap(report: Report) -> list[Gap]:
     every = np.unique(np.linspace(0, len(evidence) - 1, min(len(evidence), SPREAD)).round().astype(np.int64))
     evidence = _coarse(evidence.select(every))
     report = replace(report, bounds=tuple(own.select(every) for own in report.bounds))
-    more, endless = (_bounds(with_more_draws(evidence, times), radii, report) for times in (10, ENDLESS))
+    times = max(1, planned_draws(evidence) // int(evidence.draws.max()))
+    more, endless = (_bounds(with_more_draws(evidence, one), radii, report) for one in (times, ENDLESS))
     nearer = _bounds(evidence, [radius / 2 for radius in radii], report)
     sharp, soft = (_bounds(with_temperature(evidence, t), radii, report) for t in (SHARPER, SOFTER))
     return [_gap(report, n, endless[n], [more[n], nearer[n], sharp[n], soft[n]]) for n in range(len(radii))]
@@ -102,6 +103,12 @@ def _gap(report: Report, position: int, endless: ConfidenceIntervals, others: li
         row.joint_ece,
         *(min(max(foreseen(bounds) + offset, 0.0), 1.0) for bounds in others),
     )
+
+
+def planned_draws(evidence: Evidence) -> int:
+    """How many draws to ask for next: those still planned, or ten times those that there are."""
+    made, planned = int(evidence.draws.max()), max(evidence.header.stages, default=0)
+    return planned if planned > made else 10 * made
 
 
 @guarded

@@ -1,45 +1,64 @@
 """Why a guaranteed error is as high as it is and what to do about it, as the page and the screen say it."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from certcal.evaluation import Gap, Rounding
 from certcal.report.tables import exactly, percent
 
-LEAST = 0.005  # a gain that is worth a line
+LEAST, WORTH = 0.005, 0.01  # gains that are worth a line, and a step of their own
+NOTHING = "no prediction is proven to stay within this radius: it is too far for this model and this noise."
+Step = tuple[str, str]  # what to do, and the command that does it
 
 
 def advice_section(
-    gaps: Sequence[Gap], *, sigma: float, draws: int, run: str, recalibrated: Mapping[float, float] | None = None
+    gaps: Sequence[Gap],
+    *,
+    sigma: float,
+    draws: int,
+    more: Step,
+    tempered: Callable[[str], str],
+    recalibrate: str,
+    recalibrated: Mapping[float, float],
 ) -> dict[str, Any]:
     """The page's section on what makes up the guaranteed error, for each radius; all of it estimates.
 
+    `more` is the way to more draws, `tempered` the command for a temperature, `recalibrate` that for a map.
     `recalibrated` are guaranteed errors, by radius, that a map left on inputs it was not fitted on.
     """
-    return {"views": [_view(gap, sigma, draws, run, (recalibrated or {}).get(gap.radius)) for gap in gaps]}
+
+    def view(gap: Gap) -> dict[str, Any]:
+        if math.isnan(gap.guaranteed):
+            return {"why": NOTHING, "next": "choose a smaller radius, or a model that was trained under this noise.",
+                    "command": "", "rows": []}  # fmt: skip
+        mapped = recalibrated.get(gap.radius)
+        map_it = "recalibrate the confidences", f"{recalibrate} --radii {exactly(gap.radius)}"
+        return _view(gap, [
+            _row("the adversary", gap.adversary, f"R is {gap.radius / sigma:.2g} σ", _nearer(gap)),
+            _row("sampling error", gap.sampling, f"{draws:,} draws", (*more, gap.guaranteed - gap.more_draws)),
+            _row("the model's own miscalibration", gap.clean, "also without an attack",
+                 None if mapped is None else (*map_it, gap.guaranteed - mapped)),
+            _row("inputs without a certificate", gap.uncertified, "they count as the adversary likes", None),
+        ], _temperature(gap, tempered))  # fmt: skip
+
+    return {"views": [view(gap) for gap in gaps]}
 
 
-def _view(gap: Gap, sigma: float, draws: int, run: str, mapped: float | None) -> dict[str, Any]:
-    if math.isnan(gap.guaranteed):
-        told = "Nothing is certified here: choose a smaller radius, or a model trained under this noise."
-        return {"title": "What to do", "lead": told, "rows": []}
-    rows = [
-        _row("the adversary", gap.adversary, f"R is {gap.radius / sigma:.2g} σ", _nearer(gap)),
-        _row("sampling error", gap.sampling, f"{draws:,} draws", _more_draws(gap, draws, run)),
-        _row("the model's own miscalibration", gap.clean, "also without an attack", _recalibrate(gap, run, mapped)),
-        _row("inputs without a certificate", gap.uncertified, "they count as the adversary likes", None),
-    ]
-    rows = [row for row in rows if row["points"] != "0.0" or row["gain"]]
-    rows += [row for row in (_temperature(gap, run),) if row]
-    largest = max(rows[:4], key=lambda row: row["size"])
-    steps = sorted((row for row in rows if row["gain"]), key=lambda row: row["worth"], reverse=True)
-    most = "Most" if 2 * largest["size"] > gap.guaranteed else "The largest part"
+def _view(gap: Gap, parts: list[dict[str, Any]], further: list[dict[str, Any]]) -> dict[str, Any]:
+    """The parts at one radius, which is the largest, and the step that would help most."""
+    rows = [row for row in parts if row["points"] != "0.0" or row["gain"]] + further
+    largest = max(parts, key=lambda row: row["size"])
+    steps = [row for row in rows if row["gain"]]
+    # A smaller radius is another question: what lowers the answer to this one comes first.
+    best = max(steps, key=lambda row: (row["command"] != "" and row["worth"] > WORTH, row["worth"]), default=None)
+    most = "most" if 2 * largest["size"] > gap.guaranteed else "the largest part"
     whole = percent(gap.guaranteed, Rounding.UP)
-    lead = f"{most} of the guaranteed {whole} is {largest['cause']} ({largest['points']} points)."
-    if steps:
-        lead += f" What would help most: {steps[0]['action']}, about {steps[0]['gain']}."
-    return {"title": "Why it is this high, and what to do", "lead": lead, "rows": rows}
+    why = f"{most} of the guaranteed {whole} is {largest['cause']}: {largest['points']} points ({largest['why']})."
+    if best is None:
+        return {"why": why, "next": "no step known here would lower it by half a point.", "command": "", "rows": rows}
+    step = f"{best['action']} (about {best['gain']})."
+    return {"why": why, "next": step, "command": best["command"], "rows": rows}
 
 
 def _row(cause: str, size: float, why: str, step: tuple[str, str, float] | None) -> dict[str, Any]:
@@ -56,25 +75,11 @@ def _nearer(gap: Gap) -> tuple[str, str, float]:
     return f"ask for half the radius, R = {half}, or train with a larger σ", "", gap.guaranteed - gap.half_radius
 
 
-def _more_draws(gap: Gap, draws: int, run: str) -> tuple[str, str, float]:
-    command = f"certcal certify {run} --n {10 * draws}"
-    return "ten times the draws", command, gap.guaranteed - gap.ten_times_draws
-
-
-def _recalibrate(gap: Gap, run: str, mapped: float | None) -> tuple[str, str, float] | None:
-    if mapped is None or math.isnan(mapped):
-        return None
-    command = f"certcal recalibrate {run} --radii {exactly(gap.radius)}"
-    return "recalibrate the confidences", command, gap.guaranteed - mapped
-
-
-def _temperature(gap: Gap, run: str) -> dict[str, Any] | None:
+def _temperature(gap: Gap, command: Callable[[str], str]) -> list[dict[str, Any]]:
     value, foreseen = min((("0.25", gap.sharper), ("2", gap.softer)), key=lambda pair: pair[1])
     worth = gap.guaranteed - foreseen
     if worth < LEAST:
-        return None
-    how = f"logits divided by {value} before smoothing"
-    command = f"certcal certify {run}-t --temperature {value} … (a new run)"
-    return _row("the temperature", 0.0, "an estimate as if there were two classes", (how, command, worth)) | {
-        "points": ""
-    }
+        return []
+    how = f"divide logits by {value} before smoothing, in a new run"
+    step = how, command(value), worth
+    return [_row("the temperature", 0.0, "an estimate as if there were two classes", step) | {"points": ""}]

@@ -12,10 +12,12 @@ from certcal.errors import InputError
 from certcal.scalars import guarded
 
 # Parts that a page has if its data has them. Each has data under its name, a template page/NAME.html.j2 and, where it
-# needs them, page/NAME.js and page/NAME.css. The first come before the table over radii, the later ones at the end.
-FIRST = ("preview", "checks", "advice", "recalibration")
+# needs them, page/NAME.js and page/NAME.css. Some belong to the verdict; of the others the first come before the table
+# over radii, the later ones at the end.
+VERDICT = ("checks", "step", "preview")
+FIRST = ("advice", "recalibration")
 LATER = ("operating", "groups", "strip", "attack")
-SECTIONS = (*FIRST, *LATER)
+SECTIONS = (*VERDICT, *FIRST, *LATER)
 # Joined in this order into one script; each file may use the names of those before it.
 _SCRIPTS = ("numbers.js", "draw.js", "inspect.js", "verdict.js", "curves.js", "views.js", "inputs.js")
 # Numbers shown large above the table: the joint one, which the sentence states, the certified and the clean one.
@@ -40,7 +42,7 @@ def render_page(data: Mapping[str, Any]) -> str:
         raise InputError.expected(
             "data", "be what `page_data` gives", f"a table of {', '.join(map(str, data)) or 'nothing'}"
         )
-    own = [name for name in SECTIONS if data.get(name)]
+    own = [name for name in SECTIONS if data.get("advice" if name == "step" else name)]
     style = _short_lines("".join(map(read_part, ("page.css", *_present(SECTIONS, "css")))))
     script = _short_lines("".join(map(read_part, (*_SCRIPTS, *_present(SECTIONS, "js"), "page.js"))))
     keys = [column["key"] for column in data["columns"]]
@@ -49,6 +51,7 @@ def render_page(data: Mapping[str, Any]) -> str:
         style=style,
         script=script,
         data=data,
+        verdict=[name for name in own if name in VERDICT],
         early=[name for name in own if name in FIRST],
         late=[name for name in own if name in LATER],
         place={key: keys.index(key) for key in keys},

@@ -1,10 +1,12 @@
 """What a run's report advises: where its guaranteed error comes from, and what would lower it."""
 
+from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from certcal.errors import InputError
-from certcal.evaluation import Report, split_gap
+from certcal.evaluation import Report, planned_draws, split_gap
 from certcal.recalibration import held_out_scores
 from certcal.report import advice_section, by_radius, default_view
 from certcal.runs.folder import RunFolder
@@ -19,11 +21,36 @@ def advise(report: Report, run: RunFolder) -> dict[str, Any] | None:
     """
     if report.recalibration is not None or report.evidence is None:
         return None
-    draws, sigma = int(report.evidence.draws.max()), report.evidence.header.sigma
-    report = by_radius(report)
+    report, evidence = by_radius(report), report.evidence
+    name, anew = _commands(run)
+    wanted = planned_draws(evidence)
+    # Draws beyond the plan would have limits that hold at every number of draws, which are wider.
+    more = f"make {wanted:,} draws, in a new run, so that they are planned", anew(f"n{wanted}", f"--n {wanted}")
+    if wanted in evidence.header.stages:
+        more = f"go on to the {wanted:,} draws that are planned", f"certcal certify {name}"
     return advice_section(
-        split_gap(report), sigma=sigma, draws=draws, run=run.path.name, recalibrated=_recalibrated(report)
+        split_gap(report),
+        sigma=evidence.header.sigma,
+        draws=int(evidence.draws.max()),
+        more=more,
+        tempered=lambda value: anew(f"t{value}", f"--temperature {value}"),
+        recalibrate=f"certcal recalibrate {name}",
+        recalibrated=_recalibrated(report),
     )
+
+
+def _commands(run: RunFolder) -> tuple[str, Callable[[str, str], str]]:
+    """What a run is called on the command line, and the command for one like it but for some options."""
+    path, model = run.path, run.sources().get("model", {}).get("name")
+    name = path.name if path == Path("runs") / path.name else str(path)
+
+    def anew(suffix: str, options: str) -> str:
+        if model is None:  # made in Python
+            return ""
+        own = f" --model {model}" if ":" in model else ""  # code has to be named
+        return f"certcal certify {name}-{suffix} --config {run.config}{own} {options}"
+
+    return name, anew
 
 
 def _recalibrated(report: Report) -> dict[float, float]:

@@ -166,7 +166,7 @@ class Results:
         return own if own.get("warnings") else None
 
     @property
-    def _preview(self) -> dict[str, Any] | None:
+    def _preview(self) -> str | None:
         """How far the run is, if it is not finished."""
         data, evidence = self.sources.get("data", {}), self.report.evidence
         inputs, draws = data.get("inputs", 0), data.get("draws", 0)
@@ -176,7 +176,10 @@ class Results:
         if len(evidence) >= inputs and done.all():
             return None
         each = f"{evidence.draws.min():,}" + f" to {evidence.draws.max():,}" * bool(np.ptp(evidence.draws))
-        return {"inputs": len(evidence), "of": inputs, "each": each, "draws": f"{draws:,}"} if draws else None
+        if not draws:
+            return None
+        fewer = "" if each == f"{draws:,}" else f", with {each} of {draws:,} draws each; with all of them it is sharper"
+        return f"So far it is about {len(evidence):,} of {inputs:,} inputs{fewer}."
 
     @property
     def _shown_radius(self) -> float:

@@ -1,10 +1,8 @@
 // What makes up the guaranteed error at the chosen radius, and what would lower it.
 
 function fillAdvice(row) {
-  const { title, lead, rows } = page.advice.views[row], body = document.querySelector("#advice tbody");
-  document.getElementById("advice-title").textContent = title;
-  document.getElementById("advice-lead").textContent = lead;
-  document.getElementById("advice").hidden = !rows.length;
+  const { why, next, command, rows } = page.advice.views[row], body = document.querySelector("#advice tbody");
+  for (const [id, text] of [["cause", why], ["next", next], ["command", command]]) document.getElementById(id).textContent = text;
   body.replaceChildren();
   for (const { cause, why, points, action, command, gain } of rows) {
     const line = make("tr", body), head = make("th", line, `${cause} `);

@@ -14,7 +14,7 @@ function sandwichPlot() {
     const highest = Math.max(...curves.flatMap((point) => LAYERS.map(({ key }) => point[key])), 1e-3);
     const step = roundStep(0, highest, 4), to = Math.min(1, Math.ceil(highest / step - 1e-9) * step);
     const area = axes(plot, {
-      width, height: width > 600 ? tall(360, 340) : tall(290, 320), inset: 12, left: 50,
+      width, height: width > 600 ? tall(360, 210) : tall(290, 200), inset: 12, left: 50,
       x: { from: 0, to: curves.at(-1).radius, label: "radius R", text: axisText(false) },
       y: { from: 0, to, step, label: "ECE", text: axisText(true) },
     });

@@ -52,7 +52,7 @@ function curveAxes(plot, width, lines, percent, yLabel, wide) {
   const step = roundStep(0, highest, 4);
   const y = { from: 0, to: Math.ceil(highest / step - 1e-9) * step, step, label: yLabel, text: axisText(percent) };
   const x = { from: 0, to: last, label: "radius R", text: axisText(false) };
-  return axes(plot, { width, height: wide && width > 600 ? tall(340, 360) : tall(290, 320), x, y, inset: 12, left: 50 });
+  return axes(plot, { width, height: wide && width > 600 ? tall(340, 210) : tall(290, 190), x, y, inset: 12, left: 50 });
 }
 
 function drawChosen(area) {

@@ -66,7 +66,7 @@ function operatingPlot(name, looks, x, yLabel, pointsOf, range) {
     const lines = POINTS(...looks).map((line) => ({ line, points: pointsOf(own, line.key) }));
     const [from, to] = range(lines.flatMap(({ points }) => points.filter(Boolean).map((point) => point[1])));
     const y = { from, to, label: yLabel, text: axisText(true) };
-    const area = axes(plot, { width, height: tall(290, 320), x: { from: 0, to: 1, text: axisText(x.percent), label: x.label }, y, inset: 6, left: 50, right: 20 });
+    const area = axes(plot, { width, height: tall(290, 200), x: { from: 0, to: 1, text: axisText(x.percent), label: x.label }, y, inset: 6, left: 50, right: 20 });
     if (x.marked) draw(area.grid, "line", { class: "now", x1: area.x(tauAt() / 100), x2: area.x(tauAt() / 100), y1: area.top, y2: area.bottom });
     for (const { line, points } of lines) operatingLine(plot, area, points, line);
     const told = lines.map(({ line, points }) => `${line.text} ${points[tauAt()] ? writtenShare(points[tauAt()][1], true, "nearest", 3) : "none"}`);

@@ -103,7 +103,7 @@ function setUpChoice() {
 function setUpPaper() {
   let opened = [];
   addEventListener("beforeprint", () => {
-    opened = [...document.querySelectorAll("details:not([open])")];
+    opened = [...document.querySelectorAll("#how:not([open])")];
     for (const part of opened) part.open = true;
     onPaper = true;
     for (const plot of plots) repaint(plot, plot.host.closest(".wide") ? 700 : 340);

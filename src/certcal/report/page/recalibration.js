@@ -13,7 +13,7 @@ function tradeOffPlot() {
     const span = (key) => fitted(all.map((point) => point[key]));
     const x = { ...span("x"), label: `certified Brier score at R = ${curve.radius}`, text: axisText(false), count: 5 };
     const y = { ...span("y"), label: "clean Brier score, all inputs", text: axisText(false) };
-    const area = axes(plot, { width, height: tall(320, 320), x, y, inset: 12, left: 56 });
+    const area = axes(plot, { width, height: tall(320, 200), x, y, inset: 12, left: 56 });
     const at = (point) => [area.x(point.x), area.y(point.y)];
     draw(area.marks, "path", { class: "correct line", d: `M${points.map((point) => at(point).join(" ")).join("L")}` });
     for (const point of points) marker(area.marks, "circle", ...at(point), point.chosen ? 5 : 3.2, "correct point");
@@ -43,7 +43,7 @@ function choicePlot(key, label) {
     if (!known.length) return emptyPlot(plot, width, "No input is certified at this radius.");
     const x = { ...fitted([...known.map((point) => point[key]), limits[key]]), label, text: axisText(false), count: 5 };
     const y = { ...fitted(known.map((point) => point.certified_ece)), label: `certified ECE at R = ${radius}`, text: axisText(true) };
-    const area = axes(plot, { width, height: tall(320, 320), x, y, inset: 12, left: 56 });
+    const area = axes(plot, { width, height: tall(320, 200), x, y, inset: 12, left: 56 });
     const at = (point) => [area.x(point[key]), area.y(point.certified_ece)];
     draw(area.grid, "line", { class: "diagonal", x1: area.x(limits[key]), x2: area.x(limits[key]), y1: area.top, y2: area.bottom });
     draw(area.marks, "path", { class: "neutral line", d: `M${best[key].map(([a, b]) => `${area.x(a)} ${area.y(b)}`).join("L")}` });
@@ -90,7 +90,7 @@ function mapPlot() {
   const { x, y } = page.recalibration.map;
   return makePlot("map", (plot, width) => {
     const axis = { from: 0, to: 1, text: axisText(false), step: 0.2 };
-    const area = axes(plot, { width, height: tall(320, 320), x: { ...axis, label: "confidence before" }, y: { ...axis, label: "after" } });
+    const area = axes(plot, { width, height: tall(320, 200), x: { ...axis, label: "confidence before" }, y: { ...axis, label: "after" } });
     draw(area.grid, "line", { class: "diagonal", x1: area.x(0), y1: area.y(0), x2: area.x(1), y2: area.y(1) });
     draw(area.marks, "path", { class: "correct line", d: `M${x.map((value, i) => `${area.x(value)} ${area.y(y[i])}`).join("L")}` });
     legendEntry(plot, "the map", (svg) => draw(svg, "line", { class: "correct", x1: 0, x2: 22, y1: 6, y2: 6, "stroke-width": 2 }));
