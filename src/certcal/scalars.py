@@ -21,7 +21,7 @@ MOST_VALUES = 1000  # of a list; each radius is a line of the table and a view o
 def check_integer(name: str, value: object, *, minimum: int, maximum: int | None = None) -> int:
     """A whole number between `minimum` and `maximum`; booleans and floats are refused."""
     if isinstance(value, bool) or not isinstance(value, numbers.Integral) or int(value) < minimum:
-        raise InputError.expected(name, f"be an integer ≥ {minimum}", _brief(value))
+        raise InputError.expected(name, f"be an integer ≥ {minimum}", _no_number(value))
     if maximum is not None and int(value) > maximum:
         raise InputError.expected(name, f"be an integer ≤ {maximum}", _brief(value))
     return int(value)
@@ -39,7 +39,7 @@ def check_number(
 ) -> float:
     """A finite real number for which `holds`; `requirement` says the same in words."""
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        raise InputError.expected(name, requirement, _brief(value))
+        raise InputError.expected(name, requirement, _no_number(value))
     try:
         number = float(value)
     except OverflowError:
@@ -86,6 +86,11 @@ def _brief(value: object) -> str:
         return "an integer of more than 30 digits"
     text = repr(value)
     return text if len(text) <= 80 else f"{text[:77]}…"
+
+
+def _no_number(value: object) -> str:
+    """A value that is none of the numbers that are wanted; of text it is said, as it may look like one."""
+    return f"the text {_brief(value)}, which is no number" if isinstance(value, str) else _brief(value)
 
 
 def guarded(function: Callable[P, R]) -> Callable[P, R]:

@@ -7,7 +7,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
-from certcal import InputError, confidence_bounds
+from certcal import InputError, confidence_bounds, evaluate
 from certcal.certificates import intervals_by_radius, intervals_from_table, table_of
 from certcal.inputs import from_arrow, to_arrow
 from smoothing_oracles import random_evidence
@@ -47,6 +47,19 @@ def test_what_is_not_said_is_not_a_number():
     made = intervals_from_table({name: GOOD[name] for name in ("label", "predicted", "lower", "upper", "certified")})
     assert np.isnan([made.radius, made.alpha, *made.confidence]).all()
     assert made.norm == "declared"
+
+
+def test_a_confidence_may_be_told_by_rows_at_radius_0():
+    both = {
+        "index": [0, 1, 0, 1], "label": [1, 0, 1, 0], "predicted": [1, 1, 1, 1], "radius": [0, 0, 0.1, 0.1],
+        "lower": [0.8, 0.5, 0.7, 0.4], "upper": [0.8, 0.5, 0.9, 0.8], "certified": [True, True, True, False],
+    }  # fmt: skip
+    made = intervals_by_radius(both)
+    assert [own.confidence.tolist() for own in made] == [[0.8, 0.5]] * 2
+    apart = both | {"upper": [0.8, 0.6, 0.9, 0.8]}
+    assert np.isnan(intervals_by_radius(apart)[1].confidence).all()
+    with pytest.raises(InputError, match="none: give its column, or rows at radius 0 whose bounds meet"):
+        evaluate(intervals_from_table(apart, radius=0.1, norm="l2", alpha=0))
 
 
 def test_own_tables_come_back_with_all_that_was_stated(rng):

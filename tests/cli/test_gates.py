@@ -59,5 +59,13 @@ def test_runs_side_by_side(desk):
     words = ["compare", "one", "two", "--radii", "0.05", "--resamples", 0, "--out", "there", "--json"]
     found = json.loads(certcal(*words, cwd=desk)[0])
     assert {one["radius"] for one in found} == {0.05}
+    certcal("evaluate", "two", "--alpha", "0.01", "--delta", "0.05", "--out", "runs/other", "--no-figures", cwd=desk)
+    out, _ = certcal("compare", "one", "other", "--resamples", 0, "--out", "those", cwd=desk)
+    told = (
+        "other was last evaluated with alpha = 0.01, delta = 0.05; here, like the first run, with alpha = 0.001, delta"
+    )
+    assert told in " ".join(out.split())
+    assert "remembered from" in (line := certcal("evaluate", "other", "--no-figures", cwd=desk)[1])
+    assert "--delta 0.05" in line
     _, error = certcal("compare", "one", "one", cwd=desk, code=2)
     assert "Expected `RUN RUN …` to be different from each other" in error

@@ -215,6 +215,12 @@ def test_packages_that_are_missing_are_named(monkeypatch: pytest.MonkeyPatch, tm
     monkeypatch.setitem(__import__("sys").modules, "timm", None)
     with pytest.raises(InputError, match="For timm: names certcal needs timm, which did not import here"):
         build("timm:resnet18")
+    monkeypatch.delitem(__import__("sys").modules, "timm")
+    (tmp_path / "timm.py").write_text("raise RuntimeError('operator torchvision::nms does not exist\\nand more')")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(InputError, match=r"nms does not exist and more\. It needs torchvision, built for") as told:
+        build("timm:resnet18")
+    assert len(str(told.value).splitlines()) == 1
 
 
 def test_factories_are_given_sigma_shape_and_features(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -304,6 +304,20 @@ def test_a_plan_foresees_draws_for_minutes(desk):
     assert errors[0] == pytest.approx(real, abs=0.03)
 
 
+def test_a_plan_takes_the_draws_that_are_asked_for(desk):
+    words = ("plan", "--model", "nets:make", "--data", "squares.npz", "--sigma", "0.1", "--n", 3000)
+    found = json.loads(certcal(*words, "--json", cwd=desk)[0])
+    assert ([one["n"] for one in found["options"]], found["why"]) == ([3000], "the draws asked for")
+
+
+def test_stages_on_a_folder_that_was_begun_are_told_to_be_unplanned(desk):
+    certcal("certify", "begun", "--model", "nets:make", *WORDS, cwd=desk)
+    _, error = certcal("certify", "begun", "--n", 500, "--stages", "250,500", "--no-figures", cwd=desk)
+    assert (
+        "stages: the looks of this folder were planned when it was begun (250); other numbers are not planned" in error
+    )
+
+
 def test_a_limit_is_spread_over_class_folders(desk, tmp_path):
     from PIL import Image
 

@@ -111,7 +111,7 @@ def test_draws_that_were_not_planned_are_told_and_certified_at_any_time(run):
     again = evaluate_run(run, ASKED, figures=False).report.rows[1]
     assert again.as_dict() == pytest.approx(row.as_dict(), rel=0, abs=0, nan_ok=True)
     page = (run.path / "report.html").read_text()
-    assert f"{50 * 600:,} after one of {50 * 400:,}; {50 * 500:,} after one of {50 * 500:,}" in page
+    assert f"{50 * 100:,} after one of {50 * 400:,}; {50 * 500:,} after one of {50 * 500:,}" in page
     assert "none known to be planned; 50 of 50 inputs have another number" in page
 
 

@@ -9,6 +9,7 @@ from torch import nn
 from torch.utils.data import BatchSampler, DataLoader, SequentialSampler, SubsetRandomSampler, TensorDataset
 
 from certcal import CertcalError, InputError
+from certcal.errors import CertcalWarning
 from certcal.models import Noise, Purpose
 from certcal.smoothing import load_evidence
 from certcal.smoothing.evidence import threshold_grid
@@ -191,7 +192,8 @@ class TestStages:
     def test_the_first_plan_stays_whatever_is_drawn_later(self, tmp_path):
         collect(stages=[100, 500], stop=self.sure, store=tmp_path)
         for stages in ([250, 500], [100, 500, 1000]):
-            later = collect(n=stages[-1], stages=stages, stop=self.sure, store=tmp_path)
+            with pytest.warns(CertcalWarning, match=r"were planned before \(100, 500\): new stages are unplanned"):
+                later = collect(n=stages[-1], stages=stages, stop=self.sure, store=tmp_path)
             assert (later.header.looks, later.header.stages) == (2, (100, 500))
             assert (load_evidence(tmp_path).header.looks, load_evidence(tmp_path).header.stages) == (2, (100, 500))
         unstaged = collect(n=1000, store=tmp_path)
@@ -410,3 +412,46 @@ def test_indices_beyond_63_bits_are_refused():
     indices = np.arange(len(labels), dtype=np.uint64) + np.uint64(2**63)
     with pytest.raises(InputError, match="2\\^63"):
         collect(data=(inputs, labels, indices))
+
+
+class OfRealInputs(nn.Module):
+    """Mixes its batch only where a pixel is exactly 0.5, as in the data and in no made-up input."""
+
+    def __init__(self):
+        super().__init__()
+        self.plain = small_model()
+
+    def forward(self, x):
+        marked = (x[:, :1, :1, :1] == 0.5).float()
+        return self.plain(x + marked * x.mean(dim=0, keepdim=True))
+
+
+def test_a_model_that_mixes_its_batch_on_the_data_alone_is_refused():
+    images, labels = small_data()
+    images[:, :, 0, 0] = 0.5
+    with pytest.raises(InputError, match="depend on the other inputs of their batch"):
+        collect(OfRealInputs(), data=(images, labels))
+
+
+def test_batch_statistics_without_running_ones_are_named():
+    model = nn.Sequential(nn.Flatten(), nn.BatchNorm1d(64, track_running_stats=False), nn.Linear(64, 4))
+    with pytest.raises(InputError, match=r"answer each input by itself, but got batch statistics .*BatchNorm"):
+        collect(model)
+
+
+def test_a_number_in_quotes_is_called_text():
+    with pytest.raises(
+        InputError, match=r"Expected `sigma` to lie between .*, but got the text '0.25', which is no num"
+    ):
+        collect(sigma="0.25")
+
+
+def test_scaled_data_ask_for_a_model_that_scales_back():
+    from certcal.data import from_arrays
+    from certcal.models import Unscale
+
+    table = np.random.default_rng(0).normal(50, 10, (6, 3)), np.arange(6) % 2
+    data, model = from_arrays(*table, domain=None).scaled(), nn.Linear(3, 2)
+    with pytest.warns(CertcalWarning, match="is divided by its standard deviations, and the model sees it so"):
+        collect(model, data=data)
+    collect(Unscale(data.scale.mean, data.scale.std, model), data=data)  # and says nothing

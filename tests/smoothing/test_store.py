@@ -242,6 +242,18 @@ def test_a_saved_whole_merges_with_nothing(folder, evidence, tmp_path_factory):
     assert_same(merge_shards(folder), evidence, plan=False)
 
 
+def test_run_folders_merge_by_their_shards_and_all_that_differs_is_named(evidence, tmp_path):
+    for part, data in enumerate(halves()):
+        collect(data=data, store=tmp_path / str(part) / "shards")
+    assert_same(merge_shards([tmp_path / "0", tmp_path / "1"]), evidence)
+    collect(sigma=0.5, seed=7, store=tmp_path / "c")
+    with pytest.raises(
+        InputError, match=r"have sigma = .*, seed = .*, but it has sigma = 0.5, seed = 7\. Only"
+    ) as told:
+        merge_shards([tmp_path / "0", tmp_path / "c"])
+    assert "another folder" not in str(told.value)
+
+
 @pytest.mark.parametrize("turned", [False, True])
 @pytest.mark.parametrize("change", ["all", "model", "sigma", "seed", "n0", "precision", "outputs"])
 def test_stores_of_other_draws_never_merge_whichever_comes_first(tmp_path, change, turned):

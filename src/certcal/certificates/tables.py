@@ -53,8 +53,9 @@ def intervals_from_table(
 ) -> ConfidenceIntervals:
     """Certificates from a table with the columns of `certificates.parquet`, at one radius.
 
-    Needed are label, predicted, lower, upper, and certified or certified_radius; a report also needs confidence. The
-    columns index, radius and correct may be there and must fit. Tables that certcal wrote state alpha, norm, domain and
+    Needed are label, predicted, lower, upper, and certified or certified_radius. A report also needs confidence, unless
+    rows at radius 0 with an index say it: there both bounds are the confidence. The columns index, radius and correct
+    may be there and must fit. Tables that certcal wrote state alpha, norm, domain and
     method themselves. Of others, what is not given stays unsaid, and `evaluate` asks for it.
 
     Paper: —; docs/certificates.md.   Errs: as the table does.
@@ -109,6 +110,8 @@ def _made(table: Any, radii: Any, given: Columns, *, one: bool) -> tuple[Confide
             raise InputError.expected(name, f"be left out, or be {said}, which the table states", asked_for)
     stated |= {name: value for name, value in given.items() if value is not None}
     asked = None if radii is None else sorted({float(each) for each in one_or_more("radius", radii)})
+    if "confidence" not in columns and "radius" in columns:
+        columns = columns | _met(columns)
     parts = _parts(columns, asked)
     if one and len(parts) > 1:
         named = ", ".join(f"{radius:g}" for radius, _ in parts[:4]) + (", …" if len(parts) > 4 else "")
@@ -209,6 +212,18 @@ def _read_file(path: Path) -> "pa.Table":
     except pa.ArrowInvalid as error:
         raise InputError.expected("table", f"be a readable {path.suffix} file", f"{path} ({error})") from error
     raise InputError.expected("table", "be a .parquet or .csv file", path.name)
+
+
+def _met(columns: Columns) -> Columns:
+    """The confidences of a table without such a column, where bounds at R = 0 meet for every input; else nothing."""
+    radius, lower, upper = (np.asarray(as_vector(name, columns[name]), float) for name in ("radius", "lower", "upper"))
+    if "index" not in columns or len({len(radius), len(lower), len(upper)}) > 1:
+        return {}
+    index, at = np.asarray(columns["index"]), (radius == 0) & (lower == upper)
+    known = dict(zip(index[at].tolist(), lower[at].tolist(), strict=True))
+    if not set(index.tolist()) <= known.keys():
+        return {}
+    return {"confidence": np.array([known[own] for own in index.tolist()])}
 
 
 def _parts(columns: Columns, asked: list[float] | None) -> list[tuple[float, Columns]]:

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 @takes(
     model=ModelSettings,
     data=DataSettings,
-    certify=Part(CertifySettings, only=("sigma", "outputs", "device", "precision", "seed")),
+    certify=Part(CertifySettings, only=("sigma", "n", "outputs", "device", "precision", "seed"), words={
+        "n": ("--n", "Draws per input to plan for (default: 1,000, 10,000 and 100,000).")
+    }),
     evaluate=Part(EvaluateSettings, only=("open_at", "alpha", "delta", "method", "population", "n_bins"), words={
         "open_at": ("--radius", "Radius to plan for.")
     }),
@@ -52,7 +54,8 @@ def plan(
         given["certify"]["sigma"] = radius
     settings = load_settings(None, given)
     check_factories([settings.model], Path("plan"), named=given["model"].get("name"), trust=trust)
-    found = plan_run(settings, minutes=minutes, sigmas=wanted or [settings.certify.sigma], tell=tell)
+    sigmas, draws = wanted or [settings.certify.sigma], given["certify"].get("n")
+    found = plan_run(settings, minutes=minutes, sigmas=sigmas, draws=draws, tell=tell)
     if json:
         print_json(_plain(found))
     else:

@@ -58,7 +58,7 @@ def load_dataset(
             whole file or folder for paths; the split of a path is a subfolder, or a prefix as in `test_inputs`.
         root: a data folder to look into before $CERTCAL_DATA and the user's cache folder.
         download: fetch missing files into the first of these folders, checked against their checksums.
-        limit: the most images to take, from the first on, after `every` has been applied.
+        limit: the most images to take, evenly spread, after `every` has been applied.
         every: keep only every n-th image; 20 is usual for CIFAR-10, 100 for ImageNet.
         resize: for folders of images, scale the shorter side to that many pixels; 256 is usual for ImageNet.
         crop: for folders of images, then keep the central square of that many pixels; 224 is usual for ImageNet.

@@ -105,8 +105,12 @@ def _gap(report: Report, position: int, endless: ConfidenceIntervals, others: li
     )
 
 
+@guarded
 def planned_draws(evidence: Evidence) -> int:
-    """How many draws to ask for next: those still planned, or ten times those that there are."""
+    """How many draws to ask for next: those still planned, or ten times those that there are.
+
+    Paper: —.
+    """
     made, planned = int(evidence.draws.max()), max(evidence.header.stages, default=0)
     return planned if planned > made else 10 * made
 

@@ -38,7 +38,9 @@ def as_given(
     if any(np.isnan(own.radius) for own in several):
         raise InputError.expected("radius", "be stated by the bounds", "none")
     if any(np.isnan(own.confidence).any() for own in several):
-        raise InputError.expected("confidence", "be known at every input, for the values without an attack", "none")
+        wanted = "be known at every input, for the values without an attack"
+        got = "none: give its column, or rows at radius 0 whose bounds meet"
+        raise InputError.expected("confidence", wanted, got)
     if radii is not None:
         by_radius = {own.radius: own for own in several}
         for radius in (asked := one_or_more("radii", radii)):

@@ -41,6 +41,7 @@ class SideBySide:
     reports: tuple[Report, ...]
     differences: tuple[tuple[Mapping[str, Difference], ...], ...]  # by radius, then by later report
     paired: bool  # whether all are about the same inputs
+    remarks: tuple[str, ...] = ()  # on what else is not the same in the runs
 
     @property
     def radii(self) -> tuple[float, ...]:

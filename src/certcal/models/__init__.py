@@ -11,7 +11,7 @@ from certcal.models.devices import (
     on_device,
     wait_for,
 )
-from certcal.models.fingerprint import check_rows, model_fingerprint, model_probe, same_probe
+from certcal.models.fingerprint import PROBES, check_rows, model_fingerprint, model_probe, same_probe
 from certcal.models.functions import as_module
 from certcal.models.given import FLOATS, as_inputs, as_labels, classify
 from certcal.models.grid import check_sigma, grid_step, rounded_normals, through_grid, to_grid
@@ -35,6 +35,7 @@ __all__ = [
     "NOISE",
     "OUTPUTS",
     "PRECISIONS",
+    "PROBES",
     "Conditions",
     "Noise",
     "Normalize",

@@ -162,7 +162,7 @@ def _sides(size: Any) -> tuple[int, int] | None:
 
 
 def _timm(name: str, *, trust: bool, classes: int, channels: int = 3, **settings: Any) -> Network:
-    timm = optional("timm", "timm: names")
+    timm = optional("timm", "timm: names", hint=" It needs torchvision, built for the torch that is installed.")
     try:
         network: nn.Module = timm.create_model(name, **{"num_classes": classes, "in_chans": channels} | settings)
     except Exception as error:
@@ -174,15 +174,13 @@ def _timm(name: str, *, trust: bool, classes: int, channels: int = 3, **settings
     return Normalize(about["mean"], about["std"]) if known else None, network
 
 
-def optional(package: str, what: str) -> Any:
+def optional(package: str, what: str, *, hint: str = "") -> Any:
     """A package that only some people have, for something of theirs."""
     try:
         return import_module(package)
-    # Beside another build of torch, torchvision (which timm needs) fails while importing with a RuntimeError.
-    except (ImportError, RuntimeError) as error:
-        raise InputError(
-            f"For {what} certcal needs {package}, which did not import here: {one_line(error)}."
-        ) from error
+    except Exception as error:  # beside another build of torch, torchvision fails while importing, with a RuntimeError
+        told = f"For {what} certcal needs {package}, which did not import here: {one_line(error).rstrip('.')}.{hint}"
+        raise InputError(told) from error
 
 
 def _existing(name: str) -> Path:

@@ -52,17 +52,21 @@ def model_probe(
     return probe
 
 
-def check_rows(
-    model: nn.Module, shape: tuple[int, ...], device: torch.device, probe: list[float], *, kind: str
-) -> None:
+def check_rows(model: nn.Module, inputs: Tensor, device: torch.device, *, kind: str) -> None:
     """Refuse a model whose answer to an input changes with the rest of its batch, or from call to call.
+
+    Each of the inputs is tried with all others and with as many made-up ones beside it, and two of them alone.
 
     Raises: InputError.
     """
-    inputs = made_up_inputs(PROBES, shape).to(device)[:2]
+    others = made_up_inputs(len(inputs), tuple(inputs.shape[1:]))
+    beside, alone = torch.cat([inputs, others]).to(device), inputs[:2].to(device)
     with torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True, allow_tf32=False):
-        alone = as_outputs(model(inputs), 2, kind=kind).float().flatten().tolist()
-    if not same_probe(alone, probe):
+        first, second, third = (
+            as_outputs(model(batch.clone()), len(batch), kind=kind).float()[: len(inputs)].flatten().tolist()
+            for batch in (beside, inputs.to(device), alone)
+        )
+    if not (same_probe(second, first) and same_probe(third, first)):
         got = "outputs that depend on the other inputs of their batch, or on chance: batch statistics, dropout"
         raise InputError.expected("model", "answer each input by itself, the same way every time", got)
 

@@ -120,6 +120,9 @@ def count_classes(model: nn.Module, inputs: Tensor, device: torch.device | None 
     except CertcalError:
         raise
     except Exception as error:  # a model is the user's code, and may fail in any way
+        if "more than 1 value per channel" in str(error):  # as torch says of one input
+            wanted, got = "answer each input by itself", "batch statistics in evaluation mode"
+            raise InputError.expected("model", wanted, f"{got} (BatchNorm with track_running_stats=False?)") from error
         wanted = f"accept inputs of shape {tuple(one.shape[1:])}"
         raise InputError.expected("model", wanted, raised(error)) from error
     return as_outputs(answer, 1).shape[1]

@@ -45,7 +45,7 @@ ASSUMPTIONS = (
     (
         "The model",
         "Any function of one input. That its answers do not change with the rest of the batch is tried on eight "
-        "made-up inputs, to a thousandth. Nothing is assumed of its smoothness, its training or its accuracy.",
+        "inputs of the data, to a thousandth. Nothing is assumed of its smoothness, its training or its accuracy.",
     ),
 )
 

@@ -75,7 +75,9 @@ def note(compared: SideBySide) -> str:
     drawn = [report.evidence for report in compared.reports if report.evidence is not None]
     if len({(own.header.sigma, int(own.draws.max())) for own in drawn}) > 1:
         told += " The runs differ in σ or draws: certified values may differ for that alone."
-    return told
+    if len({(report.level, report.delta) for report in compared.reports}) > 1:
+        told += " They differ in α or δ: certified and guaranteed values may differ for that alone."
+    return " ".join([told, *compared.remarks])
 
 
 def about_runs(compared: SideBySide) -> list[str]:

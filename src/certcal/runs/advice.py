@@ -19,9 +19,10 @@ def advise(report: Report, run: RunFolder) -> dict[str, Any] | None:
 
     Paper: —; estimates.
     """
-    if report.recalibration is not None or report.evidence is None:
+    evidence = report.evidence
+    if report.recalibration is not None or evidence is None:
         return None
-    report, evidence = by_radius(report), report.evidence
+    report = by_radius(report)
     name, anew = _commands(run)
     wanted = planned_draws(evidence)
     # Draws beyond the plan would have limits that hold at every number of draws, which are wider.

@@ -15,10 +15,11 @@ from certcal.inputs import check_device
 from certcal.runs.checkup import Checkup, check_up
 from certcal.runs.folder import CONFIG, EVIDENCE, SHARDS, SOURCES, WEIGHTS, RunFolder
 from certcal.runs.load import load_data, load_model
+from certcal.runs.notices import class_counts, tell_checkup, tell_draws, tell_inputs
 from certcal.runs.provenance import provenance
 from certcal.runs.switch import digest_of
 from certcal.scalars import guarded
-from certcal.settings import CertifySettings, RunSettings, settings_text
+from certcal.settings import RunSettings, settings_text
 from certcal.smoothing import Evidence
 
 if TYPE_CHECKING:
@@ -70,10 +71,10 @@ def certify_run(
         check_reachable(cluster)
     begun = any(run.shards.glob("shard-*"))
     checkup = check_up(model, data, settings, "cpu" if cluster else device) if checks and not begun else None
-    tell(f"data: {data.name}, {_class_counts(data)}")
-    _tell_checkup(checkup, tell)
-    _tell_draws(run, settings.certify, tell)
-    _tell_inputs(run, len(data), tell)
+    tell(f"data: {data.name}, {class_counts(data)}")
+    tell_checkup(checkup, tell)
+    tell_draws(run, settings.certify, tell)
+    tell_inputs(run, len(data), tell)
     warned = _about_training(settings, data) if checks else []
     for warning in warned:
         tell(f"warning: {warning}")
@@ -152,8 +153,8 @@ def check_run(settings: RunSettings, *, tell: Callable[[str], None]) -> tuple[Ch
         settings,
         settings.certify.device or best_device(),
     )
-    tell(f"data: {data.name}, {_class_counts(data)}")
-    _tell_checkup(found, tell)
+    tell(f"data: {data.name}, {class_counts(data)}")
+    tell_checkup(found, tell)
     return found, len(data)
 
 
@@ -172,49 +173,6 @@ def _first_looks(
     while draws * 5 <= asked.n:
         yield data, draws
         draws *= 10
-
-
-def _class_counts(data: "ImageData") -> str:
-    """How many inputs there are of each class, in words."""
-    counts = [(name, int((data.labels == k).sum())) for k, name in enumerate(data.classes)]
-    present = [(name, count) for name, count in counts if count]
-    least, most = min(count for _, count in present), max(count for _, count in present)
-    told = f"{len(data):,} inputs of {len(present)} of {len(counts)} classes"
-    if len(present) <= 10:
-        return f"{told} ({', '.join(f'{name} {count}' for name, count in present)})"
-    return f"{told}, {least} to {most} of each"
-
-
-def _tell_draws(run: RunFolder, asked: CertifySettings, tell: Callable[[str], None]) -> None:
-    """Say so where other numbers of draws come than were asked for."""
-    if asked.n % asked.chunk:
-        rounded = -(-asked.n // asked.chunk) * asked.chunk
-        tell(f"draws: {asked.n:,} become {rounded:,}, as they are made in chunks of {asked.chunk}")
-    there = run.sources().get("evidence", {}).get("draws", 0) // max(1, run.sources().get("data", {}).get("inputs", 1))
-    if there > asked.n:
-        tell(
-            f"draws: there are {there:,} of each input already; all are kept and used, though --n asks for {asked.n:,}"
-        )
-
-
-def _tell_inputs(run: RunFolder, asked: int, tell: Callable[[str], None]) -> None:
-    """Say so where a run is asked for fewer inputs than it has."""
-    there = run.sources().get("data", {}).get("inputs", 0)
-    if there > asked:
-        tell(
-            f"inputs: the run has {there:,}, and is now about {asked:,} of them; what was drawn of the others stays in "
-            f"{run.shards}, and counts again with a larger --limit; attacks on all of them are left out"
-        )
-
-
-def _tell_checkup(checkup: Checkup | None, tell: Callable[[str], None]) -> None:
-    if checkup is None:
-        return
-    tell(f"checks: {checkup.accuracy:.0%} of {checkup.inputs} inputs are right without noise")
-    scan = "; ".join(f"σ = {one.sigma:g}: {one.accuracy:.0%}, R ≈ {one.radius:.2g}" for one in checkup.scan)
-    tell(f"checks: right under noise, and the radius up to which half stay right (estimates): {scan}")
-    for warning in checkup.warnings:
-        tell(f"warning: {warning}")
 
 
 def _about_training(settings: RunSettings, data: "ImageData") -> list[str]:

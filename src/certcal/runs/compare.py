@@ -1,8 +1,9 @@
 """Runs side by side: the same question asked of the evidence of each."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from certcal.errors import InputError
 from certcal.evaluation import SideBySide, compare_reports
@@ -40,13 +41,25 @@ def compare_runs(
         )
         for name, run in zip(names, runs, strict=True)
     }
-    found, out = compare_reports(reports, resamples=resamples), RunFolder(folder)
+    remarks = tuple(_last_asked(run, name, common) for name, run in zip(names, runs, strict=True))
+    found = replace(compare_reports(reports, resamples=resamples), remarks=tuple(filter(None, remarks)))
+    out = RunFolder(folder)
     out.create()
     with out.writing():
         out.write("differences.csv", side_by_side_csv(found))
         out.write("changed.csv", changed_csv(found))
         out.write("compare.md", side_by_side_markdown(found))
         return Compared(found, out.write("compare.html", side_by_side_page(found)))
+
+
+def _last_asked(run: RunFolder, name: str, common: dict[str, Any]) -> str:
+    """In what a run's own last evaluation differs from the one that all have here; empty if it does not."""
+    own = run.settings().evaluate
+    differ = [f"{key} = {getattr(own, key)}" for key, value in common.items() if getattr(own, key) != value]
+    if not differ:
+        return ""
+    here = ", ".join(f"{key} = {value}" for key, value in common.items() if getattr(own, key) != value)
+    return f"{name} was last evaluated with {', '.join(differ)}; here, like the first run, with {here}."
 
 
 def _names(runs: Sequence[RunFolder]) -> list[str]:

@@ -1,5 +1,6 @@
 """How a run came about, as lines for people."""
 
+from itertools import pairwise
 from typing import Any
 
 from certcal.evaluation import Report, Rounding
@@ -83,9 +84,9 @@ def _looks(evidence: Evidence) -> str:
 
 
 def _added(sources: Sources, draws: int) -> str:
-    """How many of the draws of all inputs came after each earlier report."""
-    earlier = sources.get("added", {}).get("draws", [])
-    return "; ".join(f"{draws - count:,} after one of {count:,}" for count in earlier)
+    """How many of the draws of all inputs came between each earlier report and the next one."""
+    counts = [*(count for count in sources.get("added", {}).get("draws", []) if count < draws), draws]
+    return "; ".join(f"{after - before:,} after one of {before:,}" for before, after in pairwise(counts))
 
 
 def _temperature(model: dict[str, Any]) -> str:

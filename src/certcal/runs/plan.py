@@ -46,9 +46,14 @@ class Plan:
 
 @guarded
 def plan_run(
-    settings: RunSettings, *, minutes: float | None, sigmas: Sequence[float], tell: Callable[[str], None]
+    settings: RunSettings,
+    *,
+    minutes: float | None,
+    sigmas: Sequence[float],
+    draws: int | None = None,
+    tell: Callable[[str], None],
 ) -> Plan:
-    """What runs of these settings would come to, each noise tried on a few inputs.
+    """What runs of these settings would come to, each noise tried on a few inputs, with usual draws or those given.
 
     Paper: —; estimates, from draws counted several times.
     Raises: InputError if the checks before a run find something wrong.
@@ -70,19 +75,22 @@ def plan_run(
             model, data.take(limit=min(SAMPLE, len(data))), sigma=sigma, n=DRAWS, outputs=own.outputs, device=device,
             precision=own.precision, seed=place_seed(own.seed, PILOT),
         )  # fmt: skip
-        found += _foreseen(evidence, len(data), replace(settings, certify=replace(own, sigma=sigma)), checkup, minutes)
+        asked = replace(settings, certify=replace(own, sigma=sigma))
+        found += _foreseen(evidence, len(data), asked, checkup, minutes, draws)
     best, why = _best(found, minutes)
+    if draws is not None and minutes is None:
+        why = "the draws asked for"
     return Plan(tuple(found), best, why, checkup)
 
 
 def _foreseen(
-    evidence: Evidence, inputs: int, settings: RunSettings, checkup: Checkup, minutes: float | None
+    evidence: Evidence, inputs: int, settings: RunSettings, checkup: Checkup, minutes: float | None, draws: int | None
 ) -> list[Foreseen]:
-    """One noise at the usual numbers of draws, and at that which the minutes allow."""
+    """One noise at the usual numbers of draws, or at that asked for, and at that which the minutes allow."""
     asked, speed = settings.evaluate, checkup.draws_per_second
     like = evidence.select(np.arange(min(inputs, LIKE)) % len(evidence))
     radius = asked.open_at if asked.open_at is not None else settings.certify.sigma / 2
-    counts = set(USUAL)
+    counts = set(USUAL) if draws is None else {draws}
     if minutes is not None:
         counts.add(min(MAX_DRAWS, max(DRAWS, int(60 * minutes * speed / inputs) // DRAWS * DRAWS)))
     rows = []

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from certcal.smoothing.collect import collect_evidence
     from certcal.smoothing.job import StoppingRule
     from certcal.smoothing.sources import Source
-    from certcal.smoothing.store import load_evidence, load_so_far, merge_shards, save_evidence
+    from certcal.smoothing.store import load_evidence, load_so_far, merge_shards, planned_looks, save_evidence
 
 __all__ = [
     "CELLS",
@@ -23,6 +23,7 @@ __all__ = [
     "load_evidence",
     "load_so_far",
     "merge_shards",
+    "planned_looks",
     "save_evidence",
     "threshold_grid",
 ]
@@ -33,5 +34,5 @@ __getattr__ = later(
     collect="collect_evidence",
     job="StoppingRule",
     sources="Source",
-    store="load_evidence load_so_far merge_shards save_evidence",
+    store="load_evidence load_so_far merge_shards planned_looks save_evidence",
 )

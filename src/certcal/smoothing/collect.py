@@ -19,7 +19,9 @@ from certcal.models import (
     NOISE,
     OUTPUTS,
     PRECISIONS,
+    PROBES,
     Conditions,
+    Unscale,
     as_module,
     check_rows,
     check_sigma,
@@ -147,6 +149,10 @@ def collect_evidence(
     place = _device(str(device_of(model)) if device is None else device, cluster)
     conditions = Conditions(str(place), precision, batch_size, fuse, compile, tf32)
     source = Source(data, domain=_checked_domain(domain))
+    if getattr(data, "scale", None) is not None and not any(isinstance(one, Unscale) for one in model.modules()):
+        told = "`data` is divided by its standard deviations, and the model sees it so: was it trained on such inputs?"
+        mend = "Otherwise give Unscale(data.scale.mean, data.scale.std, model) of certcal.models."
+        warnings.warn(f"{told} {mend}", CertcalWarning, stacklevel=2)
     with _ready(model, place, cluster) as ready, torch.inference_mode(), fastest_convolutions():
         first = next(source.items(set()))
         at, shape = torch.device("cpu") if cluster else place, first.input.shape
@@ -168,12 +174,16 @@ def collect_evidence(
             **_tempered(temperatures, outputs),
         )
         probe = model_probe(ready, tuple(shape), at, kind=outputs)
-        check_rows(ready, tuple(shape), at, probe, kind=outputs)
+        check_rows(ready, source.some(PROBES), at, kind=outputs)
         # Probabilities that are none are refused as they come.
         seen = torch.tensor(probe).reshape(-1, header.classes)
         if outputs == "logits" and (doubt := doubt_outputs(seen, outputs)) is not None:
             warnings.warn(str(doubt), CertcalWarning, stacklevel=2)
         with nullcontext() if store is None else closing(EvidenceStore(store, header, probe=probe)) as keeping:
+            if stages is not None and keeping is not None and keeping.header.stages != header.stages:
+                plan_there = ", ".join(f"{stage:,}" for stage in keeping.header.stages) or "none"
+                told = f"The looks of {store} were planned before ({plan_there}): new stages are unplanned, with wider "
+                warnings.warn(f"{told}limits. A new store keeps its plan.", CertcalWarning, stacklevel=2)
             keeper = Keeper(header, keeping)
             keeper.check(first)  # the others are checked as they are read
             if begin is not None:

@@ -210,19 +210,25 @@ def evidence_digest(evidence: Evidence) -> str:
     return digest.hexdigest()
 
 
-def check_same_header(found: EvidenceHeader, wanted: EvidenceHeader, where: str) -> None:
-    """Refuse to mix draws of another model, noise or seed, naming what differs. Plans of looks may differ."""
-    if found.noise != wanted.noise:
+def check_same_header(found: EvidenceHeader, wanted: EvidenceHeader, where: str, *, drawing: bool = True) -> None:
+    """Refuse to mix draws of another model, noise or seed, naming all that differs. Plans of looks may differ."""
+    if found.noise != wanted.noise and drawing:
         raise InputError(
             f"Expected the evidence in {where} to have noise = {wanted.noise}, but it has noise = {found.noise}, of "
             "another version of certcal, which cannot be drawn on. Draw into a new folder, or evaluate what is there."
         )
-    for name in EvidenceHeader.__dataclass_fields__:
-        old, new = getattr(found, name), getattr(wanted, name)
-        if old != new and name not in ("looks", "stages"):
-            if name == "model":
-                old, new = f"model {old[:12]}…", f"model {new[:12]}…"
-            raise InputError(
-                f"Expected the evidence in {where} to have {name} = {new}, but it has {name} = {old}. "
-                "Use another folder for this run, or the settings that folder was made with."
-            )
+    names = [name for name in EvidenceHeader.__dataclass_fields__ if name not in ("looks", "stages")]
+    differ = [name for name in names if getattr(found, name) != getattr(wanted, name)]
+    if differ:
+        new, old = (
+            ", ".join(f"{name} = {_short(name, getattr(header, name))}" for name in differ)
+            for header in (wanted, found)
+        )
+        remedy = "Use another folder for this run, or the settings that folder was made with."
+        if not drawing:
+            remedy = "Only draws of one model, noise and seed merge; evaluate each by itself, or compare them."
+        raise InputError(f"Expected the evidence in {where} to have {new}, but it has {old}. {remedy}")
+
+
+def _short(name: str, value: object) -> str:
+    return f"model {str(value)[:12]}…" if name == "model" else f"{value}"

@@ -5,6 +5,7 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -73,6 +74,14 @@ class Source:
         for position, index in enumerate(self.indices):
             if index not in skip:
                 yield _checked(index, *self._at(position), self._domain)
+
+    def some(self, count: int) -> Tensor:
+        """A few of the inputs, evenly spread; of a DataLoader the first."""
+        if isinstance(self._data, DataLoader):
+            return torch.stack([item.input for item in islice(self.items(set()), count)])
+        places = sorted({n * len(self) // count for n in range(count)})
+        items = (_checked(self.indices[place], *self._at(place), self._domain) for place in places)
+        return torch.stack([item.input for item in items])
 
     def _at(self, position: int) -> tuple[Any, Any]:
         if isinstance(self._data, tuple):

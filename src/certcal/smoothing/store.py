@@ -91,14 +91,29 @@ class EvidenceStore:
 
     def _plan(self, header: EvidenceHeader) -> list[EvidenceHeader]:
         """The header that was written down for these very draws, if there is one."""
-        try:
-            fields = unsealed(json.loads((self.folder / PLAN).read_text(encoding="utf-8")))
-            plan = EvidenceHeader.from_dict(fields)
-        except FileNotFoundError:
-            return []
-        except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
-            raise InputError.expected("store", f"hold a {PLAN} that can be read", f"{self.folder} ({error})") from error
-        return [plan] if replace(plan, looks=header.looks, stages=header.stages) == header else []
+        plan = _read_plan(self.folder)
+        same = plan is not None and replace(plan, looks=header.looks, stages=header.stages) == header
+        return [plan] if plan is not None and same else []
+
+
+def _read_plan(folder: Path) -> EvidenceHeader | None:
+    """The header with the plan that was written down in a folder, if there is one."""
+    try:
+        return EvidenceHeader.from_dict(unsealed(json.loads((folder / PLAN).read_text(encoding="utf-8"))))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
+        raise InputError.expected("store", f"hold a {PLAN} that can be read", f"{folder} ({error})") from error
+
+
+@guarded
+def planned_looks(folder: str | os.PathLike[str]) -> tuple[int, ...] | None:
+    """The numbers of draws at which looks at a store are planned; None where nothing was begun.
+
+    Paper: —.
+    """
+    plan = _read_plan(Path(folder))
+    return None if plan is None else plan.stages
 
 
 def _with_plan(header: EvidenceHeader, found: list[EvidenceHeader], place: str) -> EvidenceHeader:
@@ -179,11 +194,13 @@ def _units(own: Evidence | Scores) -> tuple[Counts, Counts, Counts]:
 
 
 def merge_shards(paths: Iterable[str | os.PathLike[str]]) -> Evidence:
-    """The evidence of several shards, or folders of them, together.
+    """The evidence of several shards, folders of them, or run folders, together.
 
     Their headers and the answers of their models to a fixed input must agree, and no chunk may come twice.
     """
     places = [Path(path) for path in ([paths] if isinstance(paths, str | os.PathLike) else paths)]
+    if len(places) > 1:  # of run folders, the draws as they came
+        places = [place / "shards" if (place / "shards").is_dir() else place for place in places]
     shards = [shard for place in places for shard in _shards_of(place)]
     if not shards:
         raise InputError.expected("paths", "name at least one shard", "none")
@@ -205,9 +222,11 @@ def _check_mergeable(shards: list[Path]) -> EvidenceHeader:
     for path, found in zip(shards, headers, strict=True):
         if len(shards) > 1 and is_whole(path):
             raise InputError.expected(
-                "paths", "name shards", f"{path}, which was saved as a whole and merges with nothing"
+                "paths",
+                "name run folders, or folders of shards",
+                f"{path}, which was saved as a whole and merges with nothing",
             )
-        check_same_header(found, header, str(path))
+        check_same_header(found, header, str(path), drawing=False)
         check_same_probe(path, probe)
         if found.schema > 1:
             _check_same_plan(found, header, str(path))

@@ -1,0 +1,64 @@
+"""What is said before a run draws: of data, checks, and where other draws or inputs come than were asked for."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from certcal.runs.checkup import Checkup
+from certcal.runs.folder import RunFolder
+from certcal.settings import CertifySettings
+
+if TYPE_CHECKING:
+    from certcal.data import ImageData
+
+
+def class_counts(data: "ImageData") -> str:
+    """How many inputs there are of each class, in words."""
+    counts = [(name, int((data.labels == k).sum())) for k, name in enumerate(data.classes)]
+    present = [(name, count) for name, count in counts if count]
+    least, most = min(count for _, count in present), max(count for _, count in present)
+    told = f"{len(data):,} inputs of {len(present)} of {len(counts)} classes"
+    if len(present) <= 10:
+        return f"{told} ({', '.join(f'{name} {count}' for name, count in present)})"
+    return f"{told}, {least} to {most} of each"
+
+
+def tell_draws(run: RunFolder, asked: CertifySettings, tell: Callable[[str], None]) -> None:
+    """Say so where other numbers of draws come than were asked for, or looks that are not planned."""
+    from certcal.smoothing import planned_looks
+
+    if asked.n % asked.chunk:
+        rounded = -(-asked.n // asked.chunk) * asked.chunk
+        tell(f"draws: {asked.n:,} become {rounded:,}, as they are made in chunks of {asked.chunk}")
+    stages = tuple(-(-stage // asked.chunk) * asked.chunk for stage in asked.stages or ())
+    if stages and (planned := planned_looks(run.shards)) not in (None, stages):
+        looks = ", ".join(f"{draws:,}" for draws in planned or ()) or "none"
+        tell(
+            f"stages: the looks of this folder were planned when it was begun ({looks}); other numbers are not "
+            "planned, and have wider limits. --stages in a new folder plans them"
+        )
+    there = run.sources().get("evidence", {}).get("draws", 0) // max(1, run.sources().get("data", {}).get("inputs", 1))
+    if there > asked.n:
+        tell(
+            f"draws: there are {there:,} of each input already; all are kept and used, though --n asks for {asked.n:,}"
+        )
+
+
+def tell_inputs(run: RunFolder, asked: int, tell: Callable[[str], None]) -> None:
+    """Say so where a run is asked for fewer inputs than it has."""
+    there = run.sources().get("data", {}).get("inputs", 0)
+    if there > asked:
+        tell(
+            f"inputs: the run has {there:,}, and is now about {asked:,} of them; what was drawn of the others stays in "
+            f"{run.shards}, and counts again with a larger --limit; attacks on all of them are left out"
+        )
+
+
+def tell_checkup(checkup: Checkup | None, tell: Callable[[str], None]) -> None:
+    """Say what was seen of model and data."""
+    if checkup is None:
+        return
+    tell(f"checks: {checkup.accuracy:.0%} of {checkup.inputs} inputs are right without noise")
+    scan = "; ".join(f"σ = {one.sigma:g}: {one.accuracy:.0%}, R ≈ {one.radius:.2g}" for one in checkup.scan)
+    tell(f"checks: right under noise, and the radius up to which half stay right (estimates): {scan}")
+    for warning in checkup.warnings:
+        tell(f"warning: {warning}")
