@@ -152,6 +152,7 @@ def test_one_family_leaves_the_other_alone(run):
     assert all(row["label_changes"] == 0 for row in again["ace"]["rows"])
 
 
+@pytest.mark.slow
 def test_attacks_on_other_evidence_are_left_out_and_named(desk, run, typed):
     attack_run(run, AttackSettings(family="ace", **SMALL), figures=False)
     typed("evaluate", "mine", "--radii", "0,0.1", "--no-figures", cwd=desk)
@@ -329,6 +330,7 @@ def test_a_damaged_file_is_named(run, text):
     assert not kept
 
 
+@pytest.mark.slow
 def test_damaged_rows_are_left_out_with_a_line_and_verdicts_are_worked_out_again(desk, run, typed):
     attack_run(run, AttackSettings(radii=(0.1,), **SMALL), figures=False)
     paths = {name: run.path / "attack" / f"{name}.json" for name in ("sandwich", "ace")}

@@ -1,14 +1,14 @@
 """What is looked at before a long run: each ordinary mistake is stopped or warned of, with its cause, on the way in."""
 
 import json
-import subprocess
-import sys
 import textwrap
 
 import numpy as np
 import pytest
 
+from certcal import InputError, certified_calibration_error, confidence_bounds
 from command import certcal
+from smoothing_oracles import random_evidence
 
 NETS = """
     import torch
@@ -299,7 +299,8 @@ def test_a_plan_foresees_draws_for_minutes(desk):
     assert errors == sorted(errors, reverse=True)  # more draws, less error
     assert found["best"]["n"] == found["options"][-1]["n"] > 100_000
     assert found["options"][-1]["seconds"] <= 60_000
-    out, _ = certcal("certify", "planned", *words, "--sigma", "0.1", "--n", 1000, "--radii", "0.05", "--json", cwd=desk)
+    words = (*words, "--sigma", "0.1", "--n", 1000, "--radii", "0.05", "--json", "--no-figures")
+    out, _ = certcal("certify", "planned", *words, cwd=desk)
     real = json.loads(out)["rows"][0]["joint_ece"]
     assert errors[0] == pytest.approx(real, abs=0.03)
 
@@ -340,28 +341,14 @@ def test_a_limit_is_spread_over_class_folders(desk, tmp_path):
     assert "All 3 inputs are of one class, 'cat'" in error
 
 
-def test_bounds_of_inputs_that_are_not_certified_are_refused_as_arrays(tmp_path):
+def test_bounds_of_inputs_that_are_not_certified_are_refused_as_arrays(rng):
     """The row of the table that is about Python: the arrays of certificates, without [certified]."""
-    code = """
-        import numpy as np, certcal
-        from smoothing_oracles import random_evidence
-        from certcal import confidence_bounds, certified_calibration_error as cce
-        b = confidence_bounds(random_evidence(np.random.default_rng(0), inputs=60, draws=1000), radius=0.2, alpha=0.01)
-        assert not b.certified.all()
-        kept = b.certified
-        cce(b.lower[kept], b.upper[kept], b.correct[kept]), cce(b, population="all")
-        cce(b.lower, b.upper, b.correct, uncertified=3)
-        cce(np.array(b.lower), b.upper, b.correct)  # a copy is anybody's
-        cce(b.lower, b.upper, b.correct)
-    """
-    done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, env=_env())
-    assert done.returncode == 1
-    assert "InputError: Expected `lower` to be of certified inputs only" in done.stderr
-
-
-def _env():
-    import os
-    from pathlib import Path
-
-    support = Path(__file__).parents[1] / "support"
-    return os.environ | {"PYTHONPATH": f"{support}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"}
+    own = confidence_bounds(random_evidence(rng, inputs=60, draws=1000), radius=0.2, alpha=0.01)
+    kept = own.certified
+    assert not kept.all()
+    certified_calibration_error(own.lower[kept], own.upper[kept], own.correct[kept])
+    certified_calibration_error(own, population="all")
+    certified_calibration_error(own.lower, own.upper, own.correct, uncertified=3)
+    certified_calibration_error(np.array(own.lower), own.upper, own.correct)  # a copy is anybody's
+    with pytest.raises(InputError, match="Expected `lower` to be of certified inputs only"):
+        certified_calibration_error(own.lower, own.upper, own.correct)
