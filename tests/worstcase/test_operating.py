@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from certcal import InputError, certified_auroc, certified_operating_point
+from certcal import InputError, certified_auroc, certified_operating_point, evaluate
 from certcal.certificates import ConfidenceIntervals
+from certcal.smoothing import load_evidence
 from certcal.worstcase import (
     allowed_failures,
     certified_risk_coverage_area,
@@ -19,6 +20,7 @@ from certcal.worstcase import (
 )
 from enumeration import BETWEEN, GRID, accuracies, areas, aurocs, every_attack, grid_sets
 from laws import examples
+from places import ROOT
 from problems import smoothed_like
 
 FREE = st.sampled_from([(0, 0), (0, 0), (1, 0), (0, 1), (1, 1), (0, 2)])  # (uncertified, failures)
@@ -205,3 +207,17 @@ def test_all_thresholds_hold_together_though_chosen_after_looking():
         broken += bool(short[count > 0].any() or (count < curve.coverage * inputs - 1e-9).any())
     assert broken / trials <= delta + 3 * np.sqrt(delta / trials)
     assert failures > 0
+
+
+def test_the_page_shows_what_real_evidence_gives():
+    evidence = load_evidence(ROOT / "reference/evidence/fashion-mnist-s0.50-e1.00-m4-t10-seed0.parquet")
+    report = evaluate(evidence, radii=[0.25, 0.5, 1.0])
+    page = (ROOT / "docs" / "operating.md").read_text(encoding="utf-8")
+    for position, row in enumerate(report):
+        sure, joint = (report.operating(position, joint=way, thresholds=[0.8])[0] for way in (False, True))
+        shares = (
+            *(sure.clean_coverage, sure.coverage, joint.coverage),
+            *(sure.clean_accuracy, sure.accuracy, joint.accuracy),
+        )
+        cells = " | ".join(f"{np.floor(1000 * share) / 10:.1f} %" for share in shares)
+        assert f"| {row.radius:g} | {cells} |" in page
