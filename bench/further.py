@@ -1,21 +1,14 @@
-"""Speed of operating points, free bins, groups and large tables."""
+"""Speed of operating points, free bins and groups, in seconds of the processor: what else runs does not count."""
 
-import os
-import statistics
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
-from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 import certcal
 from bench.foundations import problem
 from bench.harness import Figure, medians
-from bench.product import call
 from certcal.certificates import intervals_from_table
 from certcal.worstcase import operating_curve
 
@@ -38,33 +31,6 @@ def figures() -> Iterator[Figure]:
     bounds = intervals_from_table(frame | {"certified": lower > 0.5}, radius=0.25, alpha=0.001, norm="l2")
     own = partial(certcal.evaluate, bounds, groups=np.arange(10**5) % 100)
     yield _processor("evaluate 10⁵ inputs in 100 groups", own, 3)
-
-    with tempfile.TemporaryDirectory() as folder:
-        table, spent = Path(folder) / "table.parquet", []
-        _write_table(table, 10**6)
-        words = ("--bounds", str(table), "--norm", "linf", "--radius", "0.1", "--alpha", "0", "--no-figures")
-        evaluate = {"": lambda: spent.append(call("evaluate", f"{folder}/run", *words).processor)}
-        seconds = medians(evaluate, repeats=5)[""]
-    note = (
-        f"{statistics.median(spent):.1f} s of processor time; load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores"
-    )
-    yield Figure("certcal evaluate, a table of 10⁶ rows, with start-up", seconds, "s", 3, note=note)
-
-
-def _write_table(path: Path, rows: int) -> None:
-    """Bounds of so many inputs, as another tool may give them."""
-    rng = np.random.default_rng(0)
-    confidence, label = rng.beta(6, 2, rows), rng.integers(0, 10, rows)
-    right, width = rng.random(rows) < confidence, 0.1 * rng.random((2, rows))
-    columns = {
-        "label": label,
-        "predicted": np.where(right, label, (label + 1) % 10),
-        "confidence": confidence,
-        "lower": np.maximum(confidence - width[0], 0.0),
-        "upper": np.minimum(confidence + width[1], 1.0),
-        "certified": rng.random(rows) < 0.8,
-    }
-    pq.write_table(pa.table(columns), path)
 
 
 def _processor(name: str, call: Callable[[], object], limit: float) -> Figure:

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from bench.harness import Figure, medians
 from bench.smoothing import SIGMA, synthetic_evidence
@@ -53,22 +55,30 @@ def checking() -> Iterator[Figure]:
 def evaluating() -> Iterator[Figure]:
     """Whole processes, start-up included: 10 000 inputs with 100 000 draws each, 13 radii, exact worst case."""
     with tempfile.TemporaryDirectory() as folder:
-        run = _run_of(Path(folder) / "run", 10_000)
+        run, table, other = (
+            _run_of(Path(folder) / "run", 10_000),
+            Path(folder) / "table.parquet",
+            Path(folder) / "table",
+        )
+        _write_table(table, 1_000_000)
+        bounds = ("--bounds", str(table), "--norm", "linf", "--radius", "0.1", "--alpha", "0")
         calls: dict[str, Callable[[], object]] = {
-            "help": lambda: call("--help"),
-            "evaluate": lambda: call("evaluate", str(run)),
-            "without figures": lambda: call("evaluate", str(run), "--no-figures"),
+            "help": lambda: _call("--help"),
+            "evaluate": lambda: _call("evaluate", str(run)),
+            "without figures": lambda: _call("evaluate", str(run), "--no-figures"),
+            "table": lambda: _call("evaluate", str(other), *bounds, "--no-figures"),
         }
         times = medians(calls, repeats=3)
         page = (run / "report.html").stat().st_size
         many = _run_of(Path(folder) / "many", 100_000)
         start = time.perf_counter()
-        used = call("evaluate", str(many), "--no-figures")
+        used = _call("evaluate", str(many), "--no-figures")
         waited, many_page = time.perf_counter() - start, (many / "report.html").stat().st_size
     note = f"{times['without figures']:.1f} s without figures"
     yield Figure("certcal evaluate, 10 000 inputs × 13 radii, with start-up", times["evaluate"], "s", 10, note=note)
     yield Figure("certcal --help", times["help"], "s", 1)
     yield Figure("its report.html", page / 1e6, "MB", 1)
+    yield Figure("certcal evaluate, a table of 10^6 rows, with start-up", times["table"], "s", 3)
     spent = f"{used.processor:.1f} s of processor time; no figures"
     yield Figure("certcal evaluate, 100 000 inputs × 13 radii, with start-up", waited, "s", 19, note=spent)
     yield Figure("memory of certcal evaluate, 100 000 inputs × 13 radii", used.memory, "GB", 0.9)
@@ -91,6 +101,22 @@ def _run_of(path: Path, inputs: int) -> Path:
     return path
 
 
+def _write_table(path: Path, rows: int) -> None:
+    """Bounds of so many inputs, as another tool may give them."""
+    rng = np.random.default_rng(0)
+    confidence, label = rng.beta(6, 2, rows), rng.integers(0, 10, rows)
+    right, width = rng.random(rows) < confidence, 0.1 * rng.random((2, rows))
+    columns = {
+        "label": label,
+        "predicted": np.where(right, label, (label + 1) % 10),
+        "confidence": confidence,
+        "lower": np.maximum(confidence - width[0], 0.0),
+        "upper": np.minimum(confidence + width[1], 1.0),
+        "certified": rng.random(rows) < 0.8,
+    }
+    pq.write_table(pa.table(columns), path)
+
+
 class Used(NamedTuple):
     """What a process took."""
 
@@ -98,7 +124,7 @@ class Used(NamedTuple):
     memory: float  # GB at most
 
 
-def call(*words: str) -> Used:
+def _call(*words: str) -> Used:
     """Run `certcal` by itself."""
     process = subprocess.Popen([sys.executable, "-m", "certcal", *words], stdout=subprocess.DEVNULL)
     _, status, used = os.wait4(process.pid, 0)
