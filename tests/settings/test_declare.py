@@ -51,7 +51,7 @@ def test_what_is_declared_is_told():
     ("wrong", "message"),
     [
         ({"size": 0}, "Expected `size` to be an integer ≥ 1, but got 0."),
-        ({"share": "x"}, "Expected `share` to be a number, but got 'x'."),
+        ({"share": "x"}, "Expected `share` to be a number, but got the text 'x'"),
         ({"share": None}, "Expected `share` to be a number, but got None."),
         ({"colour": "pink"}, "Expected `colour` to be one of 'red', 'green', 'blue', but got 'pink'."),
         ({"parts": ()}, "Expected `parts` to hold at least one value, but got none."),

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     model=ModelSettings,
     data=DataSettings,
     certify=Part(CertifySettings, only=("sigma", "n", "outputs", "device", "precision", "seed"), words={
-        "n": ("--n", "Draws per input to plan for (default: 1,000, 10,000 and 100,000).")
+        "n": ("--n", "Draws per input to plan for; without it, 1,000, 10,000 and 100,000.")
     }),
     evaluate=Part(EvaluateSettings, only=("open_at", "alpha", "delta", "method", "population", "n_bins"), words={
         "open_at": ("--radius", "Radius to plan for.")
