@@ -8,8 +8,9 @@ from certcal.smoothing.evidence import CELLS, Counts, Evidence, EvidenceHeader, 
 if TYPE_CHECKING:
     from certcal.smoothing.collect import collect_evidence
     from certcal.smoothing.job import StoppingRule
+    from certcal.smoothing.plan import planned_looks
     from certcal.smoothing.sources import Source
-    from certcal.smoothing.store import load_evidence, load_so_far, merge_shards, planned_looks, save_evidence
+    from certcal.smoothing.store import load_evidence, load_so_far, merge_shards, save_evidence
 
 __all__ = [
     "CELLS",
@@ -33,6 +34,7 @@ __getattr__ = later(
     __name__,
     collect="collect_evidence",
     job="StoppingRule",
+    plan="planned_looks",
     sources="Source",
-    store="load_evidence load_so_far merge_shards planned_looks save_evidence",
+    store="load_evidence load_so_far merge_shards save_evidence",
 )

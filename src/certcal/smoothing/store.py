@@ -1,6 +1,5 @@
 """The evidence on disk: a folder of Parquet shards that only ever grows, so that runs resume and shards merge."""
 
-import json
 import os
 from collections.abc import Iterable
 from dataclasses import fields, replace
@@ -9,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from certcal.errors import CertcalError, InputError
-from certcal.files import lock_folder, remove_litter, replacing, sealed, unsealed
+from certcal.files import lock_folder, remove_litter
 from certcal.scalars import guarded
 from certcal.smoothing.evidence import (
     CELLS,
@@ -20,6 +19,7 @@ from certcal.smoothing.evidence import (
     Scores,
     check_same_header,
 )
+from certcal.smoothing.plan import read_plan, write_plan
 from certcal.smoothing.shards import (
     Rows,
     check_same_probe,
@@ -31,8 +31,6 @@ from certcal.smoothing.shards import (
     write_shard,
 )
 from certcal.types import FloatArray
-
-PLAN = "plan.json"
 
 
 class EvidenceStore:
@@ -75,11 +73,7 @@ class EvidenceStore:
 
     def keep_plan(self) -> None:
         """Write the plan down: from now on it is the folder's, whatever becomes of this run."""
-        try:
-            with replacing(self.folder / PLAN) as part:
-                part.write_text(json.dumps(sealed(self.header.as_dict()), indent=1) + "\n", encoding="utf-8")
-        except OSError as error:
-            raise CertcalError(f"The plan of looks could not be written to {self.folder}: {error}.") from error
+        write_plan(self.folder, self.header)
 
     def append(self, rows: Rows) -> None:
         """Keep rows in a shard of their own."""
@@ -91,29 +85,9 @@ class EvidenceStore:
 
     def _plan(self, header: EvidenceHeader) -> list[EvidenceHeader]:
         """The header that was written down for these very draws, if there is one."""
-        plan = _read_plan(self.folder)
+        plan = read_plan(self.folder)
         same = plan is not None and replace(plan, looks=header.looks, stages=header.stages) == header
         return [plan] if plan is not None and same else []
-
-
-def _read_plan(folder: Path) -> EvidenceHeader | None:
-    """The header with the plan that was written down in a folder, if there is one."""
-    try:
-        return EvidenceHeader.from_dict(unsealed(json.loads((folder / PLAN).read_text(encoding="utf-8"))))
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
-        raise InputError.expected("store", f"hold a {PLAN} that can be read", f"{folder} ({error})") from error
-
-
-@guarded
-def planned_looks(folder: str | os.PathLike[str]) -> tuple[int, ...] | None:
-    """The numbers of draws at which looks at a store are planned; None where nothing was begun.
-
-    Paper: —.
-    """
-    plan = _read_plan(Path(folder))
-    return None if plan is None else plan.stages
 
 
 def _with_plan(header: EvidenceHeader, found: list[EvidenceHeader], place: str) -> EvidenceHeader:
