@@ -1,6 +1,5 @@
 """What people wait for when they ask for the best guarantee: a map of scores, a pooled claim, more temperatures."""
 
-import statistics
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -48,8 +47,9 @@ def temperatures() -> Figure:
         return time.process_time() - start
 
     draw(None)
-    pairs = [(draw(None), draw((1.0, 0.5, 0.25))) for _ in range(9)]
-    more = statistics.median(three / one - 1 for one, three in pairs)
-    one, three = (statistics.median(side) for side in zip(*pairs, strict=True))
-    note = in_ms({"one": one, "three": three}) + " of CPU time, 8000 draws of a LeNet, median of 9 ratios"
+    pairs = [(draw(None), draw((1.0, 0.5, 0.25))) for _ in range(12)]
+    # Others can only add to a time, caches and all: the least is what the work itself takes.
+    one, three = (min(side) for side in zip(*pairs, strict=True))
+    more = three / one - 1
+    note = in_ms({"one": one, "three": three}) + " of CPU time, 8000 draws of a LeNet, least of 12"
     return Figure("three temperatures instead of one, more time", 100 * more, "%", 3, note=note)

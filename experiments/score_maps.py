@@ -82,10 +82,16 @@ def table(body: dict) -> str:
     for row in body["rows"]:
         own = row["scores"]
         shares = [f"{100 * own[name]:.1f}" for name in COLUMNS[:4]]
-        rise = row.get("above_outer")
-        shares.insert(2, "" if rise is None else f"{100 * rise['mean']:+.2f} ± {100 * rise['deviation']:.2f}")
+        shares.insert(2, _rise(row.get("above_outer")))
         lines.append(f"| {row['radius']:g} | {row['map']} | {' | '.join(shares)} | {own['auroc']:.3f} |")
     return "\n".join(lines)
+
+
+def _rise(rise: dict | None) -> str:
+    """By how much the certified Brier score is above the outer map's, and how much that differs between splits."""
+    if rise is None:
+        return ""
+    return f"{100 * rise['mean']:+.2f}" + (f" ± {100 * rise['deviation']:.2f}" if "deviation" in rise else "")
 
 
 def write_page() -> None:
