@@ -1,5 +1,6 @@
 """Cost of collecting evidence beside the bare forward passes it needs, and of certifying from it."""
 
+import math
 import time
 from collections.abc import Iterator
 
@@ -9,6 +10,7 @@ import torch
 from bench.harness import Figure, in_ms, medians
 from certcal.certificates import confidence_bounds_at
 from certcal.models import Noise, build_model, to_grid
+from certcal.models.philox import philox_words
 from certcal.smoothing import Evidence, EvidenceHeader, collect_evidence
 from certcal.smoothing.evidence import threshold_grid
 
@@ -48,20 +50,23 @@ def collecting() -> Iterator[Figure]:
 def rounding() -> Iterator[Figure]:
     """What noise of a known law on the grid adds to LeNet's pass over a batch of 28×28 images, where it shows most.
 
-    Beside NumPy's float32 normals of the same generator, which are addressed alike but tell the input by their low
-    bits, and beside torch's, which are not addressed at all.
+    Beside float32 normals by Box and Muller of the same generator, addressed alike, which tell the input by their low
+    bits; and beside torch's, which have no addresses.
     """
     model = build_model("lenet", classes=10, channels=1, size=28).eval()
     noise, inputs, batch = Noise(0, 1, SIGMA), torch.rand(1, 1, 28, 28), torch.empty(250, 1, 28, 28)
-    runs, normals = torch.tensor([[0], [0], [0]]), batch.numpy()
+    runs, rows = torch.tensor([[0], [0], [0]]), batch.view(250, -1)
 
     def rounded():
         noise.add(to_grid(inputs, noise.step), batch, runs)
 
     def floats():
-        words = np.random.Philox(key=np.array([0, 0], dtype=np.uint64), counter=np.array([0, 0, 1, 0], dtype=np.uint64))
-        np.random.Generator(words).standard_normal(out=normals, dtype=np.float32)
-        torch.add(inputs, batch, alpha=SIGMA, out=batch)
+        words = philox_words(0, 1, 0, 0, 250, 392).view(250, -1)
+        radius = words[:, :392].float().mul_(2**-32).add_(0.5).clamp_(1e-10).log_().mul_(-2).sqrt_().mul_(SIGMA)
+        angle = words[:, 392:784].float().mul_(2 * math.pi * 2**-32)
+        torch.mul(radius, angle.cos(), out=rows[:, :392])
+        torch.mul(radius, angle.sin_(), out=rows[:, 392:])
+        batch.add_(inputs)
 
     def plain():
         batch.normal_(0.0, SIGMA).add_(inputs)

@@ -75,7 +75,7 @@ def empirical_bernstein(
     freedom = np.maximum(n - 1, 1)
     # Q − S² / n loses digits when the values are nearly equal: whatever the two sums may be off by is added back.
     variance = np.maximum(q + off - least * least / np.maximum(n, 1) + 4 * slack * q, 0.0) / freedom
-    log_term = math.log(4 / alpha)
+    log_term = math.log(4) - math.log(alpha)  # 4 / alpha may overflow
     half = np.sqrt(2 * variance * log_term / np.maximum(n, 1)) + 7 * log_term / (3 * freedom)
     return _around(s, n, np.where(n < 2, np.inf, half * (1 + _OUTWARD)), off)
 

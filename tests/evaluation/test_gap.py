@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from certcal import collect_evidence, evaluate
+from certcal import InputError, collect_evidence, evaluate
 from certcal.evaluation import gap as room
 from certcal.evaluation import split_gap, with_more_draws
 from certcal.evaluation.gap import with_temperature
@@ -88,3 +88,8 @@ def test_coarse_counts_foresee_the_same(rng, monkeypatch):
     monkeypatch.setattr(room, "_coarse", lambda own: own)
     for one, exact in zip(quick, room.split_gap(report), strict=True):
         assert astuple(one) == pytest.approx(astuple(exact), abs=2e-5)
+
+
+def test_draws_beyond_count_are_refused(rng):
+    with pytest.raises(InputError, match="times"):
+        with_more_draws(random_evidence(rng, inputs=2, draws=100), 10**30)

@@ -1,6 +1,7 @@
 """Noise by address: the same however it is cut, exact in float32, and normal."""
 
 import math
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from certcal import InputError
 from certcal.models.grid import LARGEST_INPUT, LARGEST_NOISE, grid_step, to_grid
 from certcal.models.normals import knots
 from certcal.models.philox import Noise, Run, blocks_per_draw, device_words, philox_words
@@ -213,3 +215,21 @@ def test_tails_are_as_heavy_as_they_should_be():
     expected = total * 2 * stats.norm.sf(limits)
     assert np.all(np.abs(beyond - expected) < 4 * np.sqrt(expected) + 1)
     assert beyond[3] > 0
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int64, torch.bool])
+def test_inputs_that_cannot_hold_noise_are_refused(dtype):
+    with pytest.raises(InputError, match="be floats"):
+        Noise(0, 1, 0.25).copies(torch.zeros(1, 4, dtype=dtype), [0], draws=2)
+
+
+def test_threads_draw_the_same():
+    noise, inputs = Noise(3, 1, 0.25), torch.zeros(1, 100)
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda _: noise.copies(inputs, [5], draws=300), range(40)))
+    assert all(torch.equal(one, found[0]) for one in found)
+
+
+def test_a_zero_is_positive():
+    inputs = torch.tensor([[-0.0, -1e-9]])
+    assert not torch.signbit(to_grid(inputs, 2.0**-20)).any()

@@ -224,3 +224,9 @@ def test_both_limits_are_those_of_each_side(trials):
     lower, upper = clopper_pearson(k, trials, alpha=0.02)
     assert lower.tobytes() == clopper_pearson_lower(k, trials, alpha=0.01).tobytes()
     assert upper.tobytes() == clopper_pearson_upper(k, trials, alpha=0.01).tobytes()
+
+
+def test_a_level_near_the_smallest_float_gives_no_nan():
+    lower, upper = empirical_bernstein([0.0], [0.0], [1000], alpha=1e-308)
+    assert lower == 0
+    assert 0 < upper <= 1

@@ -388,6 +388,25 @@ def test_draws_with_a_gap_before_them_are_refused(tmp_path):
     assert set(load_evidence(tmp_path).draws.tolist()) == {500}
 
 
+def test_a_rule_does_not_look_at_draws_with_a_gap_before_them(tmp_path):
+    """Draws 50 to 99 alone are as many as the first stage has, and are not it."""
+    first = collect(n=50, plan=[50, 100], store=tmp_path)
+    collect(n=100, plan=[50, 100], store=tmp_path)
+    for shard in tmp_path.glob("shard-*"):
+        if (read_shard(shard)[1].first == 0).all():
+            shard.unlink()
+    looked = []
+
+    def stop(evidence):
+        looked.append(evidence.draws.tolist())
+        return np.ones(len(evidence), dtype=bool)
+
+    found = collect(n=100, stages=[50, 100], stop=stop, store=tmp_path)
+    assert set(found.draws.tolist()) == {100}
+    assert not looked
+    assert (found.histogram >= first.histogram).all()
+
+
 def test_a_plan_does_not_grow_by_shards_from_elsewhere(tmp_path):
     """Looks at 250, then a plan of 250 and 500 from another folder: each plan would spend all of alpha."""
     inputs, labels = small_data()

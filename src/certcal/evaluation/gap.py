@@ -121,7 +121,7 @@ def with_more_draws(evidence: Evidence, times: int) -> Evidence:
 
     Paper: —.
     """
-    check_integer("times", times, minimum=1)
+    check_integer("times", times, minimum=1, maximum=10**9)  # counts stay exact in float64
     header = evidence.header
     stages = tuple(sorted({int(n) * times for n in evidence.draws}))  # at planned looks, as if they had been asked for
     counted = {name: getattr(evidence, name) * times for name in _COUNTED}

@@ -40,7 +40,7 @@ def to_grid(inputs: Tensor, step: float) -> Tensor:
     if (rounded.abs() > LARGEST_INPUT).any():
         what = f"lie within ±{LARGEST_INPUT * step:g}, where float32 sums of inputs and noise are exact"
         raise InputError.expected("inputs", what, f"{float(inputs.abs().max()):g}; scale inputs, sigma and radii alike")
-    return rounded.mul_(step).float()
+    return rounded.mul_(step).add_(0.0).float()  # of the two zeros the positive one
 
 
 def through_grid(inputs: Tensor, step: float) -> Tensor:
@@ -56,7 +56,8 @@ def through_grid(inputs: Tensor, step: float) -> Tensor:
 def rounded_normals(shape: torch.Size, sigma: float, like: Tensor, generator: torch.Generator) -> Tensor:
     """Normals of deviation σ from a generator of torch, rounded to the grid, on the device and in the type of a tensor.
 
-    The law is that of `Noise`, the numbers are others: for training, whose steps have generators of their own.
+    On the grid of `Noise`, and by other numbers, whose law is near its own: for training, which certifies nothing and
+    whose steps have generators of their own.
     """
     step = grid_step(sigma)
     return like.new_empty(shape).normal_(0.0, sigma / step, generator=generator).round_().mul_(step)

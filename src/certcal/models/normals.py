@@ -55,8 +55,8 @@ class Knots:
         torch.index_select(self.place, 0, part.view(-1), out=value.view(-1))
         for shift in (KNOT_BITS, KNOT_BITS + self.bits):
             value.add_(torch.bitwise_right_shift(place, shift, out=part).bitwise_and_(below))
-        sign = place.bitwise_right_shift_(31)
-        out.copy_(value.bitwise_xor_(sign).sub_(sign))
+        # The sign is a bit of the float. A zero may get it: added to an input, −0 is 0.
+        out.copy_(value).view(torch.int32).bitwise_xor_(place.bitwise_and_(-(2**31)))
 
 
 @cache

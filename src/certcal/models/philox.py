@@ -8,6 +8,7 @@ counters to words one to one. `normals.py` makes a whole number of each pair of 
 docs/noise.md proves why sums rounded in this way tell nothing of the input.
 """
 
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
@@ -19,6 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from certcal.errors import InputError
 from certcal.models.grid import check_sigma, grid_step, to_grid
 from certcal.models.normals import Knots, knots
 
@@ -66,7 +68,12 @@ class Noise:
         return grid_step(self.sigma)
 
     def copies(self, inputs: Tensor, indices: Sequence[int], *, first: int = 0, draws: int) -> Tensor:
-        """Noisy copies of inputs (n, …), which are rounded to the grid first: shape (n · draws, …), in their type."""
+        """Noisy copies of inputs (n, …), which are rounded to the grid first: shape (n · draws, …), in their type.
+
+        Raises: InputError if they are no floats, which could not hold the noise.
+        """
+        if not inputs.is_floating_point():
+            raise InputError.expected("inputs", "be floats", f"dtype {inputs.dtype}")
         source = to_grid(inputs, self.step)
         out = source.new_empty(len(source) * draws, *source.shape[1:])
         self.add(source, out, [Run(slot, index, first) for slot, index in enumerate(indices)])
@@ -127,12 +134,29 @@ class Noise:
             target[rows] = source[slot[run]].add_(noise, alpha=self.step).to(target.dtype)
 
 
+_OWN = threading.local()  # a generator for each thread
+
+
 def philox_words(seed: int, stream: int, index: int, first: int, draws: int, elements: int) -> Tensor:
     """The 32-bit words of consecutive draws of one input, shape (draws, 2, h), h at least the elements."""
     blocks = blocks_per_draw(elements)
-    counter = np.array([first * blocks, index, stream, 0], dtype=np.uint64)
-    raw = np.random.Philox(key=np.array([seed, 0], dtype=np.uint64), counter=counter).random_raw(draws * blocks * 4)
+    counter, key = np.array([[first * blocks, index, stream, 0], [seed, 0, 0, 0]], dtype=np.uint64)
+    # To set a generator's place is many times faster than to make one, which asks the system for entropy.
+    generator = _generator()
+    generator.state = {
+        "bit_generator": "Philox", "state": {"counter": counter, "key": key[:2]},
+        "buffer": np.zeros(4, dtype=np.uint64), "buffer_pos": 4, "has_uint32": 0, "uinteger": 0,  # no words kept
+    }  # fmt: skip
+    raw = generator.random_raw(draws * blocks * 4)
     return torch.from_numpy(raw.view(np.int32)).view(draws, 2, blocks * 4)
+
+
+def _generator() -> np.random.Philox:
+    """This thread's own."""
+    if not hasattr(_OWN, "generator"):
+        _OWN.generator = np.random.Philox(0)
+    generator: np.random.Philox = _OWN.generator
+    return generator
 
 
 def blocks_per_draw(elements: int) -> int:

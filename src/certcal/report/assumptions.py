@@ -12,14 +12,16 @@ ASSUMPTIONS = (
     (
         "Rounding of the noise",
         "Not assumed away: inputs and noise are rounded to a grid on which float32 sums are exact, and every R > 0 is "
-        "certified at R + √d · step. R = 0 is about the input itself. Evidence of earlier versions lacks the grid, or "
+        "certified at R + √d · step. R = 0 is about the input itself. Inputs are float32: a double is read as "
+        "the nearest one, and R is measured from there. Evidence of earlier versions lacks the grid, or "
         "normals of a known law; there it is assumed that the network does not read its input from low bits or from "
         "the pattern of the noise.",
     ),
     (
         "Rounding inside the network",
         "The certified function is the network as it was run: in its precision, on its kind of device. In another "
-        "precision, or with other kernels, it is another function.",
+        "precision, or with other kernels (compiled, or for another shape of batch), it is another function; a run on "
+        "a GPU that goes on may differ in this from its beginning.",
     ),
     (
         "Independence",
@@ -29,8 +31,9 @@ ASSUMPTIONS = (
     ),
     (
         "Looks",
-        "Not assumed. Draws may be added at any time, for any reason, and all reports made from a store hold together "
-        "with probability 1 − α per input.",
+        "Not assumed within a store: draws may be added at any time, for any reason, and all reports made from it hold "
+        "together with probability 1 − α per input. A new folder with the same seed holds the same draws, and counts "
+        "as another report. For the population, a stopping rule must judge each input by its own draws alone.",
     ),
     (
         "One report",

@@ -7,6 +7,7 @@ from typing import Any
 
 from certcal.errors import InputError
 from certcal.evaluation import METRICS, Population, Report, Row
+from certcal.report.assumptions import assumptions_table
 from certcal.report.content import default_view
 from certcal.report.tables import exactly, main_cells, markdown_text, number
 from certcal.report.words import caveats, complement, explanation, guarantee, model_words, perturbation
@@ -46,6 +47,8 @@ def model_card(
         markdown_text(*main_cells(report, "population_ece")).rstrip("\n"),
         "### What this means, and what it does not",
         "\n".join(f"- {_plain(one)}" for one in caveats(report)),
+        "### What is assumed, and what is not" if report.evidence is not None else "",
+        assumptions_table() if report.evidence is not None else "",
         "### How it was obtained",
         "By certcal, whose documentation the names of files refer to.",
         "\n".join(f"- {name}: {_plain(value)}" for name, value in facts),

@@ -23,7 +23,7 @@ def advise(report: Report, run: RunFolder) -> dict[str, Any] | None:
     if report.recalibration is not None or evidence is None:
         return None
     report = by_radius(report)
-    name, anew = _commands(run)
+    name, anew = _commands(run, (evidence.header.seed + 1) % 2**63)
     wanted = planned_draws(evidence)
     # Draws beyond the plan would have limits that hold at every number of draws, which are wider.
     more = f"make {wanted:,} draws, in a new run, so that they are planned", anew(f"n{wanted}", f"--n {wanted}")
@@ -40,8 +40,11 @@ def advise(report: Report, run: RunFolder) -> dict[str, Any] | None:
     )
 
 
-def _commands(run: RunFolder) -> tuple[str, Callable[[str, str], str]]:
-    """What a run is called on the command line, and the command for one like it but for some options."""
+def _commands(run: RunFolder, seed: int) -> tuple[str, Callable[[str, str], str]]:
+    """What a run is called on the command line, and the command for one like it but for some options.
+
+    It gets another seed: with the same one it would hold the draws by which its options were chosen.
+    """
     path, model = run.path, run.sources().get("model", {}).get("name")
     name = path.name if path == Path("runs") / path.name else str(path)
 
@@ -49,7 +52,7 @@ def _commands(run: RunFolder) -> tuple[str, Callable[[str, str], str]]:
         if model is None:  # made in Python
             return ""
         own = f" --model {model}" if ":" in model else ""  # code has to be named
-        return f"certcal certify {name}-{suffix} --config {run.config}{own} {options}"
+        return f"certcal certify {name}-{suffix} --config {run.config}{own} {options} --seed {seed}"
 
     return name, anew
 

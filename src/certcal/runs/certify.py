@@ -119,7 +119,8 @@ def certify_run(
             plan = ", ".join(f"{stage:,}" for stage in evidence.header.stages) or "none"
             tell(
                 f"draws: planned were {plan}, and {late:,} of {len(evidence):,} inputs have others, with wider limits, "
-                "which hold at every number; as many draws in a new folder, or --stages there, give narrower ones"
+                "which hold at every number; narrower ones need other draws: a new folder, another --seed, and --n or "
+                "--stages planned there"
             )
         run.log(f"certify: {evidence.draws.sum()} draws kept in {run.evidence.name}")
     return evidence

@@ -34,7 +34,7 @@ def tell_draws(run: RunFolder, asked: CertifySettings, tell: Callable[[str], Non
         looks = ", ".join(f"{draws:,}" for draws in planned or ()) or "none"
         tell(
             f"stages: the looks of this folder were planned when it was begun ({looks}); other numbers are not "
-            "planned, and have wider limits. --stages in a new folder plans them"
+            "planned, and have wider limits. --stages in a new folder, with another --seed, plans them"
         )
     there = run.sources().get("evidence", {}).get("draws", 0) // max(1, run.sources().get("data", {}).get("inputs", 1))
     if there > asked.n:

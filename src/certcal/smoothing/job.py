@@ -39,11 +39,16 @@ class Job:
     def finished(self, indices: list[int]) -> set[int]:
         """Which inputs need no more draws: all were drawn, or the rule said so at the end of a stage."""
         over = {index for index in indices if not self.keeper.missing(index, self.targets[-1])}
-        looked = [index for index in indices if index not in over and self.keeper.drawn(index) in self.targets[:-1]]
+        looked = [index for index in indices if index not in over and self._through(index)]
         if self.stop is not None and looked:
             evidence = self.keeper.evidence(looked)
             over |= set(evidence.index[self.stop(evidence)].tolist())
         return over
+
+    def _through(self, index: int) -> bool:
+        """Whether an input stands at the end of a stage before the last: with its first draws, and none left out."""
+        drawn = self.keeper.drawn(index)
+        return drawn in self.targets[:-1] and not self.keeper.missing(index, drawn)
 
     def stopped(self, indices: list[int]) -> set[int]:
         """The same for inputs that are through with a stage before the last; what they save is shown."""
