@@ -73,18 +73,20 @@ def main() -> None:
     parser.add_argument("--commit", required=True)
     parser.add_argument("--device", required=True)
     parser.add_argument("--mapped", type=float, nargs="*", default=[0.5, 1.0])
+    parser.add_argument("--screened", action="store_true", help="also what was certified with the draws of screening")
+    parser.add_argument("--again", default="", help="a word after the names of models that were trained again")
     asked = parser.parse_args()
     known = trials(asked.folder)
     why = chosen(asked.folder, known)
     there = {one.name for one in Pack.read(PACK).entry}
     for place, trial in known.items():
         baseline = trial["baseline"] == trial["name"]
-        if not baseline and not (place / "quoted.json").is_file():
+        if not (baseline or asked.screened or (place / "quoted.json").is_file()):
             continue
         recipe = trial["recipe"]
         seed = recipe["train"]["seed"]
         words = [asked.data, trial["baseline"], *([] if baseline else [trial["method"], place.name.split("-")[-1]])]
-        name = "-".join(words).lower().replace("*", "-star").replace(" ", "-") + f"-seed{seed}"
+        name = "-".join(words).lower().replace("*", "-star").replace(" ", "-") + f"-seed{seed}{asked.again}"
         if name in there:
             continue
         run, evidence = RunFolder(place), load_evidence(place / "evidence.parquet")
@@ -92,7 +94,7 @@ def main() -> None:
         facts = {
             "name": name,
             "data": asked.data,
-            "method": "AT" if baseline else trial["method"],
+            "method": "Noise" if trial["method"] == "baseline" else trial["method"],
             "settings": f"{recipe['train']['epochs']} epochs" + (f", {trial['settings']}" if trial["settings"] else ""),
             "baseline": "" if baseline else trial["baseline"],
             "train_seed": seed,

@@ -9,7 +9,10 @@ import numpy as np
 import pytest
 
 from certcal import evaluate
+from certcal.certificates import confidence_bounds_at
 from certcal.errors import InputError
+from certcal.evaluation import row_at
+from certcal.recalibration import choose_map, score_bounds
 from certcal.report import Standing, leaderboard_page, plot_standings, standing_cells
 from certcal.studies import Pack, ReferenceRow, add_to_pack, boards_of, differences, entry_rows
 from command import certcal
@@ -28,7 +31,7 @@ def test_rows_of_the_tree_follow_from_its_evidence():
     """One model of each data set; `test_the_whole_table_is_recomputed` does all, and the maps."""
     pack = Pack.read(TREE)
     assert pack.problems() == []
-    for entry in {one.data: one for one in pack.entry}.values():
+    for entry in {one.data: one for one in pack.entry if one.radii}.values():
         stored = [row for row in pack.rows() if row.entry == entry.name and row.track != "recalibrated"]
         assert differences(stored, replace(entry, mapped=()).rows(pack.evidence(entry))) == []
 
@@ -109,6 +112,41 @@ def test_evidence_is_submitted_not_numbers(copy, tmp_path):
         add_to_pack(copy.folder, evidence, facts | {"name": "more", "metod": "x"})
     with pytest.raises(InputError, match=r"folder with a manifest.toml"):
         Pack.read(tmp_path)
+
+
+def halves(pack):
+    """The pack with the evidence of one entry in two parts, the first only there to fit maps on."""
+    old = pack.entry[0]
+    evidence = pack.evidence(old)
+    facts = {"data": "digits", "network": "net", "method": "own", "device": "cpu"}
+    add_to_pack(pack.folder, evidence.select(np.arange(150)), facts | {"name": "to-fit", "radii": []})
+    return evidence.select(np.arange(150, len(evidence))), facts | {"name": "judged", "fitted_on": "to-fit"}
+
+
+def test_maps_are_not_fitted_on_what_they_are_judged_on(copy):
+    judged, facts = halves(copy)
+    pack = add_to_pack(copy.folder, judged, facts | {"radii": [0.1]})
+    assert {row.entry for row in pack.rows()} >= {"judged"}
+    assert not [row for row in pack.rows() if row.entry == "to-fit"]
+    for changes, wrong in (
+        ({"name": "overlap", "evidence": copy.evidence(copy.entry[0])}, "hold other inputs than its own"),
+        ({"name": "other", "evidence": copy.evidence(copy.entry[1]).select(np.arange(150, 200))}, "the same model"),
+        ({"name": "nowhere", "fitted_on": "none"}, "name an entry of the pack"),
+    ):
+        with pytest.raises(InputError, match=wrong):
+            add_to_pack(copy.folder, changes.pop("evidence", judged), facts | {"radii": [0.1]} | changes)
+
+
+@pytest.mark.slow
+def test_maps_fitted_on_other_inputs_are_scored_on_all(copy):
+    judged, facts = halves(copy)
+    pack = add_to_pack(copy.folder, judged, facts | {"radii": [0.25], "mapped": [0.25]})
+    row = next(row for row in pack.rows() if (row.entry, row.track) == ("judged", "recalibrated"))
+    fit = pack.evidence(next(one for one in pack.entry if one.name == "to-fit"))
+    terms = {"alpha": 0.001, "method": "cdf-cp", "split_alpha": True}
+    (bounds,) = choose_map(fit, radii=0.25, **terms).map.certify(judged, radii=[0.25], **terms)
+    assert row.certified_ece == pytest.approx(score_bounds(bounds).certified_ece, abs=1e-12)
+    assert row.brier_all_before == pytest.approx(row_at(*confidence_bounds_at(judged, radii=[0.25], **terms)).brier_all)
 
 
 def test_the_leaderboard_keeps_tracks_and_published_numbers_apart(copy):

@@ -12,7 +12,7 @@ from certcal.errors import InputError
 from certcal.files import plain, replacing
 from certcal.runs import RunFolder, digest_of
 from certcal.scalars import guarded
-from certcal.settings import build, read_toml, toml_list
+from certcal.settings import BRIER_LOSS, build, read_toml, toml_list
 from certcal.smoothing import Evidence, load_evidence, save_evidence
 from certcal.studies.reference_rows import LOOSE, ReferenceRow, entry_rows
 
@@ -29,9 +29,11 @@ class Entry:
     data: str  # such as fashion-mnist, by which it stands beside a published table
     network: str
     method: str  # how the model was trained
-    radii: tuple[float, ...]  # at which rows are made
+    radii: tuple[float, ...]  # at which rows are made; none where it is only there to fit maps on
     sha256: str  # of the evidence file
     mapped: tuple[float, ...] = ()  # radii with rows after a map too
+    fitted_on: str = ""  # the entry of the same model on other inputs that maps are fitted on; else random halves
+    brier_loss: float = BRIER_LOSS  # by how much a map may raise the clean Brier score of all inputs
     settings: str = ""  # of the training, in words
     baseline: str = ""  # that it was fine-tuned from
     train_seed: int | None = None
@@ -48,9 +50,10 @@ class Entry:
             wanted = "hold only small letters, digits and . _ + -, and begin with a letter or digit"
             raise InputError.expected("name", wanted, repr(self.name))
 
-    def rows(self, evidence: Evidence, *, approximate: bool = False) -> list[ReferenceRow]:
-        """Its rows, from its evidence."""
-        return entry_rows(self.name, evidence, self.radii, mapped=self.mapped, approximate=approximate)
+    def rows(self, evidence: Evidence, *, fit: Evidence | None = None, approximate: bool = False) -> list[ReferenceRow]:
+        """Its rows, from its evidence and that of the entry that maps are fitted on."""
+        how: dict[str, Any] = {"mapped": self.mapped, "fit": fit, "brier_loss": self.brier_loss}
+        return entry_rows(self.name, evidence, self.radii, approximate=approximate, **how)
 
 
 @dataclass(frozen=True)
@@ -106,7 +109,24 @@ class Pack:
     def recompute(self, names: Iterable[str] = (), *, approximate: bool = False) -> list[ReferenceRow]:
         """The rows of the entries named, of all by default, from their evidence; `approximate` as for `entry_rows`."""
         chosen = [one for one in self.entry if not names or one.name in set(names)]
-        return [row for one in chosen for row in one.rows(self.evidence(one), approximate=approximate)]
+        return [row for one in chosen for row in self.made(one, approximate=approximate)]
+
+    def made(self, entry: Entry, *, approximate: bool = False) -> list[ReferenceRow]:
+        """The rows of one entry, from the evidence.
+
+        Raises: InputError if maps are to be fitted on inputs that they are judged on, or for another model.
+        """
+        own, fit = self.evidence(entry), None
+        if entry.fitted_on:
+            known = {one.name: one for one in self.entry}
+            if entry.fitted_on not in known:
+                raise InputError.expected("fitted_on", "name an entry of the pack", repr(entry.fitted_on))
+            fit = self.evidence(known[entry.fitted_on])
+            if set(fit.content.tolist()) & set(own.content.tolist()):
+                raise InputError.expected("fitted_on", "hold other inputs than its own", repr(entry.fitted_on))
+            if fit.header.model != own.header.model or fit.header.sigma != own.header.sigma:
+                raise InputError.expected("fitted_on", "be of the same model and σ", repr(entry.fitted_on))
+        return entry.rows(own, fit=fit, approximate=approximate)
 
     def rows(self) -> list[ReferenceRow]:
         """The rows as they are stored."""
@@ -131,7 +151,7 @@ class _Entries:
 def differences(stored: Sequence[ReferenceRow], made: Sequence[ReferenceRow]) -> list[str]:
     """Where stored rows differ from rows that were made again: missing, too many, or other numbers.
 
-    An ACCE that was not made again is not compared.
+    An ACCE that is not stored, or was not made again, is not compared.
     """
     before, after = ({row.key: row for row in rows} for rows in (stored, made))
     found = [f"{_named(key)}: not stored" for key in after.keys() - before.keys()]
@@ -140,7 +160,7 @@ def differences(stored: Sequence[ReferenceRow], made: Sequence[ReferenceRow]) ->
         for name in ReferenceRow.numbers():
             one, other = getattr(before[key], name), getattr(after[key], name)
             slack = LOOSE if name == "acce" or key[1] == "recalibrated" else 1e-9
-            missing = math.isnan(other) and (math.isnan(one) or name == "acce")
+            missing = math.isnan(one + other) if name == "acce" else math.isnan(one) and math.isnan(other)
             if not (missing or abs(one - other) <= slack):
                 found.append(f"{_named(key)}: {name} is {other:.6f}, stored as {one:.6f}")
     return sorted(found)
@@ -167,7 +187,7 @@ def add_to_pack(folder: str | Path, evidence: Evidence, entry: Mapping[str, Any]
     save_evidence(evidence, pack.file(own))
     own = replace(own, sha256=digest_of(pack.file(own)))
     new = Pack(path, (*pack.entry, own))
-    new.write_rows([*kept, *own.rows(evidence, approximate=approximate)])
+    new.write_rows([*kept, *new.made(own, approximate=approximate)])
     with replacing(path / MANIFEST) as part:
         part.write_text(toml_list("entry", new.entry, head=_HEAD), encoding="utf-8")
     return new

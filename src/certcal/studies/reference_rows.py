@@ -7,7 +7,8 @@ from typing import Any
 
 from certcal.certificates import confidence_bounds_at
 from certcal.evaluation import row_at
-from certcal.recalibration import choose_map, held_out_maps
+from certcal.recalibration import AnyMap, choose_map, held_out_maps, score_bounds
+from certcal.settings import BRIER_LOSS
 from certcal.smoothing import Evidence
 from certcal.worstcase import approximate_certified_calibration_error
 
@@ -55,17 +56,27 @@ class ReferenceRow:
 
 
 def entry_rows(
-    name: str, evidence: Evidence, radii: Sequence[float], *, mapped: Sequence[float] = (), approximate: bool = False
+    name: str,
+    evidence: Evidence,
+    radii: Sequence[float],
+    *,
+    mapped: Sequence[float] = (),
+    fit: Evidence | None = None,
+    brier_loss: float = BRIER_LOSS,
+    approximate: bool = False,
 ) -> list[ReferenceRow]:
     """The rows of an entry on the plain tracks at all radii, and with a map at some; NaN where no input is certified.
 
+    `fit` is evidence of other inputs, which maps are then chosen and fitted on; else that is done on random halves.
+    `brier_loss` is by how much a map may raise the clean Brier score of all inputs, as for `choose_map`.
     `approximate` adds the paper's ACCE: 16 runs of ADMM for each radius, which takes half a minute.
 
     Paper: Sec. 5, App. J.   Errs: certified values as `certcal.evaluate` does, the ACCE low.
     """
-    found = [row for track in PLAIN for row in _plain(name, track, evidence, radii, approximate=approximate)]
+    tracks = PLAIN if radii else ()
+    found = [row for track in tracks for row in _plain(name, track, evidence, radii, approximate=approximate)]
     accuracy = {row.radius: row.certified_accuracy for row in _plain(name, "plain", evidence, mapped)} if mapped else {}
-    return found + [_mapped(name, evidence, radius, accuracy[radius]) for radius in mapped]
+    return found + [_mapped(name, evidence, radius, accuracy[radius], fit, brier_loss) for radius in mapped]
 
 
 def _plain(
@@ -81,15 +92,19 @@ def _plain(
     return rows
 
 
-def _mapped(name: str, evidence: Evidence, radius: float, accuracy: float) -> ReferenceRow:
-    terms = {"alpha": ALPHA, **PLAIN["plain"]}
-    held = held_out_maps(
-        evidence,
-        lambda part: choose_map(part, radii=radius, **terms).map,  # type: ignore[arg-type]
-        radii=radius,
-        terms=terms,
-        repeats=SPLITS,
-    )
-    before, after = held.mean(radius)
+def _mapped(
+    name: str, evidence: Evidence, radius: float, accuracy: float, fit: Evidence | None, brier_loss: float
+) -> ReferenceRow:
+    terms: dict[str, Any] = {"alpha": ALPHA, **PLAIN["plain"]}
+
+    def choose(part: Evidence) -> AnyMap:
+        return choose_map(part, radii=radius, brier_loss=brier_loss, **terms).map
+
+    if fit is None:
+        before, after = held_out_maps(evidence, choose, radii=radius, terms=terms, repeats=SPLITS).mean(radius)
+    else:
+        (plain,) = confidence_bounds_at(evidence, radii=[radius], **terms)
+        (moved,) = choose(fit).certify(evidence, radii=[radius], **terms)
+        before, after = score_bounds(plain), score_bounds(moved)
     scores = {own: getattr(after, own) for own in _SCORES}
     return ReferenceRow(name, "recalibrated", radius, accuracy, **scores, brier_all_before=before.brier_all)
