@@ -1,6 +1,5 @@
 """What people wait for at the command line: help, and evaluations of many inputs."""
 
-import os
 import signal
 import subprocess
 import sys
@@ -160,10 +159,19 @@ class Used(NamedTuple):
     memory: float  # GB at most
 
 
+# In a process of its own: one that is started by a large process is as large as that, for a moment.
+_MEASURE = """
+import resource, subprocess, sys
+code = subprocess.run([sys.executable, "-m", "certcal", *sys.argv[1:]], stdout=subprocess.DEVNULL).returncode
+used = resource.getrusage(resource.RUSAGE_CHILDREN)
+print(used.ru_utime + used.ru_stime, used.ru_maxrss / 1e6)
+sys.exit(code)
+"""
+
+
 def _call(*words: str) -> Used:
     """Run `certcal` by itself."""
-    process = subprocess.Popen([sys.executable, "-m", "certcal", *words], stdout=subprocess.DEVNULL)
-    _, status, used = os.wait4(process.pid, 0)
-    if status:
+    done = subprocess.run([sys.executable, "-c", _MEASURE, *words], stdout=subprocess.PIPE, text=True)
+    if done.returncode:
         raise RuntimeError(f"certcal {' '.join(words)} failed")
-    return Used(used.ru_utime + used.ru_stime, used.ru_maxrss / 1e6)
+    return Used(*map(float, done.stdout.split()))
