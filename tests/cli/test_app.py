@@ -92,7 +92,8 @@ def test_certify_goes_from_a_model_to_a_report_and_on(desk):
               "report.html", "log.txt", "provenance.json", "tables", "figures", "shards"}  # fmt: skip
     assert wanted <= {path.name for path in run.iterdir()}
     assert {path.suffix for path in (run / "figures").iterdir()} == {".png", ".svg"}
-    assert {path.name for path in (run / "tables").iterdir()} == {"radii.csv", "radii.md", "radii.tex"}
+    tables = {f"{name}.{kind}" for name in ("radii", "further") for kind in ("csv", "md", "tex")}
+    assert {path.name for path in (run / "tables").iterdir()} == tables | {"operating.csv"}
     metrics = json.loads((run / "metrics.json").read_text())
     assert [row["radius"] for row in metrics["rows"]] == [0.0, 0.1]
     assert metrics["sampling"]["data"]["inputs"] == 12

@@ -94,6 +94,7 @@ def test_what_is_selected_is_quoted_with_all_draws(desk):
         run(small(), desk / "other", quote=True)
 
 
+@pytest.mark.slow
 def test_another_seed_repeats_only_what_was_selected(desk):
     run(small(), desk / "first")
     chosen = selected_models(desk / "first")

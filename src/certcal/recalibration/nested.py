@@ -4,6 +4,7 @@ The mean of a function of the score is linear in the score's distribution, and a
 holds the other. Cross-validation on the fitting inputs decides. Measured: docs/recalibration.md.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -24,7 +25,7 @@ FOLDS = 5
 WAYS: tuple[float | None, ...] = (None, 1.0, 0.5, 0.0)
 
 
-def fit_nested(evidence: Evidence, **options: Any) -> AnyMap:
+def fit_nested(evidence: Evidence, *, radii: Iterable[float] | float, alpha: float, **options: Any) -> AnyMap:
     """The best of a map of scores alone, all or half of it before an isotonic map of the mean, and the latter alone.
 
     Each is fitted on four fifths of the inputs and judged on the rest, five times, by the certified and clean Brier
@@ -34,8 +35,9 @@ def fit_nested(evidence: Evidence, **options: Any) -> AnyMap:
 
     Args:
         evidence: of the inputs to fit on.
-        options: as for `fit_score_map`, without `objective`.
+        radii, alpha, options: as for `fit_score_map`, without `objective`.
     """
+    options |= {"radii": radii, "alpha": alpha}
     alone = fit_score_map(evidence, **options)
     if "reason" in alone.about:
         return IdentityMap(about=alone.about)

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from certcal.errors import InputError
 from certcal.evaluation import Report
 from certcal.report.operating import further_lines, group_lines
 from certcal.report.tables import csv_text, exactly, latex_text, markdown_text
@@ -19,6 +20,9 @@ def more_tables(report: Report, operating: Sequence[Mapping[str, Any] | None]) -
 
     Paper: —; docs/command_line.md.
     """
+    right = isinstance(operating, Sequence) and len(operating) == len(report)
+    if not (right and all(isinstance(one, Mapping | None) for one in operating)):
+        raise InputError.expected("operating", "be what `operating_data` gives, for each row", type(operating).__name__)
     radii = [exactly(row.radius) for row in report]
     further = [[at, *line] for at, row in zip(radii, report, strict=True) for line in further_lines(row)]
     keys = list(dict.fromkeys(key for row in report for key in row.further))

@@ -100,6 +100,8 @@ def pooled_claims(
 
     Paper: —; docs/guarantee.md.   Errs: high.
     """
+    if not (isinstance(questions, Sequence) and all(isinstance(own, tuple) and len(own) == 2 for own in questions)):
+        raise InputError.expected("questions", "be pairs of a radius and a mask of inputs", type(questions).__name__)
     spent = check_level("delta", delta) * _share(evidence)
     level = -np.expm1(np.log1p(-spent / 2) / len(evidence))  # all pilots hold together with probability 1 − spent / 2
     pilot, rest = split_draws(evidence, seed=seed)
