@@ -10,7 +10,7 @@ from certcal.certificates import ConfidenceIntervals, certified_accuracy
 from certcal.evaluation.further import further_of
 from certcal.evaluation.metric import Before, Given, Measured, Metric, Rounding, metric
 from certcal.metrics import adaptive_calibration_error, expected_calibration_error, top_label_brier_score
-from certcal.scalars import check_choice, check_level, guarded
+from certcal.scalars import check_choice, check_level, check_number, guarded
 from certcal.shown import Shown
 from certcal.types import ArrayLike
 from certcal.worstcase import (
@@ -232,7 +232,8 @@ def row_at(
     for name in wanted:
         check_choice("metrics", name, tuple(METRICS))
     chosen = Population(check_choice("population", population, tuple(Population)))
-    at = Measured(bounds, chosen, choose_few_bins(n_bins, edges), check_level("delta", delta), share)
+    part = check_number("share", share, "lie in [0, 1]", lambda value: 0 <= value <= 1)
+    at = Measured(bounds, chosen, choose_few_bins(n_bins, edges), check_level("delta", delta), part)
     found: dict[str, Any] = {}
     for name in wanted:
         own = METRICS[name]
