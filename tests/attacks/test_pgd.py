@@ -387,7 +387,10 @@ X, Y = random_inputs(0, 4)
         ({"step_size": 0.0}, "Expected `step_size` to be a finite number > 0, but got 0.0"),
         ({"plateau": True}, "Expected `plateau` to be a Plateau or None, but got True"),
         ({"epsilon": torch.tensor([[0.1]])}, r"Expected `epsilon` to be a finite number ≥ 0, but got \[0.1"),
-        ({"epsilon": "3/255"}, "Expected `epsilon` to be a finite number ≥ 0, but got '3/255'"),
+        (
+            {"epsilon": "3/255"},
+            "Expected `epsilon` to be a finite number ≥ 0, but got the text '3/255', which is no number",
+        ),
         ({"loss": "ce"}, "Expected `loss` to be a function of logits and labels, but got 'ce'"),
         (
             {"loss": F.cross_entropy},

@@ -223,12 +223,15 @@ def test_class_probabilities(score, probs, labels, message):
         ({"method": "brier", "steps": 3}, "Expected `settings` to be empty for method 'brier', but got steps."),
         ({"starts": "uniform"}, "Expected `starts` to be one of 'clean', 'brier', but got 'uniform'."),
         ({"starts": ()}, "Expected `starts` to hold at least one value, but got none."),
-        ({"snapshots": ("x",)}, "Expected `snapshots` to be an integer ≥ 0, but got 'x'."),
+        ({"snapshots": ("x",)}, "Expected `snapshots` to be an integer ≥ 0, but got the text 'x', which is no number."),
         ({"diagnostics": "no"}, "Expected `diagnostics` to be True or False, but got 'no'."),
         ({"rho": 1e39}, "Expected `rho` to lie in (0, 1e4], but got 1e+39."),
         ({"steps": 0}, "Expected `steps` to be an integer ≥ 1, but got 0."),
         ({"assignment_rates": -1.0}, "Expected `assignment_rates` to hold numbers in (0, 1e4], but got -1.0."),
-        ({"assignment_rates": "fast"}, "Expected `assignment_rates` to hold numbers in (0, 1e4], but got 'fast'."),
+        (
+            {"assignment_rates": "fast"},
+            "Expected `assignment_rates` to hold numbers in (0, 1e4], but got the text 'fast', which is no number.",
+        ),
         ({"rho_factors": 0.9}, "Expected `rho_factors` to hold numbers in [1, 1e4], but got 0.9."),
         (
             {"dtype": "int8"},
