@@ -1,10 +1,13 @@
 """Folders from strangers: nothing in them runs, nothing outside them is written, nothing steers the terminal."""
 
 import csv
+import hashlib
 import json
 import os
+import shutil
 import subprocess
 import sys
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -212,3 +215,78 @@ def test_a_program_in_a_file_runs_only_when_trusted(desk):
     torch.jit.trace(network, torch.rand(3, 1, 4, 4)).save(str(desk / "net.ts"))
     (desk / "net.ts").write_bytes((desk / "net.ts").read_bytes() + b" ")
     certcal(*words, cwd=desk, code=2)  # another program under the same name
+
+
+def test_folders_that_are_links_are_refused(desk):
+    certcal("certify", "made", "--model", "small-cnn", *WORDS, cwd=desk)
+    for name in ("shards", "figures", "tensorboard", "attack"):
+        place, victim = desk / "runs/made" / name, desk / f"victim-{name}"
+        victim.mkdir()
+        kept = place.rename(desk / "kept") if place.exists() else None
+        place.symlink_to(victim)
+        for words in (["certify", "made", "--n", 500], ["evaluate", "made", "--log", "tensorboard"]):
+            error = certcal(*words, "--no-figures", cwd=desk, code=2)[1]
+            assert "a link to another place" in " ".join(error.split())
+        assert not list(victim.iterdir())
+        place.unlink()
+        if kept:
+            kept.rename(place)
+
+
+def test_a_list_of_files_removes_nothing_behind_a_link(desk):
+    """Also two folders down, where the first look at a run does not go."""
+    certcal("certify", "made", "--model", "small-cnn", *WORDS, cwd=desk)
+    run, outside = desk / "runs/made", desk / "outside"
+    outside.mkdir()
+    (outside / "a.txt").write_text("mine")
+    (run / "figures").mkdir(exist_ok=True)
+    (run / "figures" / "deep").symlink_to(outside)
+    listed = unsealed(json.loads((run / "manifest.json").read_text()))
+    listed["files"]["figures/deep/a.txt"] = hashlib.sha256(b"mine").hexdigest()
+    (run / "manifest.json").write_text(json.dumps(sealed(listed)))
+    certcal("evaluate", "made", "--no-figures", "--radii", "0.1", cwd=desk)
+    assert (outside / "a.txt").read_text() == "mine"
+
+
+@pytest.mark.parametrize("name", ["manifest.json", "log.txt", "config.toml", "evidence.parquet", "provenance.json"])
+def test_pipes_and_devices_in_a_folder_are_refused(desk, name):
+    certcal("certify", "made", "--model", "small-cnn", *WORDS, cwd=desk)
+    place = desk / "runs/made" / name
+    place.unlink()
+    os.mkfifo(place)
+    assert "a pipe or a device" in certcal("evaluate", "made", cwd=desk, code=2)[1]
+    place.unlink()
+    place.symlink_to("/dev/zero")
+    assert "a pipe or a device" in certcal("evaluate", "made", cwd=desk, code=2)[1]
+
+
+def test_options_of_a_library_s_model_are_code(desk):
+    """`weights_only = false` would run the pickle of a Hugging Face folder."""
+    certcal("certify", "made", "--model", "small-cnn", *WORDS, cwd=desk)
+    config = desk / "runs/made/config.toml"
+    asked = '"hf:net"\noptions = { weights_only = false, use_safetensors = false }'
+    config.write_text(config.read_text().replace('"small-cnn"', asked, 1))
+    for verb in ("attack", "certify"):
+        error = " ".join(certcal(verb, "made", cwd=desk, code=2)[1].split())
+        assert "which would run here" in error
+        assert "weights_only" in error
+
+
+def test_odd_names_of_runs(desk):
+    """What steers a terminal or breaks XML is shown as escapes; what is no Unicode is refused."""
+    certcal("certify", "made", "--model", "small-cnn", *WORDS, cwd=desk)
+    name = "runs/a\x01\x1bb"
+    (desk / "runs/made").rename(desk / name)
+    certcal("evaluate", name, "--no-figures", cwd=desk)
+    out = ["--junit", "j.xml", "--markdown", "m.md"]
+    certcal("check", name, "--require", "guaranteed_ece@0.1 <= 1", *out, cwd=desk)
+    ElementTree.parse(desk / "j.xml")
+    assert "\x1b" not in (desk / "m.md").read_text()
+    shutil.copytree(desk / name, desk / "runs/other")
+    certcal("compare", name, "other", "--resamples", 5, cwd=desk)
+    error = certcal("compare", name, "other", "--resamples", 10**9, cwd=desk, code=2)[1]
+    assert "resamples" in error
+    bytes_name = os.fsdecode(b"runs/a\xe9")
+    os.rename(desk / name, desk / bytes_name)
+    for verb in ("evaluate", "report"):
+        assert "to have a path of Unicode characters" in certcal(verb, bytes_name, cwd=desk, code=2)[1]

@@ -7,6 +7,7 @@ import typer
 
 from certcal.cli import options as o
 from certcal.cli.screen import complain, print_json
+from certcal.files import printable
 
 Required = Annotated[
     list[str],
@@ -38,10 +39,10 @@ def check(
     found = judge_run(folder, require)
     failed = [one for one in found if not one.passed]
     if junit is not None:
-        junit.write_text(to_junit(found, folder.path.name), encoding="utf-8")
+        junit.write_text(to_junit(found, printable(folder.path.name)), encoding="utf-8")
     if markdown is not None:
         with markdown.open("a", encoding="utf-8") as file:
-            file.write(judgements_markdown(found, folder.path.name) + "\n")
+            file.write(judgements_markdown(found, printable(folder.path.name)) + "\n")
     if json:
         print_json([one.as_dict() for one in found])
     elif not failed:

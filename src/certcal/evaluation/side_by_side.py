@@ -57,6 +57,9 @@ class SideBySide:
         return np.flatnonzero(np.any(differ, axis=0))
 
 
+MAX_RESAMPLES = 100_000
+
+
 @guarded
 def compare_reports(reports: Mapping[str, Report], *, resamples: int = 200, seed: int = 0) -> SideBySide:
     """Reports with the same radii, bins and population, side by side, with bootstrap intervals of their differences.
@@ -71,7 +74,7 @@ def compare_reports(reports: Mapping[str, Report], *, resamples: int = 200, seed
 
     Raises: InputError if there are not two reports, or they were asked for different things.
     """
-    check_integer("resamples", resamples, minimum=0)
+    check_integer("resamples", resamples, minimum=0, maximum=MAX_RESAMPLES)
     if len(reports) < 2:
         raise InputError.expected("reports", "be at least two", len(reports))
     names, found = tuple(reports), tuple(reports.values())

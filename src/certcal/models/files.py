@@ -127,7 +127,7 @@ def _hugging_face(folder: str, **settings: Any) -> Network:
     transformers = optional("transformers", "hf: folders")
     try:
         network: nn.Module = transformers.AutoModelForImageClassification.from_pretrained(
-            path, **settings | {"local_files_only": True, "trust_remote_code": False}
+            path, **settings | {"local_files_only": True, "trust_remote_code": False, "weights_only": True}
         )
     except Exception as error:  # whatever the folder lacks
         raise InputError.expected(

@@ -7,6 +7,7 @@ from typing import Any
 
 from certcal.errors import InputError
 from certcal.evaluation import SideBySide, compare_reports
+from certcal.files import printable
 from certcal.report import changed_csv, side_by_side_csv, side_by_side_markdown, side_by_side_page
 from certcal.runs.evaluate import evaluate_again, radii_of
 from certcal.runs.folder import RunFolder
@@ -68,4 +69,4 @@ def _names(runs: Sequence[RunFolder]) -> list[str]:
     if len(set(paths)) < len(paths):
         raise InputError.expected("runs", "be different from each other", ", ".join(str(run.path) for run in runs))
     names = [path.name for path in paths]
-    return names if len(set(names)) == len(names) else [str(path) for path in paths]
+    return [printable(name) for name in (names if len(set(names)) == len(names) else map(str, paths))]

@@ -256,4 +256,6 @@ def load_run_bounds(run: RunFolder) -> tuple[ConfidenceIntervals, ...]:
     if recorded is not None and recorded != run.evidence_digest():
         wanted = f"hold the {run.bounds.name} that its {SOURCES} was written with"
         raise InputError.expected("run", wanted, f"another one in {run.path}")
+    if GROUPS in run.changed():
+        raise InputError.expected("run", f"hold {GROUPS} as certcal wrote it", f"another one in {run.path}")
     return intervals_by_radius(run.bounds)

@@ -4,6 +4,7 @@ from itertools import pairwise
 from typing import Any
 
 from certcal.evaluation import Report, Rounding
+from certcal.files import printable
 from certcal.report import number
 from certcal.runs.folder import RunFolder
 from certcal.settings import PREDICTION_SHARE
@@ -16,7 +17,7 @@ _OBJECTIVES = {"brier": "Brier score", "log": "log score", "calibration": "calib
 def title(run: RunFolder, report: Report, sources: Sources) -> str:
     """Data, model and noise in one line."""
     data, model = sources.get("data", {}), sources.get("model", {})
-    names = [data.get("name") or run.path.name, model.get("name"), _temperature(model)]
+    names = [data.get("name") or printable(run.path.name), model.get("name"), _temperature(model)]
     own = report.bounds[0]
     how = f"{own.norm}, {own.method}" if report.evidence is None else f"σ = {report.evidence.header.sigma:g}"
     words = [str(name) for name in names if name] + [how]

@@ -11,7 +11,7 @@ from typing import Any
 from certcal.certificates import ConfidenceIntervals, table_of
 from certcal.errors import CertcalError, InputError
 from certcal.files import expanded, open_own, unsealed
-from certcal.runs.switch import MANIFEST, SWITCH, Change, changed_files, digest_of, steady, switching
+from certcal.runs.switch import MANIFEST, SWITCH, Change, changed_files, check_plain, digest_of, steady, switching
 from certcal.settings import (
     BoundsRunSettings,
     CertifySettings,
@@ -27,6 +27,7 @@ BOUNDS = "bounds.parquet"  # of a run without noise, in place of evidence
 GROUPS = "groups.parquet"  # what a table of bounds says of its inputs beside them
 CONFIG, EVIDENCE, SHARDS, SOURCES = "config.toml", "evidence.parquet", "shards", "provenance.json"
 LOG, WEIGHTS = "log.txt", "model.pt"
+FOLDERS = (SHARDS, SWITCH, "attack", "figures", "recalibration", "tables", "tensorboard")  # which certcal writes to
 # Files that say that a folder which is not certcal's is somebody's.
 RESERVED = (
     CONFIG, EVIDENCE, BOUNDS, GROUPS, SHARDS, SOURCES, LOG, MANIFEST, "certificates.parquet", "certificates.tsv",
@@ -46,8 +47,11 @@ class RunFolder:
         path = expanded("run", name)
         if not str(name):
             raise InputError.expected("run", "be a folder, or a name below runs/", "an empty name")
+        if any("\ud800" <= char <= "\udfff" for char in str(path)):  # bytes, which PyArrow cannot open
+            raise InputError.expected("run", "have a path of Unicode characters", ascii(str(path)))
         here = any((path / own).is_file() for own in (CONFIG, EVIDENCE))
         run = cls(Path("runs") / path if isinstance(name, str) and path.name == name and not here else path)
+        check_plain(run.path, FOLDERS)
         if (run.path / SWITCH).is_dir():  # a process was killed on the way: finish what it began
             with run.steady():
                 pass

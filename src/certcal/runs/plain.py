@@ -58,7 +58,7 @@ def import_bounds(
         if beside is None:
             change.drop(GROUPS)
         else:
-            pq.write_table(beside, change.place(GROUPS))
+            pq.write_table(beside, change.place(GROUPS), write_page_checksum=True)
     return bounds
 
 

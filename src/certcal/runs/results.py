@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from certcal.evaluation import Report, reliability_at
-from certcal.files import plain
+from certcal.files import plain, printable
 from certcal.report import (
     answer,
     caveats,
@@ -109,8 +109,8 @@ class Results:
         shape = data.get("shape") or []
         return model_card(
             self.report,
-            model=model.get("name") or self.run.path.name,
-            data=data.get("name") or self.run.path.name,
+            model=model.get("name") or printable(self.run.path.name),
+            data=data.get("name") or printable(self.run.path.name),
             task="image-classification" if len(shape) == 3 and shape[0] in (1, 3) else "other",
             facts=facts(self.report, self.sources, self.circumstances),
         )

@@ -10,7 +10,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 
@@ -139,8 +139,8 @@ def _finish(folder: Path) -> None:
                 (folder / name).parent.mkdir(parents=True, exist_ok=True)
                 os.replace(switch / name, folder / name)
         for name, own in (read_manifest(folder) or {}).items():
-            # What somebody has changed since is theirs.
-            if name not in new and digest_of(folder / name) == own:
+            # What somebody has changed since is theirs, and what a link leads to is not the run's.
+            if name not in new and not _through_link(folder, name) and digest_of(folder / name) == own:
                 (folder / name).unlink()
                 with suppress(OSError):  # not empty, or not ours
                     if (folder / name).parent != folder:
@@ -152,11 +152,31 @@ def _finish(folder: Path) -> None:
 
 def _check_free(folder: Path, name: str, *, owned: bool) -> None:
     """Refuse to replace what certcal did not write, and to write through a link to another place."""
-    for parent in PurePosixPath(name).parents:
-        if parent != PurePosixPath(".") and (folder / parent).is_symlink():
-            raise InputError.expected("run", "hold folders of its own", f"{folder / parent}, a link to another place")
+    if link := _through_link(folder, name):
+        raise InputError.expected("run", "hold folders of its own", f"{link}, a link to another place")
     if not owned and os.path.lexists(folder / name):
         raise InputError.expected("run", "hold no files of others where its own go", f"{folder / name}")
+
+
+def _through_link(folder: Path, name: str) -> Path | None:
+    """The link on the way to a file of the folder, if there is one."""
+    parents = [folder / parent for parent in PurePosixPath(name).parents if parent != PurePosixPath(".")]
+    return next((parent for parent in parents if parent.is_symlink()), None)
+
+
+def check_plain(folder: Path, written: Iterable[str]) -> None:
+    """Refuse a folder in which something is no file and no folder, or a folder that is written to is a link.
+
+    A pipe would be waited for without end, a device read without end, and what a link leads to is not the run's.
+
+    Raises: InputError.
+    """
+    for place in (folder, *(folder / name for name in written)):
+        if place != folder and place.is_symlink():
+            raise InputError.expected("run", "hold folders of its own", f"{place}, a link to another place")
+        for entry in list(os.scandir(place)) if place.is_dir() else ():
+            if os.path.exists(entry.path) and not (entry.is_file() or entry.is_dir()):
+                raise InputError.expected("run", "hold files and folders alone", f"{entry.path}, a pipe or a device")
 
 
 def _is_inside(name: object) -> bool:

@@ -36,14 +36,21 @@ def check_factories(models: Iterable[ModelSettings], place: Path, *, named: str 
             )
         if not trust and named != model.name:
             raise InputError(
-                f"The settings of {place} name the code {printable(model.name)}, which would run here. If you trust "
+                f"The settings of {place} name the code {_told(model)}, which would run here. If you trust "
                 "it, name it on the command line too or add --trust; for this run it is remembered then."
             )
         _remember(entry)
 
 
 def _is_code(model: ModelSettings) -> bool:
-    return is_program(model.name) or (":" in model.name and not model.name.startswith(LIBRARIES))
+    if model.name.startswith(LIBRARIES):  # their options can ask for code too, as weights_only = false does
+        return bool(model.options)
+    return is_program(model.name) or ":" in model.name
+
+
+def _told(model: ModelSettings) -> str:
+    options = f" with options {json.dumps(model.options, default=str)}" if model.name.startswith(LIBRARIES) else ""
+    return printable(model.name + options)
 
 
 def _check_program(path: Path) -> None:
