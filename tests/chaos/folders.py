@@ -1,5 +1,6 @@
 """Open folders that a stranger made to hurt: nothing runs, nothing outside is touched, nothing steers the terminal."""
 
+import hashlib
 import json
 import os
 import pickle
@@ -15,6 +16,8 @@ from certcal.files import sealed, unsealed
 
 VERBS = (["evaluate", "made", "--no-figures"], ["report", "made", "--no-figures"], ["certify", "made", "--no-figures"],
          ["attack", "made", "--ace-steps", 1, "--family", "ace"], ["recalibrate", "made", "--repeats", 2],
+         ["certify", "made", "--n", 1000, "--no-figures"], ["evaluate", "made", "--groups", "label", "--radii", "0.1"],
+         ["compare", "made", "grid", "--out", "side"], ["check", "made", "--require", "ece <= 1"], ["plan", "made"],
          ["train", "net"], ["sweep", "grid"], ["data", "data.npz"])  # fmt: skip
 NAMES = (
     "\x1b[31m\x9b",
@@ -90,6 +93,11 @@ def _harms(rng):
     for name in ("log.txt", ".lock", ".training", "manifest.json", "metrics.json", "report.html", "tables", "figures",
                  "attack", "recalibration", ".switch", ".new-x", "shards", "evidence.parquet"):  # fmt: skip
         yield f"link {name}", _link(name)
+    for name in ("log.txt", "manifest.json", "provenance.json", "config.toml", "evidence.parquet", "shards/x.parquet"):
+        yield f"pipe {name}", _special(name, None)
+        yield f"device {name}", _special(name, "/dev/zero")
+    yield "library's options", _library
+    yield "list behind a link", _behind_link
     for path in ("../../../victim/precious", "/etc/passwd", "a/../../x", ""):
         yield f"manifest names {path!r}", _manifest(path)
     for file in ("runs/net/model.pt", "runs/net/checkpoint.pt", "data.npz"):
@@ -122,6 +130,38 @@ def _link(name):
             place.symlink_to(victim / "new" if "." in name[1:] or name in (".lock", ".training") else victim)
 
     return harm
+
+
+def _special(name, target):
+    """A pipe that nobody writes to, or a link to a device without an end."""
+
+    def harm(desk, victim, mark):
+        place = desk / "runs/made" / name
+        place.unlink(missing_ok=True)
+        if target is None:
+            os.mkfifo(place)
+        else:
+            place.symlink_to(target)
+
+    return harm
+
+
+def _library(desk, victim, mark):
+    (desk / "net").mkdir()
+    (desk / "net/config.json").write_text('{"model_type": "vit", "architectures": ["ViTForImageClassification"]}')
+    (desk / "net/pytorch_model.bin").write_bytes(pickle.dumps(Evil(mark)))
+    config = desk / "runs/made/config.toml"
+    options = "\noptions = { weights_only = false, use_safetensors = false }"
+    config.write_text(config.read_text().replace('name = "nets:make"', f'name = "hf:net"{options}', 1))
+
+
+def _behind_link(desk, victim, mark):
+    run = desk / "runs/made"
+    (run / "figures").mkdir(exist_ok=True)
+    (run / "figures/deep").symlink_to(victim)
+    files = unsealed(json.loads((run / "manifest.json").read_text()))["files"]
+    files["figures/deep/precious"] = hashlib.sha256(b"mine").hexdigest()
+    (run / "manifest.json").write_text(json.dumps(sealed({"files": files})))
 
 
 def _manifest(path):
