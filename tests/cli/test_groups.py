@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 
+from certcal.errors import InputError
 from command import certcal
 
 NET = """
@@ -43,7 +44,7 @@ def place(tmp_path_factory):
 
 
 def test_groups_from_the_data_a_table_and_the_certificates(place):
-    words = ["--groups", "sex,label,sites.csv", "--threshold", 0.4, "--any-binning", "--no-figures"]
+    words = ["--groups", "sex,label,sites.csv:site", "--threshold", 0.4, "--any-binning", "--no-figures"]
     certcal("evaluate", "one", *words, cwd=place)
     found = json.loads((place / "runs/one/metrics.json").read_text())
     tables = found["groups"][0]
@@ -81,7 +82,61 @@ def test_many_numbers_are_cut_into_ranges(monkeypatch):
     found = _in_ranges(ages)
     assert sorted(set(found)) == ["1: 9 to 27", "2: 28 to 37", "3: 38 to 48", "4: 49 to 100"]
     assert found[1].startswith("1: ")
+    zeros = _in_ranges(np.array([0] * 30 + list(range(1, 41))))  # the lowest quarter lies at the minimum
+    assert sorted(set(zeros)) == ["1: 0 to 5", "2: 6 to 22", "3: 23 to 40"]
     assert _in_ranges(np.arange(9)).tolist() == list(range(9))
+
+
+def test_missing_cells_are_a_group_and_ranges_stay():
+    from certcal.runs.groups import MISSING, _as_groups, _numbers_if_any
+
+    ages = _numbers_if_any(np.array([*map(str, range(18, 62)), "", " "]))
+    assert sorted(set(_as_groups(ages))) == ["1: 18 to 28", "2: 29 to 39", "3: 40 to 50", "4: 51 to 61", MISSING]
+    assert _as_groups(_numbers_if_any(np.array([str(2**64), "1"]))).tolist() == [2.0**64, 1.0]
+    assert _as_groups(_numbers_if_any(np.array(["1", "", "2"]))).tolist() == ["1", MISSING, "2"]
+    assert _as_groups(np.array(["F", None, ""], dtype=object)).tolist() == ["F", MISSING, MISSING]
+    assert _as_groups(_numbers_if_any(np.array(["", ""]))).tolist() == [MISSING, MISSING]
+
+
+def test_columns_of_one_name_are_all_kept(tmp_path):
+    from certcal.runs.groups import group_columns
+
+    index = np.arange(4)
+    (tmp_path / "one.csv").write_text("label;site\n1;a\n1;a\n2;b\n2;b\n")
+    (tmp_path / "two.csv").write_text("site,sex\nx,F\nx,F\ny,F\ny,M\n")
+    one, two = (str(tmp_path / name) for name in ("one.csv", "two.csv"))
+    found = group_columns([one, "label", two], index=index, data=None)
+    assert list(found) == ["one.csv: label", "one.csv: site", "label", "two.csv: site", "sex"]
+    assert found["label"] == "label"
+    assert found["one.csv: site"].tolist() == list("aabb")
+    assert list(group_columns([f"{two}:sex", "label"], index=index, data=None)) == ["sex", "label"]
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "deep/two.csv").write_text("site\nx\nx\ny\ny\n")
+    with pytest.raises(InputError, match=r"name each column once, but got 'two.csv: site' from two places"):
+        group_columns([two, str(tmp_path / "deep/two.csv")], index=index, data=None)
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "message"),
+    [
+        ("index,site\n0,a\n1,b\n1,a\n2,a", "t.csv", "every input once in its column `index`, .* but got 1 twice"),
+        ("index,site\n0,a\n1,b\n9,a", "t.csv", "every input in its column `index`, .* but got none for 2"),
+        ("index,site\n0,a\n,b\n2,a", "t.csv", "a whole number in every cell of `index`, .* but got empty cells"),
+        ("index,site\nx,a\ny,b\nz,a", "t.csv", "a whole number in every cell of `index`, .* but got empty cells"),
+        ("site,sex\na,F\na\na,F", "t.csv", "as many cells in each row as in its head, .* but got fewer in row 2"),
+        ("site\na\na,b\na", "t.csv", "as many cells in each row as in its head, .* but got more in row 2"),
+        ("site\nJos\xe9\na\na", "t.csv", "name a table in UTF-8"),
+        ("site\na\na", "t.csv", r"at least 3, or a table a column `index` .*`idx` in certificates.tsv.* but got 2"),
+        ("site\na\na\na", "t.csv:sex", r"name a column of t.csv \(site\), but got 'sex'"),
+        ("site\na\na\na", "none.csv", r"name a table that exists \(--groups \"\" leaves groups out\)"),
+    ],
+)
+def test_tables_that_say_too_little_are_refused(tmp_path, text, name, message):
+    from certcal.runs.groups import group_columns
+
+    (tmp_path / "t.csv").write_text(text + "\n", encoding="latin-1")
+    with pytest.raises(InputError, match=message):
+        group_columns([str(tmp_path / name)], index=np.arange(3), data=None)
 
 
 def test_columns_beside_bounds_are_groups(place):
@@ -108,8 +163,11 @@ def test_columns_beside_bounds_are_groups(place):
     ("name", "message"),
     [
         ("colour", "or a column of the .npz data file, which has inputs, labels, sex, short, age, but got 'colour'"),
-        ("none.csv", "to name a table that exists, but got none.csv"),
-        ("short", "to have a row for each input of the data, at least 20, but got 5 in 'short'"),
+        ("none.csv", "leaves groups out), but got none.csv"),
+        (
+            "short",
+            "to have a row for each input of the data, at least 20, or a table a column `index`",
+        ),
     ],
 )
 def test_groups_that_do_not_fit_are_refused(place, name, message):

@@ -105,8 +105,10 @@ def test_small_and_uncertified_groups_say_so():
     ("groups", "message"),
     [
         ([1, 2], "`groups` to have one entry for each of 4 inputs, but got 2 in 'group'"),
+        ([[1], [2, 3], [4], [5]], "lists of different lengths in 'group'"),
         ("sex", "`groups` to be 'predicted', 'label', an array"),
         ({"x": [1.0, np.nan, 1, 1]}, "missing ones in 'x'"),
+        ({"x": ["a", float("nan"), "b", "b"]}, "missing ones in 'x'"),
         ({"x": [[1], [2], [3], [4]]}, "shape \\(4, 1\\) in 'x'"),
     ],
 )
@@ -119,6 +121,17 @@ def test_a_column_of_identifiers_is_refused():
     bounds = bounds_of([0.1] * 1001, [0.2] * 1001, [1] * 1001)
     with pytest.raises(InputError, match=r"at most 1000 groups .* is it an identifier"):
         as_columns(np.arange(1001), bounds)
+    few = bounds.select(np.arange(60))
+    with pytest.raises(InputError, match=r"of two inputs on average, but got 31 in 'group'; is it an identifier"):
+        as_columns(np.minimum(np.arange(60), 30), few)
+    assert len(np.unique(as_columns(np.arange(60) // 2, few)["group"])) == 30
+
+
+def test_a_data_frame_has_a_grouping_per_column():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"sex": ["F", "M", "F", "M"], "site": [1, 1, 2, 2]})
+    found = as_columns(frame, bounds_of([0.1] * 4, [0.2] * 4, [1] * 4))
+    assert {name: own.tolist() for name, own in found.items()} == {"sex": list("FMFM"), "site": [1, 1, 2, 2]}
 
 
 def test_all_groups_hold_together():

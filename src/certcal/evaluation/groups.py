@@ -16,6 +16,7 @@ from certcal.worstcase import OperatingPoint, WorstCaseProblem, allowed_failures
 
 OWN = ("predicted", "label")  # groups that certificates bring along
 MOST = 1000
+FEW = 20  # groups from which on a column in which most have one input is taken for identifiers
 _METRICS = (
     "radius", "inputs", "certified", "accuracy", "certified_accuracy", "joint_accuracy", "ece", "certified_ece",
     "joint_ece", "brier", "certified_brier", "joint_brier",
@@ -92,11 +93,13 @@ class GroupTable:
 
 
 def as_columns(groups: Any, bounds: ConfidenceIntervals) -> Columns:
-    """Groupings by name: from "predicted" and "label", an array, or a mapping of names to arrays."""
+    """Groupings by name: from "predicted" and "label", an array, a data frame, or a mapping of names to arrays."""
     if groups is None or (isinstance(groups, tuple) and not groups):
         return {}
     if isinstance(groups, Mapping):
         named = dict(groups)
+    elif hasattr(groups, "to_dict") and hasattr(groups, "columns"):
+        named = {name: groups[name] for name in groups.columns}
     elif isinstance(groups, str) or (isinstance(groups, list | tuple) and set(map(str, groups)) <= set(OWN)):
         named = {name: name for name in ([groups] if isinstance(groups, str) else groups)}
     else:
@@ -111,15 +114,22 @@ def _column(name: str, values: Any, bounds: ConfidenceIntervals) -> NDArray[Any]
                 "groups", "be 'predicted', 'label', an array or a mapping of arrays", repr(values)
             )
         values = bounds.predicted if values == "predicted" else bounds.label
-    column = np.asarray(values.tolist() if hasattr(values, "tolist") else values)
+    given = values.tolist() if hasattr(values, "tolist") else values
+    try:
+        column = np.asarray(given)
+    except ValueError as error:
+        wanted = f"have one entry for each of {len(bounds)} inputs"
+        raise InputError.expected("groups", wanted, f"lists of different lengths in {name!r}") from error
     if column.ndim != 1 or len(column) != len(bounds):
         got = f"{len(column)} in {name!r}" if column.ndim == 1 else f"shape {column.shape} in {name!r}"
         raise InputError.expected("groups", f"have one entry for each of {len(bounds)} inputs", got)
-    if column.dtype == object or (column.dtype.kind == "f" and np.isnan(column).any()):
+    # NumPy makes the text "nan" of a NaN among texts, as a data frame has where a cell is empty.
+    lacking = column.dtype.kind not in "biu" and any(one is None or one != one for one in given)
+    if column.dtype == object or lacking:
         raise InputError.expected("groups", "hold a text or number for every input", f"missing ones in {name!r}")
     count = len(np.unique(column))
-    if count > MOST:
-        wanted = f"have at most {MOST} groups in a column"
+    if count > MOST or (count > FEW and 2 * count > len(column)):
+        wanted = f"have at most {MOST} groups in a column, of two inputs on average"
         raise InputError.expected("groups", wanted, f"{count} in {name!r}; is it an identifier?")
     return column
 

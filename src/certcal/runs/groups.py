@@ -2,6 +2,8 @@
 
 import csv
 import os
+import re
+from collections import Counter
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 
 _OWN = ("predicted", "label")
 MANY = 20  # different numbers from which on a column is cut into ranges
+MISSING = "missing"  # the group of inputs without a value
 
 
 def group_columns(
@@ -30,17 +33,39 @@ def group_columns(
     columns that came with bounds from elsewhere.
     """
     kept = {} if beside is None or not beside.is_file() else _from_table(beside, index)
-    columns: dict[str, Any] = {}
-    for name in names:
+    found: list[tuple[str, str, Any]] = []  # the table, the column and what it holds
+    for name in dict.fromkeys(names):
+        table, column = _table_and_column(name)
         if name in _OWN:
-            columns[name] = name
+            found.append(("", name, name))
         elif name in kept:
-            columns[name] = kept[name]
-        elif name.endswith((".csv", ".parquet")):
-            columns |= _from_table(Path(name), index)
+            found.append(("", name, _as_groups(kept[name])))
+        elif table:
+            own = _from_table(Path(table), index, column)
+            found += [(Path(table).name, key, _as_groups(values)) for key, values in own.items()]
         else:
-            columns[name] = _at(name, _from_data(name, data, tuple(kept)), index)
-    return {name: own if isinstance(own, str) else _in_ranges(own) for name, own in columns.items()} or None
+            found.append(("", name, _as_groups(_at(name, _from_data(name, data, tuple(kept)), index))))
+    return _named(found) or None
+
+
+def _named(found: Sequence[tuple[str, str, Any]]) -> dict[str, Any]:
+    """Groupings by their columns, and by table and column where two columns have one name."""
+    often, columns = Counter(column for _, column, _ in found), dict[str, Any]()
+    for table, column, values in found:
+        name = f"{table}: {column}" if table and often[column] > 1 else column
+        if name in columns:
+            raise InputError.expected("groups", "name each column once", f"{name!r} from two places")
+        columns[name] = values
+    return columns
+
+
+_TABLE = re.compile(r"(.+\.(?:csv|parquet))(?::(.+))?", re.DOTALL)
+
+
+def _table_and_column(name: str) -> tuple[str, str | None]:
+    """The table that a grouping is from, empty if from none, and the one column that is meant, if any."""
+    found = _TABLE.fullmatch(name)
+    return (found[1], found[2]) if found else ("", None)
 
 
 _PLAIN = ("int64", "int32", "double", "float")  # columns that are arrays already
@@ -63,20 +88,42 @@ def columns_beside(path: Path, bounds: Sequence[ConfidenceIntervals]) -> "pa.Tab
 
 def absolute_tables(names: Sequence[str]) -> tuple[str, ...]:
     """The same groupings, with tables by paths that mean the same from every folder."""
-    return tuple(
-        os.path.abspath(name) if name.endswith((".csv", ".parquet")) and Path(name).is_file() else name
-        for name in names
-    )
+    return tuple(map(_absolute, names))
+
+
+def _absolute(name: str) -> str:
+    table = _table_and_column(name)[0]
+    return os.path.abspath(table) + name[len(table) :] if table and Path(table).is_file() else name
+
+
+def _as_groups(values: NDArray[Any]) -> NDArray[Any]:
+    """Numbers of which there are many, as ages, in four ranges with about as many inputs each; others as they are.
+
+    Inputs without a value are a group of their own.
+    """
+    known = np.array([one is not None and one == one and str(one).strip() != "" for one in values.tolist()], bool)
+    if known.all():
+        return _in_ranges(values)
+    if not known.any():
+        return np.full(len(values), MISSING)
+    found = np.full(len(values), MISSING, dtype=object)
+    found[known] = [str(one) for one in _in_ranges(np.array(values[known].tolist()))]
+    return found.astype(str)
 
 
 def _in_ranges(values: NDArray[Any]) -> NDArray[Any]:
-    """Numbers of which there are many, as ages, in four ranges with about as many inputs each; others as they are."""
-    if values.dtype.kind not in "iuf" or len(np.unique(values)) <= MANY or np.isnan(values).any():
-        return values
+    if values.dtype.kind not in "iuf" or len(np.unique(values)) <= MANY:
+        return _whole(values)
     cuts = np.unique(np.quantile(values, [0.25, 0.5, 0.75], method="higher"))
-    place = np.searchsorted(cuts, values, side="right")
-    names = [f"{n + 1}: {values[place == n].min():g} to {values[place == n].max():g}" for n in range(place.max() + 1)]
-    return np.array(names)[place]
+    held, place = np.unique(np.searchsorted(cuts, values, side="right"), return_inverse=True)
+    parts = [values[place == n] for n in range(len(held))]
+    return np.array([f"{n + 1}: {own.min():g} to {own.max():g}" for n, own in enumerate(parts)])[place]
+
+
+def _whole(values: NDArray[Any]) -> NDArray[Any]:
+    """Whole numbers without a point: a column with an empty cell is one of floats."""
+    whole = values.dtype.kind == "f" and bool(np.all(values == np.round(values))) and bool(np.all(abs(values) < 2**53))
+    return values.astype(np.int64) if whole else values
 
 
 def _from_data(name: str, data: str | None, held: tuple[str, ...]) -> Any:
@@ -91,26 +138,42 @@ def _from_data(name: str, data: str | None, held: tuple[str, ...]) -> Any:
     raise InputError.expected("groups", wanted, repr(name))
 
 
-def _from_table(path: Path, index: IntArray) -> dict[str, Any]:
+def _from_table(path: Path, index: IntArray, only: str | None = None) -> dict[str, Any]:
     """The columns of a table with a row per input of the data, in order or with their positions in `index`."""
     columns = _read_columns(path)
     rows_of = columns.pop("index", None)
     if not columns:
         raise InputError.expected("groups", "name a table with a column of groups", str(path))
+    if only is not None and only not in columns:
+        raise InputError.expected("groups", f"name a column of {path.name} ({', '.join(columns)})", repr(only))
     if rows_of is not None:
-        place = {int(own): row for row, own in enumerate(rows_of)}
-        missing = [int(own) for own in index if int(own) not in place]
-        if missing:
-            wanted = f"name a table with every input in its column `index`, as {path.name} has not"
-            raise InputError.expected("groups", wanted, f"none for {missing[0]}")
-        index = np.array([place[int(own)] for own in index])
-    return {name: _at(f"{path.name}: {name}", values, index) for name, values in columns.items()}
+        index = _rows(path, rows_of, index)
+    wanted = columns if only is None else {only: columns[only]}
+    return {name: _at(f"{path.name}: {name}", values, index) for name, values in wanted.items()}
+
+
+def _rows(path: Path, rows_of: NDArray[Any], index: IntArray) -> IntArray:
+    """In which row of a table each input stands, by its column `index`."""
+    if rows_of.dtype.kind not in "iu":
+        wanted = f"name a table with a whole number in every cell of `index`, as {path.name} has not"
+        raise InputError.expected("groups", wanted, "empty cells, texts or fractions")
+    order = np.argsort(rows_of, kind="stable")
+    held = rows_of[order]
+    if (again := held[1:][held[1:] == held[:-1]]).size:
+        wanted = f"name a table with every input once in its column `index`, as {path.name} has not"
+        raise InputError.expected("groups", wanted, f"{again[0]} twice")
+    place = np.minimum(np.searchsorted(held, index), len(held) - 1)
+    if (missing := index[held[place] != index]).size:
+        wanted = f"name a table with every input in its column `index`, as {path.name} has not"
+        raise InputError.expected("groups", wanted, f"none for {missing[0]}")
+    return order[place]
 
 
 def _read_columns(path: Path, but: Collection[str] = ()) -> dict[str, Any]:
     """The columns of a table, but for some; those of a .csv file that hold numbers only are numbers."""
     if not path.is_file():
-        raise InputError.expected("groups", "name a table that exists", str(path))
+        wanted = 'name a table that exists (--groups "" leaves groups out)'
+        raise InputError.expected("groups", wanted, str(path))
     if path.suffix == ".parquet":
         import pyarrow.parquet as pq
 
@@ -122,16 +185,33 @@ def _read_columns(path: Path, but: Collection[str] = ()) -> dict[str, Any]:
             else np.array(column.to_pylist())
             for key, column in zip(table.column_names, table.columns, strict=True)
         }
-    with path.open(newline="", encoding="utf-8-sig") as file:
-        rows = list(csv.DictReader(file))
+    rows = _read_csv(path)
     named = [key for key in (rows[0] if rows else {}) if key not in but]
     return {key: _numbers_if_any(np.array([row[key] for row in rows])) for key in named}
 
 
+def _read_csv(path: Path) -> list[dict[str, str]]:
+    """The rows of a .csv file, with commas, semicolons or tabs between cells, as its head has them."""
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            head = file.readline()
+            file.seek(0)
+            rows = list(csv.DictReader(file, delimiter=next((one for one in ",;\t" if one in head), ",")))
+    except UnicodeDecodeError as error:
+        raise InputError.expected("groups", "name a table in UTF-8", str(path)) from error
+    for number, row in enumerate(rows, 1):
+        if None in row or None in row.values():
+            wanted = f"name a table with as many cells in each row as in its head, as {path.name} has not"
+            raise InputError.expected("groups", wanted, f"{'more' if None in row else 'fewer'} in row {number}")
+    return rows
+
+
 def _numbers_if_any(values: NDArray[Any]) -> NDArray[Any]:
-    for kind in (np.int64, np.float64):
-        with suppress(ValueError):
-            return values.astype(kind)
+    """Numbers, not a number where a cell is empty, if every other cell holds one; else the texts."""
+    empty = np.char.strip(values) == ""
+    for kind, given in ((np.int64, values), (np.float64, np.where(empty, "nan", values))):
+        with suppress(ValueError, OverflowError):
+            return given.astype(kind) if not empty.all() else values
     return values
 
 
@@ -139,5 +219,9 @@ def _at(name: str, values: Any, index: IntArray) -> Any:
     """The entries of the inputs that there are certificates of."""
     if np.ndim(values) != 1 or len(values) <= index.max():
         got = f"{len(values)} in {name!r}" if np.ndim(values) == 1 else f"shape {np.shape(values)} in {name!r}"
-        raise InputError.expected("groups", f"have a row for each input of the data, at least {index.max() + 1}", got)
+        wanted = (
+            f"have a row for each input of the data, at least {index.max() + 1}, or a table a column `index` with the "
+            "positions of its rows (`idx` in certificates.tsv)"
+        )
+        raise InputError.expected("groups", wanted, got)
     return values[index]
