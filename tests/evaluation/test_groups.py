@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 import certcal
 from certcal import InputError, evaluate
 from certcal.evaluation.groups import _least_brier, as_columns, group_tables
+from certcal.report import acceptance
 from certcal.worstcase import WorstCaseProblem, allowed_failures
 from enumeration import GRID, every_attack, grid_sets
 from laws import examples
@@ -95,7 +96,7 @@ def test_small_and_uncertified_groups_say_so():
     bounds = bounds_of([0.9] * 4, [1.0] * 4, [1, 1, 1, 0], [1, 1, 0, 1], alpha=0.3)
     (table,) = group_tables(bounds, {"x": np.array(list("aabc"))}, threshold=0.5, edges=EDGES, delta=0.1)
     one, nobody, _ = table.groups
-    assert "too small: 2 of its 2 certificates may fail" in one.note
+    assert "too small: all of its 2 certificates may fail, so nothing is" in one.note
     assert nobody.note == "No input of group b is certified at R = 0.1."
     assert nobody.point is None
     assert np.isnan(nobody.row.certified_ece)
@@ -168,6 +169,38 @@ def test_failures_take_the_largest_near_losses():
     problem = WorstCaseProblem.checked([0.1, 0.2], [0.5, 0.6], [1, 0])
     assert _least_brier(problem, 0) == pytest.approx((0.25 + 0.04) / 2)
     assert _least_brier(problem, 1) == pytest.approx(0.04 / 2)
+
+
+def test_a_note_says_at_most_what_failures_cost():
+    bounds = bounds_of([0.9] * 10, [1.0] * 10, [True] * 10, alpha=0.02)
+    (table,) = group_tables(bounds, {"x": np.zeros(10, int)}, threshold=0.5, edges=EDGES, delta=0.1)
+    costs = "Group 0: up to 1 of its 10 certificates may fail, which costs its guaranteed values up to 10 points."
+    assert table.groups[0].note == costs
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_guaranteed_values_do_not_contradict_each_other(seed):
+    """No one-sided error exceeds the calibration error of its bins, nor the KS error that of every binning."""
+    evidence = random_evidence(np.random.default_rng(seed), inputs=60, draws=300)
+    row = evaluate(evidence, radii=[0.1], alpha=0.02, any_binning=True, n_bins=5)[0]
+    own = row.further
+    assert max(own[f"joint_{name}"] for name in ("overconfidence", "underconfidence", "largest_gap")) <= row.joint_ece
+    assert own["joint_ks"] <= own["joint_any_binning"]
+
+
+def test_the_sentence_names_its_inputs_radius_and_confidence_or_says_that_nothing_is_guaranteed():
+    evidence = random_evidence(np.random.default_rng(3), inputs=60, draws=300)
+    report = evaluate(evidence, radii=[0.1], alpha=0.01, threshold=0.3)
+    said = acceptance(report, 0)
+    assert said.startswith("Accept from 0.3: whatever the attack within R = 0.1, at least ")
+    assert f"of the {report[0].certified} certified inputs are accepted" in said
+    assert said.endswith("Both hold with 99.9 % confidence.")
+    assert "certified inputs" not in acceptance(evaluate(evidence, radii=[0.1], alpha=0.01, population="all"), 0)
+    none = acceptance(evaluate(evidence, radii=[0.1], alpha=0.01, threshold=0.999), 0)
+    assert "nothing is guaranteed: neither how many of the" in none
+    most = float(none.split("Up to ")[1].split()[0])
+    joint = report.operating(0, joint=True, thresholds=[most, most + 0.01])
+    assert joint.right[0] > 0 == joint.right[1]
 
 
 def test_further_metrics_and_any_binning_stand_apart_in_rows():

@@ -70,7 +70,7 @@ def test_the_threshold_is_the_smallest_that_guarantees_the_accuracy(problem, unc
     curve = operating_curve(*problem, thresholds=fine, **more)
     enough = fine[(curve.right > 0) & (curve.accuracy >= wanted)]
     if not len(enough):
-        with pytest.raises(InputError, match="Expected `accuracy` to be at most"):
+        with pytest.raises(InputError, match=r"Expected `accuracy` to be (at most|asked of)"):
             certified_threshold(*problem, accuracy=wanted, **more)
         return
     point = certified_threshold(*problem, accuracy=wanted, **more)
@@ -175,8 +175,8 @@ def test_the_certified_auroc_is_never_above_the_exact_share(rng):
         (lambda: operating_curve([0.1], [0.2], [1], thresholds=[]), "`thresholds` to hold at least one"),
         (lambda: operating_curve([0.1], [0.2], [1], confidence=[0.1, 0.2]), "`confidence` to have as many"),
         (lambda: certified_threshold([0.1], [0.2], [1]), "`accuracy` to be given"),
-        (lambda: certified_threshold([0.1], [0.2], [0], accuracy=0.5), "`accuracy` to be at most 0,"),
-        (lambda: certified_threshold([0.1], [0.2], [0], risk=0.5), "`risk` to be at least 1,"),
+        (lambda: certified_threshold([0.1], [0.2], [0], accuracy=0.5), "an input that is sure to be right"),
+        (lambda: certified_threshold([0.1], [0.2], [0], risk=0.5), "an input that is sure to be right"),
         (lambda: certified_auroc([0.1], [0.2], [1], failures=-1), "`failures` to be an integer"),
     ],
 )
@@ -221,3 +221,15 @@ def test_the_page_shows_what_real_evidence_gives():
         )
         cells = " | ".join(f"{np.floor(1000 * share) / 10:.1f} %" for share in shares)
         assert f"| {row.radius:g} | {cells} |" in page
+
+
+def test_risk_and_accuracy_ask_the_same():
+    """1 − 0.7 is above 0.3 in floats: the shares are counted, not subtracted."""
+    bounds = [0.9] * 7 + [0.1] * 3, [1.0] * 10, [1] * 7 + [0] * 3
+    assert certified_threshold(*bounds, accuracy=0.7).threshold == certified_threshold(*bounds, risk=0.3).threshold
+
+
+@pytest.mark.parametrize("asked", [{"accuracy": 0.0}, {"risk": 1.0}])
+def test_a_threshold_for_nobody_right_says_so(asked):
+    with pytest.raises(InputError, match="be asked of bounds with an input that is sure to be right, but got none"):
+        certified_threshold([0.1, 0.2], [0.5, 0.6], [0, 0], **asked)

@@ -118,9 +118,8 @@ def _show_acceptance(console: Console, report: "Report", position: int) -> None:
     """What is sure of the inputs that are accepted from the threshold, and of each group."""
     from certcal.report import acceptance, group_cells
 
-    curve = report.operating(position, joint=True, thresholds=[report.threshold])
-    if curve is not None:
-        console.print(Text(f"\n{acceptance(report, curve[0])}"))
+    if sentence := acceptance(report, position):
+        console.print(Text(f"\n{sentence}"))
     for table in report.groups[position] if report.groups else ():
         heads, lines = group_cells(table)
         shown = new_table(title=f"By {table.column} (all guarantees together; R = {table.radius:g})")

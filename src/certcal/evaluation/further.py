@@ -129,11 +129,19 @@ ANY_BINNING: Mapping[str, Metric] = {
 }
 
 
-def further_of(at: Measured, names: Iterable[str]) -> dict[str, float]:
-    """The further metrics of these names; NaN where the row's population is empty."""
+# No one-sided error exceeds the calibration error of the same bins, nor the KS error that of every binning.
+_UNDER = {
+    **dict.fromkeys(("joint_overconfidence", "joint_underconfidence", "joint_largest_gap"), "joint_ece"),
+    "joint_ks": "joint_any_binning",
+}
+
+
+def further_of(at: Measured, names: Iterable[str], joint_ece: float = 1.0) -> dict[str, float]:
+    """The further metrics of these names, beside the row's joint ECE; NaN where the row's population is empty."""
     known, found = {**FURTHER, **ANY_BINNING}, dict[str, float]()
     for name in names:
         own = known[check_choice("further", name, tuple(known))]
         same = name.replace("joint_", "certified_") if at.failures == 0 else ""  # no certificate may fail
         found[name] = found[same] if same in found else float(own.of(at)) if at.inputs else np.nan
-    return found
+    above = {**found, "joint_ece": joint_ece}
+    return {name: min(value, above.get(_UNDER.get(name, ""), value)) for name, value in found.items()}

@@ -42,13 +42,13 @@ class Group:
             return f"No input of group {self.name} is certified at R = {self.row.radius:g}."
         if self.failures >= self.row.certified:
             return (
-                f"Group {self.name} is too small: {self.failures} of its {self.inputs} certificates may fail, as many "
-                "as there are, so nothing is guaranteed for it."
+                f"Group {self.name} is too small: all of its {self.row.certified} certificates may fail, so nothing is "
+                "guaranteed for it."
             )
         if self.failures >= 0.05 * self.row.certified:
             return (
-                f"Group {self.name} is small: {self.failures} of its {self.row.certified} certificates may fail, which "
-                f"alone is worth {100 * self.failures / self.row.certified:.0f} points of its guaranteed values."
+                f"Group {self.name}: up to {self.failures} of its {self.row.certified} certificates may fail, which "
+                f"costs its guaranteed values up to {100 * self.failures / self.row.certified:.0f} points."
             )
         return ""
 

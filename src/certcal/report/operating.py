@@ -4,12 +4,12 @@ from typing import Any
 
 import numpy as np
 
-from certcal.evaluation import ANY_BINNING, FURTHER, GroupTable, Metric, Population, Report, Rounding, Row
+from certcal.evaluation import ANY_BINNING, FURTHER, GroupTable, Metric, Report, Rounding, Row
 from certcal.files import plain
 from certcal.report.content import by_radius
-from certcal.report.tables import number, percent
+from certcal.report.tables import exactly, number, percent
 from certcal.scalars import check_integer, guarded
-from certcal.worstcase import OperatingCurve, OperatingPoint
+from certcal.worstcase import OperatingCurve
 
 _NAMES = {"accuracy": "accuracy", "ece": "ECE", "brier": "Brier score"}
 _SHARES = ("coverage", "accuracy")
@@ -20,8 +20,8 @@ _GROUP_COLUMNS = (
     ("certified_ece", "certified ECE", "high", Rounding.UP),
     ("joint_ece", "guaranteed ECE", "high", Rounding.UP),
     ("joint_brier", "guaranteed Brier", "high", Rounding.UP),
-    ("joint_coverage", "sure coverage", "low", Rounding.DOWN),
-    ("joint_selective_accuracy", "accuracy of accepted", "low", Rounding.DOWN),
+    ("joint_coverage", "guaranteed coverage", "low", Rounding.DOWN),
+    ("joint_selective_accuracy", "guaranteed accuracy of accepted", "low", Rounding.DOWN),
 )
 
 
@@ -109,10 +109,22 @@ def groups_section(report: Report) -> dict[str, Any] | None:
     }
 
 
-def acceptance(report: Report, point: OperatingPoint) -> str:
-    """What is sure at one threshold, and of which inputs."""
-    whose = "" if report.population is Population.ALL else f" (of the {point.inputs:,} certified ones)"
-    return str(point).replace("of the inputs are accepted", f"of the inputs{whose} are accepted")
+def acceptance(report: Report, position: int) -> str:
+    """What is sure at the threshold of a report, at the radius of a row and with which probability; empty if nobody is.
+
+    Where nothing is guaranteed, up to which threshold something is.
+    """
+    curve = report.operating(position, joint=True, thresholds=[report.threshold])
+    if curve is None:
+        return ""
+    point, radius = curve[0], exactly(report[position].radius)
+    text = str(point).replace("whatever the attack", f"whatever the attack within R = {radius}")
+    if point.coverage > 0.0 or point.accuracy > 0.0:
+        sure = f" Both hold with {percent(1 - report.delta, Rounding.DOWN, 1)} confidence." if report.level else ""
+        return f"{text}{sure}"
+    every = report.operating(position, joint=True)
+    helpful = [] if every is None else every.threshold[(every.right > 0) & (every.threshold > 0)].tolist()
+    return text + (f" Up to {max(helpful):g} something is." if helpful else " Nor is it at any other threshold.")
 
 
 def group_cells(table: GroupTable) -> tuple[list[str], list[list[str]]]:

@@ -30,6 +30,7 @@ class OperatingPoint:
     failures: int = 0  # certificates that may fail
     clean_coverage: float = np.nan  # without attack, where the confidences are known
     clean_accuracy: float = np.nan
+    whose: str = ""  # "certified " where inputs without a certificate are left out
 
     @property
     def risk(self) -> float:
@@ -43,9 +44,16 @@ class OperatingPoint:
         head = f"Accept from {short if float(short) == self.threshold else repr(self.threshold)}: "
         if np.isnan(self.accuracy):
             return f"{head}no input can reach this threshold, so nothing is accepted."
-        clean = "" if np.isnan(self.clean_accuracy) else f" ({_percent(self.clean_accuracy)} without attack)"
+        clean, inputs = "", f"of the {self.inputs:,} {self.whose}inputs"
+        if not np.isnan(self.clean_accuracy):
+            clean = f" (without attack {_percent(self.clean_coverage)} and {_percent(self.clean_accuracy)})"
+        if self.coverage == self.accuracy == 0.0:
+            return (
+                f"{head}whatever the attack, nothing is guaranteed: neither how many {inputs} are accepted, "
+                f"nor how many of those accepted are right{clean}."
+            )
         return (
-            f"{head}whatever the attack, at least {_percent(self.coverage)} of the inputs are accepted, and at least "
+            f"{head}whatever the attack, at least {_percent(self.coverage)} {inputs} are accepted, and at least "
             f"{_percent(self.accuracy)} of those accepted are right{clean}."
         )
 
@@ -63,6 +71,7 @@ class OperatingCurve:
     failures: int = 0
     clean_accepted: IntArray | None = None  # (t,) without attack
     clean_right: IntArray | None = None
+    whose: str = ""  # as of a point
     coverage: FloatArray = field(init=False)
     accuracy: FloatArray = field(init=False)
     clean_coverage: FloatArray = field(init=False)
@@ -93,7 +102,8 @@ class OperatingCurve:
     def __getitem__(self, position: int) -> OperatingPoint:
         names = ("threshold", "coverage", "accuracy", "clean_coverage", "clean_accuracy")
         own = {name: float(getattr(self, name)[position]) for name in names}
-        return OperatingPoint(**own, accepted=int(self.accepted[position]), inputs=self.inputs, failures=self.failures)
+        accepted, failures = int(self.accepted[position]), self.failures
+        return OperatingPoint(**own, accepted=accepted, inputs=self.inputs, failures=failures, whose=self.whose)
 
 
 def operating_curve(
@@ -126,7 +136,8 @@ def operating_curve(
     problem = WorstCaseProblem.checked(lower, upper, correct, population=population, uncertified=uncertified)
     points = np.linspace(0.0, 1.0, 101).round(2) if thresholds is None else as_probabilities("thresholds", thresholds)
     clean, known = _clean(problem, lower, correct, confidence, population)
-    return _curve(problem, points, check_integer("failures", failures, minimum=0), clean, known)
+    count = check_integer("failures", failures, minimum=0)
+    return _curve(problem, points, count, clean, known, _whose(lower, population))
 
 
 def certified_operating_point(
@@ -149,8 +160,8 @@ def certified_operating_point(
     Paper: —; docs/operating.md.
 
     >>> print(certified_operating_point([0.7, 0.2, 0.6], [0.9, 0.6, 0.8], [1, 1, 0], threshold=0.5))
-    Accept from 0.5: whatever the attack, at least 66.6 % of the inputs are accepted, and at least 50.0 % of those \
-accepted are right.
+    Accept from 0.5: whatever the attack, at least 66.6 % of the 3 inputs are accepted, and at least 50.0 % of \
+those accepted are right.
     """
     at = check_number("threshold", threshold, "lie in [0, 1]", lambda number: 0.0 <= number <= 1.0)
     return operating_curve(
@@ -202,14 +213,22 @@ def certified_threshold(
     # On (v, w] between neighbouring values nothing changes, so w stands for all of it.
     ends = np.unique(np.where(problem.correct, problem.lower, problem.upper))
     curve = _curve(problem, ends, count, None, None)
-    enough = (curve.right > 0) & ((curve.accuracy >= asked) if risk is None else (curve.risk <= asked))
+    wrong = (curve.accepted - curve.right) / np.maximum(curve.accepted, 1)  # 1 − accuracy would round twice
+    enough = (curve.right > 0) & ((curve.accuracy >= asked) if risk is None else (wrong <= asked))
+    if not curve.right.any():
+        raise InputError.expected(name, "be asked of bounds with an input that is sure to be right", "none")
     if not enough.any():
         best = float(np.where(curve.right > 0, curve.accuracy, 0.0).max(initial=0.0))
         wanted = f"be at most {best:.6g}" if risk is None else f"be at least {1 - best:.6g}"
         raise InputError.expected(name, f"{wanted}, the best that a threshold guarantees here", asked)
     first = int(enough.argmax())
     smallest = float(np.nextafter(ends[first - 1], 2.0)) if first else 0.0
-    return _curve(problem, np.array([smallest]), count, clean, known)[0]
+    return _curve(problem, np.array([smallest]), count, clean, known, _whose(lower, population))[0]
+
+
+def _whose(given: ArrayLike | ConfidenceIntervals, population: str) -> str:
+    """Which inputs a sentence is about: of bounds, uncertified ones may have been left out."""
+    return "certified " if isinstance(given, ConfidenceIntervals) and population == Population.CERTIFIED else ""
 
 
 def _clean(
@@ -241,6 +260,7 @@ def _curve(
     failures: int,
     clean: FloatArray | None,
     known: BoolArray | None,
+    whose: str = "",
 ) -> OperatingCurve:
     """The counts at each threshold; a failed certificate turns a right input into a wrong one that is accepted.
 
@@ -263,6 +283,7 @@ def _curve(
         failures=failed,
         clean_accepted=None if clean is None else _reaching(clean, thresholds),
         clean_right=None if clean is None else _reaching(clean[known], thresholds),
+        whose=whose,
     )
 
 
