@@ -398,3 +398,10 @@ def test_a_gzip_file_is_not_inflated_beyond_what_it_announces(tmp_path):
     path.write_bytes(gzip.compress(bytes((0, 0, 8, 1, 0, 0, 0, 4)) + bytes(50_000_000)))
     with pytest.raises(InputError, match="hold 4 bytes for shape \\(4,\\), but got 5"):
         read_idx(path, axes=1)
+
+
+def test_a_limit_misses_no_class_of_alternating_labels():
+    images = from_arrays(np.zeros((40, 1, 2, 2), dtype=np.float32), np.arange(40) % 5)
+    few = images.take(limit=8)
+    assert sorted(set(few.labels.tolist())) == [0, 1, 2, 3, 4]
+    assert few.index.tolist() == sorted(few.index.tolist())

@@ -40,6 +40,8 @@ def tell(text: str) -> None:
 
 def tell_stale(results: "Results") -> None:
     """Say so where files had been changed, or attacks are about other evidence or cannot be read."""
+    if results.unfinished:
+        tell(f"not finished: {results.unfinished} Go on with: certcal certify {results.run.path}")
     if results.altered:
         tell(f"not as certcal wrote them, now written again: {', '.join(results.altered)}")
     if left_out := results.attacks.left_out:

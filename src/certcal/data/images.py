@@ -90,7 +90,8 @@ class ImageData(Dataset[tuple[Tensor, int]]):
     def take(self, *, limit: int | None = None, every: int = 1) -> "ImageData":
         """Every `every`-th image from the first on, and of those at most `limit`, evenly spread over them.
 
-        Where images are sorted by class, as those of class folders are, the classes so keep their shares.
+        Where images are sorted by class, as those of class folders are, the classes so keep their shares. Where some
+        classes would be missed, as those of labels 0, 1, 2, 0, 1, 2, … can be, they are spread over the sorted labels.
         Certifying every 20th test image of CIFAR-10 or every 100th of ImageNet is usual in the literature.
         """
         check_integer("every", every, minimum=1)
@@ -98,7 +99,10 @@ class ImageData(Dataset[tuple[Tensor, int]]):
             check_integer("limit", limit, minimum=1)
         positions = torch.arange(0, len(self), every)
         if limit is not None and limit < len(positions):
-            positions = positions[torch.arange(limit) * len(positions) // limit]
+            spread, labels = torch.arange(limit) * len(positions) // limit, self.labels[positions]
+            if len(set(labels[spread].tolist())) < min(limit, len(set(labels.tolist()))):
+                spread = labels.argsort(stable=True)[spread].sort().values
+            positions = positions[spread]
         return self if len(positions) == len(self) else self.select(positions)
 
 

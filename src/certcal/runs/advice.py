@@ -1,5 +1,6 @@
 """What a run's report advises: where its guaranteed error comes from, and what would lower it."""
 
+import shlex
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -10,6 +11,7 @@ from certcal.evaluation import Report, planned_draws, split_gap
 from certcal.recalibration import held_out_scores
 from certcal.report import advice_section, by_radius, default_view
 from certcal.runs.folder import RunFolder
+from certcal.settings import RunSettings, is_program
 
 SPLITS = 3  # by which the effect of recalibration is foreseen
 
@@ -34,7 +36,7 @@ def advise(report: Report, run: RunFolder) -> dict[str, Any] | None:
         sigma=evidence.header.sigma,
         draws=int(evidence.draws.max()),
         more=more,
-        tempered=lambda value: anew(f"t{value}", f"--temperature {value}"),
+        tempered=lambda value: anew(f"t{value}", f"--temperature {float(value) * _temperature(run):g}"),
         recalibrate=f"certcal recalibrate {name}",
         recalibrated=_recalibrated(report),
     )
@@ -51,10 +53,17 @@ def _commands(run: RunFolder, seed: int) -> tuple[str, Callable[[str, str], str]
     def anew(suffix: str, options: str) -> str:
         if model is None:  # made in Python
             return ""
-        own = f" --model {model}" if ":" in model else ""  # code has to be named
-        return f"certcal certify {name}-{suffix} --config {run.config}{own} {options} --seed {seed}"
+        own = f" --model {shlex.quote(model)}" if ":" in model else " --trust" if is_program(model) else ""
+        new, config = shlex.quote(f"{name}-{suffix}"), shlex.quote(str(run.config))
+        return f"certcal certify {new} --config {config}{own} {options} --seed {seed}"
 
-    return name, anew
+    return shlex.quote(name), anew
+
+
+def _temperature(run: RunFolder) -> float:
+    """By which the logits were divided already."""
+    settings = run.settings()
+    return (settings.model.temperature or 1.0) if isinstance(settings, RunSettings) else 1.0
 
 
 def _recalibrated(report: Report) -> dict[float, float]:

@@ -15,6 +15,7 @@ from certcal.evaluation import Judgement, Report, Requirement, evaluate, judge
 from certcal.files import expanded
 from certcal.metrics import choose_bins
 from certcal.runs.attack_files import FOLDER as ATTACKS
+from certcal.runs.facts import how_far
 from certcal.runs.folder import BOUNDS, CONFIG, EVIDENCE, GROUPS, IN_PYTHON, SOURCES, RunFolder
 from certcal.runs.groups import group_columns
 from certcal.runs.results import Results
@@ -167,7 +168,10 @@ def judge_run(run: RunFolder, requirements: Iterable[str]) -> list[Judgement]:
     asked = [Requirement.parse(text) for text in requirements]
     if not asked:
         raise InputError.expected("require", "hold at least one requirement", "none")
-    return judge(evaluate_again(run, radii=tuple(one.radius for one in asked)), asked)
+    report = evaluate_again(run, radii=tuple(one.radius for one in asked))
+    if told := how_far(report.evidence, run.sources()):
+        raise InputError(f"{run.path} is not finished and cannot be judged. {told} Finish it with `certcal certify`.")
+    return judge(report, asked)
 
 
 def evaluate_again(run: RunFolder, **changes: Any) -> Report:

@@ -3,6 +3,8 @@
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
+
 from certcal.evaluation import Report, Rounding
 from certcal.files import printable
 from certcal.report import number
@@ -131,3 +133,17 @@ def _joined(*parts: object) -> str:
 
 def _parameters(model: dict[str, Any]) -> str:
     return "" if model.get("parameters") is None else f"{model['parameters']:,} parameters"
+
+
+def how_far(evidence: Evidence | None, sources: Sources) -> str | None:
+    """How far a run is whose evidence is not all that was asked for."""
+    data = sources.get("data", {})
+    inputs, draws = data.get("inputs", 0), data.get("draws", 0)
+    if evidence is None or not draws:
+        return None
+    done = evidence.header.planned(evidence.draws) | (evidence.draws >= draws)  # at a look, or with draws added
+    if len(evidence) >= inputs and done.all():
+        return None
+    each = f"{evidence.draws.min():,}" + f" to {evidence.draws.max():,}" * bool(np.ptp(evidence.draws))
+    fewer = "" if each == f"{draws:,}" else f", with {each} of {draws:,} draws each"
+    return f"So far it is about {len(evidence):,} of {inputs:,} inputs{fewer}. The rest may change every number."

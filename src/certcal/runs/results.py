@@ -8,8 +8,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from certcal.evaluation import Report, reliability_at
 from certcal.files import plain, printable
 from certcal.report import (
@@ -32,7 +30,7 @@ from certcal.report import (
 from certcal.runs.advice import advise
 from certcal.runs.attack_files import Kept, kept_attacks
 from certcal.runs.drawing import write_figures
-from certcal.runs.facts import Sources, facts, title
+from certcal.runs.facts import Sources, facts, how_far, title
 from certcal.runs.folder import RunFolder, save_bounds
 from certcal.runs.pictures import Pictures
 from certcal.runs.provenance import provenance
@@ -127,7 +125,7 @@ class Results:
             facts=facts(report, self.sources, self.circumstances),
             classes=self.sources.get("data", {}).get("classes"),
             sections={
-                "preview": self._preview,
+                "preview": self.unfinished,
                 "checks": self._checks,
                 "advice": advise(report, self.run),
                 "recalibration": recalibration,
@@ -160,26 +158,15 @@ class Results:
         write_certification_log(change.place("certificates.tsv"), radii)
 
     @property
+    def unfinished(self) -> str | None:
+        """How far the run is, if it is not finished."""
+        return None if self.report.recalibration is not None else how_far(self.report.evidence, self.sources)
+
+    @property
     def _checks(self) -> dict[str, Any] | None:
         """What was seen before the run, if it made somebody wonder."""
         own = self.sources.get("checks", {})
         return own if own.get("warnings") else None
-
-    @property
-    def _preview(self) -> str | None:
-        """How far the run is, if it is not finished."""
-        data, evidence = self.sources.get("data", {}), self.report.evidence
-        inputs, draws = data.get("inputs", 0), data.get("draws", 0)
-        if evidence is None or self.report.recalibration is not None:
-            return None
-        done = evidence.header.planned(evidence.draws) | (evidence.draws >= draws)  # at a look, or with draws added
-        if len(evidence) >= inputs and done.all():
-            return None
-        each = f"{evidence.draws.min():,}" + f" to {evidence.draws.max():,}" * bool(np.ptp(evidence.draws))
-        if not draws:
-            return None
-        fewer = "" if each == f"{draws:,}" else f", with {each} of {draws:,} draws each; with all of them it is sharper"
-        return f"So far it is about {len(evidence):,} of {inputs:,} inputs{fewer}."
 
     @property
     def _shown_radius(self) -> float:
