@@ -167,3 +167,8 @@ def test_dicts_must_name_input_and_label_once() -> None:
         as_pair({"picture": 1, "label": 0}, "at 3")
     with pytest.raises(InputError, match=r"the keys image, x, label"):
         as_pair({"image": 1, "x": 2, "label": 0}, "at 3")
+
+
+def test_digits_as_texts_are_numbers():
+    labels = from_arrays(np.zeros((12, 1, 2, 2), dtype=np.float32), [str(n) for n in range(12)]).labels
+    assert labels.tolist() == list(range(12))

@@ -231,3 +231,27 @@ def test_factories_are_given_sigma_shape_and_features(monkeypatch: pytest.Monkey
     monkeypatch.setitem(__import__("sys").modules, "my_models", SimpleNamespace(conditional=conditional))
     model = build_model("my_models:conditional", classes=3, shape=(7,), sigma=0.5)
     assert torch.equal(model(torch.ones(2, 7)), torch.full((2, 3), 0.5))
+
+
+def test_the_fingerprint_of_onnx_covers_weights_beside_it(onnx_file: Path, tmp_path: Path) -> None:
+    onnx = pytest.importorskip("onnx")
+    path = tmp_path / "net[1].onnx"
+    model = onnx.load(onnx_file)
+    where = {"save_as_external_data": True, "location": "weights.bin", "size_threshold": 0}
+    onnx.save_model(model, path, **where)
+    (tmp_path / "net[1].onnx.d").mkdir()
+    before = model_fingerprint(build(path))
+    raw = bytearray((tmp_path / "weights.bin").read_bytes())
+    raw[2] ^= 1
+    (tmp_path / "weights.bin").write_bytes(raw)
+    assert model_fingerprint(build(path)) != before
+
+
+@pytest.mark.parametrize("kind", ["multi_label_classification", "regression"])
+def test_hugging_face_models_for_other_tasks_are_refused(hf_folder: Path, tmp_path: Path, kind: str) -> None:
+    folder = tmp_path / "net"
+    shutil.copytree(hf_folder, folder)
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"problem_type": kind}))
+    with pytest.raises(InputError, match=f"one for each input, but got .*{kind}"):
+        build(f"hf:{folder}")

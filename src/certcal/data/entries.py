@@ -90,8 +90,12 @@ def _is_text(labels: Any) -> bool:
     return kind in ("str", "string", "category", "object")
 
 
-def _from_names(names: NDArray[Any], classes: Sequence[str] | None) -> tuple[NDArray[np.int64], tuple[str, ...]]:
-    known = tuple(sorted(set(names.tolist()))) if classes is None else tuple(map(str, classes))
+def _from_names(names: NDArray[Any], classes: Sequence[object] | None) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+    found = set(names.tolist())
+    if classes is None and all(name.isdecimal() and len(name) < 6 for name in found):  # numbers, kept as texts
+        classes = range(max(map(int, found)) + 1)
+        names = np.array([str(int(name)) for name in names.tolist()], dtype=object)
+    known = tuple(sorted(found)) if classes is None else tuple(map(str, classes))
     place = {name: number for number, name in enumerate(known)}
     unknown = next((name for name in names.tolist() if name not in place), None)
     if unknown is not None:

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -71,14 +71,17 @@ class _Session:
         if len(self._session.get_inputs()) != 1:
             names = ", ".join(one.name for one in self._session.get_inputs())
             raise InputError.expected("model", "be an ONNX file with one input", names)
-        self._input = self._session.get_inputs()[0].name
+        self._input, self._answered = self._session.get_inputs()[0].name, False
         self._outputs = [one.name for one in self._session.get_outputs()]
 
     def __call__(self, inputs: Tensor) -> dict[str, Tensor]:
         try:
             found = self._session.run(None, {self._input: inputs.detach().contiguous().numpy()})
         except Exception as error:
-            raise ValueError(f"{one_line(error)} (is its batch axis dynamic?)") from error
+            if self._answered:  # one input went well
+                raise InputError.expected("model", "take batches of any size", one_line(error)) from error
+            raise ValueError(f"{one_line(error)} (are its type float32 and its batch axis dynamic?)") from error
+        self._answered = True
         arrays = {name: one for name, one in zip(self._outputs, found, strict=True) if hasattr(one, "dtype")}
         return {name: torch.from_numpy(one) for name, one in arrays.items() if one.dtype.kind in "fiu"}
 
@@ -133,6 +136,9 @@ def _hugging_face(folder: str, **settings: Any) -> Network:
         raise InputError.expected(
             "model", "be a folder of an image classifier", f"{path}: {one_line(error)}"
         ) from error
+    kind = getattr(network.config, "problem_type", None)
+    if kind not in (None, "single_label_classification"):
+        raise InputError.expected("model", "tell classes apart, one for each input", f"{path}, made for {kind}")
     return _preprocessing(path), network
 
 
@@ -191,8 +197,16 @@ def _existing(name: str) -> Path:
 
 
 def _content(path: Path) -> str:
-    """SHA-256 of a file and of what lies beside it under its name, such as weights in net.onnx.data."""
+    """SHA-256 of a file and of those beside it that it names, such as weights in net.onnx.data."""
     digest = hashlib.sha256()
-    for part in sorted(path.parent.glob(f"{path.name}*")):
+    for part in [path, *sorted(_beside(path))]:
         digest.update(part.read_bytes())
     return digest.hexdigest()
+
+
+def _beside(path: Path) -> Iterator[Path]:
+    """Files of its folder that an ONNX file names: they hold its weights."""
+    names = path.read_bytes()
+    for part in path.parent.iterdir():
+        if part != path and len(part.name) > 4 and part.name.encode() in names and part.is_file():
+            yield part
