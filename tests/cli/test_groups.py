@@ -64,6 +64,8 @@ def test_groups_and_thresholds_are_shown_on_the_screen_and_found_from_elsewhere(
     words = ["--groups", "sex,sites.csv", "--threshold", 0.4, "--no-figures"]
     out, _ = certcal("evaluate", "one", *words, cwd=place)
     assert "Accept from 0.4: whatever the attack within R = " in " ".join(out.split())
+    assert "Largest difference in accuracy: at most " in out
+    assert " points between " in out
     assert "By sex (all guarantees together; R = " in out
     assert [line.split()[:2] for line in out.splitlines() if line.startswith(("a ", "b "))] == [["a", "5"], ["b", "15"]]
     (place / "other").mkdir(exist_ok=True)
@@ -73,6 +75,12 @@ def test_groups_and_thresholds_are_shown_on_the_screen_and_found_from_elsewhere(
     certcal("certify", "two", *words, cwd=place)
     out, _ = certcal("compare", "../runs/one", "../runs/two", "--resamples", 4, cwd=place / "other")
     assert "one: σ = 0.25, n = 250 draws, 20 inputs" in out
+
+
+def test_a_gate_may_ask_for_further_metrics(place):
+    words = ["--require", "guaranteed_any_binning@0.1 <= 100 %", "--require", "guaranteed_auroc@0.1 >= 0"]
+    out, _ = certcal("check", "one", *words, cwd=place)
+    assert out.count(": met, it is ") == 2
 
 
 def test_many_numbers_are_cut_into_ranges(monkeypatch):

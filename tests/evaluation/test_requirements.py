@@ -49,6 +49,18 @@ def test_what_is_no_requirement_is_refused(report, text, message):
     assert message in str(caught.value)
 
 
+def test_further_metrics_may_be_required(report):
+    value = report.at(0.1).further["joint_auroc"]
+    asked = {f"guaranteed_auroc@0.1 >= {value!r}": True, f"joint_auroc@0.1 > {value!r}": False}
+    assert [one.passed for one in judge(report, asked)] == list(asked.values())
+    assert (
+        judge(report, ["guaranteed_overconfidence@0.1 <= 100 %"])[0].value
+        == report.at(0.1).further["joint_overconfidence"]
+    )
+    with pytest.raises(InputError, match="a report made with any_binning=True"):
+        judge(report, ["joint_any_binning@0.1 <= 0.5"])
+
+
 def test_junit_and_markdown_say_which_failed(report):
     found = judge(report, ["certified_accuracy@0 >= 0", "certified_ece@9 <= 1"])
     suite = ElementTree.fromstring(to_junit(found, "mine <&>"))[0]

@@ -118,7 +118,7 @@ def _show(results: "Results") -> None:
 
 def _show_acceptance(console: Console, report: "Report", position: int) -> None:
     """What is sure of the inputs that are accepted from the threshold, and of each group."""
-    from certcal.report import acceptance, group_cells
+    from certcal.report import acceptance, group_cells, group_words
 
     if sentence := acceptance(report, position):
         console.print(Text(f"\n{sentence}"))
@@ -131,6 +131,8 @@ def _show_acceptance(console: Console, report: "Report", position: int) -> None:
             shown.add_row(*line)
         console.print()
         console.print(shown)
+        for words in group_words(table):
+            console.print(Text(words, style="dim"))
 
 
 def tell_answer(results: "Results") -> None:

@@ -6,10 +6,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from certcal.errors import InputError
+from certcal.evaluation.further import ANY_BINNING, FURTHER
 from certcal.evaluation.report import Report
 from certcal.evaluation.row import METRICS
 from certcal.scalars import did_you_mean, guarded, one_or_more
 
+KNOWN = {**METRICS, **FURTHER, **ANY_BINNING}
 _SIGNS = {"<=": operator.le, ">=": operator.ge, "<": operator.lt, ">": operator.gt}
 _NUMBER = r"[0-9.]+(?:e[-+]?[0-9]+)?"
 _FORM = re.compile(rf"\s*(\w+)\s*@\s*({_NUMBER})\s*(<=|>=|<|>)\s*({_NUMBER})\s*(%?)\s*", re.IGNORECASE)
@@ -34,21 +36,24 @@ class Requirement:
         name, radius, sign, limit, percent = found.groups()
         # The guaranteed values are the joint ones: they allow for certificates that fail.
         said, name = name, re.sub("^guaranteed_", "joint_", name)
-        if name not in METRICS:
-            spoken = [re.sub("^joint_", "guaranteed_", one) for one in METRICS]
+        if name not in KNOWN:
+            spoken = [re.sub("^joint_", "guaranteed_", one) for one in KNOWN]
             wanted = f"name a metric ({', '.join(spoken)})"
-            raise InputError.expected("require", wanted, f"{said!r}{did_you_mean(said, (*spoken, *METRICS))}")
+            raise InputError.expected("require", wanted, f"{said!r}{did_you_mean(said, (*spoken, *KNOWN))}")
         try:
             asked = cls(text.strip(), name, float(radius), sign, float(limit) / (100 if percent else 1))
         except ValueError as error:
             raise InputError.expected("require", "have a number as radius and as limit", repr(text)) from error
-        if asked.limit > 1 and not percent and METRICS[name].percent:  # a gate that would always open
+        if asked.limit > 1 and not percent and KNOWN[name].percent:  # a gate that would always open
             raise InputError.expected("require", f"have a share as limit, such as 0.3 or {limit} %", repr(text))
         return asked
 
     def judge(self, report: Report) -> "Judgement":
         """Whether a report that has the radius meets it. What has no value there, or NaN, fails."""
-        value = float(getattr(report.at(self.radius), self.metric))
+        row = report.at(self.radius)
+        if self.metric in ANY_BINNING and self.metric not in row.further:
+            raise InputError.expected("require", "ask it of a report made with any_binning=True", repr(self.metric))
+        value = float(row.further[self.metric] if self.metric in row.further else getattr(row, self.metric))
         return Judgement(self, value, bool(_SIGNS[self.sign](value, self.limit)))
 
 
@@ -73,7 +78,7 @@ class Judgement:
     def _note(self) -> str:
         """Of a value that no attack was allowed for, which one to ask for instead."""
         name = self.requirement.metric
-        if f"joint_{name}" not in METRICS:
+        if f"joint_{name}" not in KNOWN:
             return ""
         return f" without an attack, as estimated (guaranteed_{name} is the one under attack)"
 

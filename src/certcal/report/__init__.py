@@ -35,7 +35,14 @@ from certcal.report.html import render_page
 from certcal.report.judgements import judgements_markdown, to_junit
 from certcal.report.leaderboard import Board, Standing, leaderboard_page, plot_standings, standing_cells
 from certcal.report.more_tables import more_tables
-from certcal.report.operating import acceptance, group_cells, groups_section, operating_data, operating_section
+from certcal.report.operating import (
+    acceptance,
+    group_cells,
+    group_words,
+    groups_section,
+    operating_data,
+    operating_section,
+)
 from certcal.report.recalibrated import chosen_because, lead, listed, recalibration_section, score_rows, warnings
 from certcal.report.side_by_side import (
     about_runs,
@@ -95,6 +102,7 @@ __all__ = [
     "exactly",
     "explanation",
     "group_cells",
+    "group_words",
     "groups_section",
     "guarantee",
     "judgements_markdown",

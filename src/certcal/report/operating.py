@@ -155,13 +155,26 @@ def _table(table: GroupTable) -> dict[str, Any]:
             }
             for place, row in enumerate(rows)
         ],
-        "disparities": [
-            f"{_NAMES[own.metric]}: at most {_cell(own.joint, Rounding.UP, own.metric)} between {own.between[0]} and "
-            f"{own.between[1]}"
-            for own in table.disparities
-        ],
-        "notes": [group.note for group in table.groups if group.note],
+        "disparities": _disparities(table),
+        "notes": _notes(table),
     }
+
+
+def group_words(table: GroupTable) -> list[str]:
+    """The largest differences between groups, and what small ones can and cannot show."""
+    return [*(f"Largest difference in {own}." for own in _disparities(table)), *_notes(table)]
+
+
+def _disparities(table: GroupTable) -> list[str]:
+    return [
+        f"{_NAMES[own.metric]}: at most {_cell(own.joint, Rounding.UP, own.metric).replace(' %', ' points')} between "
+        f"{own.between[0]} and {own.between[1]}"
+        for own in table.disparities
+    ]
+
+
+def _notes(table: GroupTable) -> list[str]:
+    return [group.note for group in table.groups if group.note]
 
 
 def _cell(value: float, rounding: Rounding, key: str) -> str:

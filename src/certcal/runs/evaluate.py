@@ -11,7 +11,7 @@ import numpy as np
 
 from certcal.certificates import ConfidenceIntervals, intervals_by_radius
 from certcal.errors import InputError
-from certcal.evaluation import Judgement, Report, Requirement, evaluate, judge
+from certcal.evaluation import ANY_BINNING, Judgement, Report, Requirement, evaluate, judge
 from certcal.files import expanded
 from certcal.metrics import choose_bins
 from certcal.runs.attack_files import FOLDER as ATTACKS
@@ -168,7 +168,8 @@ def judge_run(run: RunFolder, requirements: Iterable[str]) -> list[Judgement]:
     asked = [Requirement.parse(text) for text in requirements]
     if not asked:
         raise InputError.expected("require", "hold at least one requirement", "none")
-    report = evaluate_again(run, radii=tuple(one.radius for one in asked))
+    more = {"any_binning": True} if any(one.metric in ANY_BINNING for one in asked) else {}
+    report = evaluate_again(run, radii=tuple(one.radius for one in asked), **more)
     if told := how_far(report.evidence, run.sources()):
         raise InputError(f"{run.path} is not finished and cannot be judged. {told} Finish it with `certcal certify`.")
     return judge(report, asked)

@@ -25,7 +25,11 @@ function fillOperating() {
   if (!own) host.textContent = EMPTY;
   else if (own.joint_accuracy[at] === null) host.textContent = `Accept from ${tau}: no input can reach this threshold, so nothing is accepted.`;
   else if (own.certified_accuracy[at] === null) host.textContent = `Accept from ${tau}: no input can reach this threshold unless its certificate fails, so nothing is guaranteed of those accepted.`;
-  else {
+  else if (own.joint_accuracy[at] === 0 && own.joint_coverage[at] === 0) {
+    const most = own.joint_coverage.findLastIndex((value, i) => i > 0 && (value > 0 || own.joint_accuracy[i] > 0));
+    const some = most > 0 ? `Something is up to ${(most / 100).toFixed(2)}.` : "Nor is it at any other threshold.";
+    host.textContent = `Accept from ${tau}: whatever the attack within R = ${cell(chosen, "radius")}, nothing is guaranteed, neither how many are accepted nor how many of those are right. ${some}`;
+  } else {
     const whose = page.population === "certified" ? "certified inputs" : "inputs";
     host.append(`Accept from ${tau}: whatever the attack within R = ${cell(chosen, "radius")}, at least `);
     make("strong", host, share("joint_accuracy", "down"));
@@ -96,7 +100,7 @@ if (page.operating) {
   const plotsHere = [
     operatingPlot("accepted", ["neutral", "correct"], { label: "threshold τ", percent: false, marked: true }, "accuracy", (own, key) =>
       own[`${key}_accuracy`].map((value, i) => (known(value) ? [i / 100, value] : null)), low),
-    operatingPlot("coverage", ["correct", "incorrect"], { label: "coverage", percent: true }, "risk", (own, key) =>
+    operatingPlot("coverage", ["neutral", "incorrect"], { label: "coverage", percent: true }, "risk", (own, key) =>
       own[`${key}_accuracy`].map((value, i) => (known(value) ? [own[`${key}_coverage`][i], 1 - value] : null)), top),
   ];
   followers.push(fillOperating);
