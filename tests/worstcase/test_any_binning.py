@@ -199,3 +199,9 @@ def test_the_equal_count_bound_is_tighter_than_any_binning():
 def test_wrong_questions_are_refused(call, message):
     with pytest.raises(InputError, match=message):
         call()
+
+
+def test_an_upper_bound_does_not_call_itself_optimal():
+    bound = equal_count_calibration_error([0.1, 0.5, 0.6, 0.7], [0.6, 0.9, 0.8, 0.9], [1, 0, 1, 0], n_bins=2)
+    assert bound.kind is Kind.UPPER
+    assert "optimality" not in str(bound.status)

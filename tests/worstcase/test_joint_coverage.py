@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from certcal import any_binning_calibration_error, certified_auroc, top_label_brier_score
-from certcal.metrics import expected_calibration_error, miscalibration
+from certcal.metrics import adaptive_calibration_error, miscalibration
 from certcal.worstcase import (
     allowed_failures,
     certified_ks_error,
@@ -78,7 +78,7 @@ STATEMENTS = {
         value(any_binning_calibration_error),
         lambda z, c: any_binning_calibration_error(z, z, c).value - 1e-12,
     ),
-    "equal counts": (value(equal_count_calibration_error), expected_calibration_error),
+    "equal counts": (value(equal_count_calibration_error), adaptive_calibration_error),
 }
 
 SHARP = {"operating points, all thresholds", "auroc", "aurc", "overconfidence"}

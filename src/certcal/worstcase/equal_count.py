@@ -20,7 +20,7 @@ from certcal.worstcase.brier import brier_confidences
 from certcal.worstcase.cuts import Windows
 from certcal.worstcase.exact import solve_exact
 from certcal.worstcase.problem import WorstCaseProblem
-from certcal.worstcase.solution import Kind, Solution
+from certcal.worstcase.solution import Kind, Solution, Status
 
 MOST_BINARIES = 400  # inputs × bins that the mixed-integer program takes: seconds to minutes
 
@@ -74,6 +74,8 @@ def equal_count_calibration_error(
         confidence=witness,
         bins=None,
         signs=None,
+        kind=Kind.UPPER,
+        status=Status.BOUNDED,
         stats={**found.stats, "attained": attained, "gap": value - attained},
     )
 

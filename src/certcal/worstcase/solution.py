@@ -21,6 +21,7 @@ class Status(StrEnum):
     """How the solver ended, as the sentence a user reads."""
 
     SOLVED = "solved to global optimality"
+    BOUNDED = "bounded from above; the confidences are a feasible point"
     EVALUATED = "evaluated at one feasible point"
     STOPPED = "stopped after the requested number of steps; the best feasible point is returned"
 
