@@ -11,7 +11,7 @@ from certcal.evaluation import Report, planned_draws, split_gap
 from certcal.recalibration import held_out_scores
 from certcal.report import advice_section, by_radius, default_view
 from certcal.runs.folder import RunFolder
-from certcal.settings import RunSettings, is_program
+from certcal.settings import is_program
 
 SPLITS = 3  # by which the effect of recalibration is foreseen
 
@@ -62,8 +62,7 @@ def _commands(run: RunFolder, seed: int) -> tuple[str, Callable[[str, str], str]
 
 def _temperature(run: RunFolder) -> float:
     """By which the logits were divided already."""
-    settings = run.settings()
-    return (settings.model.temperature or 1.0) if isinstance(settings, RunSettings) else 1.0
+    return run.sources().get("model", {}).get("temperature") or 1.0
 
 
 def _recalibrated(report: Report) -> dict[float, float]:
