@@ -172,3 +172,7 @@ def test_dicts_must_name_input_and_label_once() -> None:
 def test_digits_as_texts_are_numbers():
     labels = from_arrays(np.zeros((12, 1, 2, 2), dtype=np.float32), [str(n) for n in range(12)]).labels
     assert labels.tolist() == list(range(12))
+
+
+def test_no_names_are_no_numbers():
+    assert as_classes(np.array([], dtype=object))[0].tolist() == []

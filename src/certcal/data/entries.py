@@ -92,7 +92,7 @@ def _is_text(labels: Any) -> bool:
 
 def _from_names(names: NDArray[Any], classes: Sequence[object] | None) -> tuple[NDArray[np.int64], tuple[str, ...]]:
     found = set(names.tolist())
-    if classes is None and all(name.isdecimal() and len(name) < 6 for name in found):  # numbers, kept as texts
+    if classes is None and found and all(name.isdecimal() and len(name) < 6 for name in found):  # numbers as texts
         classes = range(max(map(int, found)) + 1)
         names = np.array([str(int(name)) for name in names.tolist()], dtype=object)
     known = tuple(sorted(found)) if classes is None else tuple(map(str, classes))
