@@ -80,6 +80,18 @@ def test_the_threshold_is_the_smallest_that_guarantees_the_accuracy(problem, unc
     assert certified_threshold(*problem, risk=point.risk, **more).threshold <= point.threshold
 
 
+@pytest.mark.parametrize("right", [[0, 1, 1, 1, 1], [0, 0, 1], [0] * 3 + [1] * 4])
+def test_a_point_s_own_risk_and_the_best_that_a_message_names_can_be_asked_for(right):
+    bounds = (np.zeros(len(right)), np.zeros(len(right)), right)
+    point = certified_operating_point(*bounds, threshold=0.0)
+    assert certified_threshold(*bounds, risk=point.risk).threshold == 0.0
+    for name, asked in (("risk", 0.0), ("accuracy", 1.0)):
+        with pytest.raises(InputError) as caught:
+            certified_threshold(*bounds, **{name: asked})
+        best = float(str(caught.value).split("to be at ")[1].split()[1].rstrip(","))
+        assert certified_threshold(*bounds, **{name: best}).threshold == 0.0
+
+
 def test_the_threshold_in_words_is_no_smaller_than_the_threshold():
     point = certified_threshold([0.7, 0.2, 0.6], [0.9, 0.6, 0.65], [1, 1, 0], accuracy=0.9)
     said = float(str(point).split()[2].removesuffix(":"))

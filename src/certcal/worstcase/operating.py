@@ -26,6 +26,7 @@ class OperatingPoint:
     coverage: float  # share of the inputs that are sure to be accepted
     accuracy: float  # least share of right ones among those accepted; NaN if no input can be accepted
     accepted: int  # inputs that this least share is of
+    right: int  # right ones among them
     inputs: int
     failures: int = 0  # certificates that may fail
     clean_coverage: float = np.nan  # without attack, where the confidences are known
@@ -35,7 +36,7 @@ class OperatingPoint:
     @property
     def risk(self) -> float:
         """The largest share of wrong ones among those accepted."""
-        return 1.0 - self.accuracy
+        return np.nan if np.isnan(self.accuracy) else (self.accepted - self.right) / max(self.accepted, 1)
 
     def __str__(self) -> str:
         """The point in words, rounded to the safe side."""
@@ -97,13 +98,22 @@ class OperatingCurve:
     @property
     def risk(self) -> FloatArray:
         """The largest share of wrong ones among those accepted, shape (t,)."""
-        return 1.0 - self.accuracy
+        # 1 − accuracy would round twice.
+        return np.where(self.reachable, (self.accepted - self.right) / np.maximum(self.accepted, 1), np.nan)
 
     def __getitem__(self, position: int) -> OperatingPoint:
-        names = ("threshold", "coverage", "accuracy", "clean_coverage", "clean_accuracy")
-        own = {name: float(getattr(self, name)[position]) for name in names}
-        accepted, failures = int(self.accepted[position]), self.failures
-        return OperatingPoint(**own, accepted=accepted, inputs=self.inputs, failures=failures, whose=self.whose)
+        return OperatingPoint(
+            threshold=float(self.threshold[position]),
+            coverage=float(self.coverage[position]),
+            accuracy=float(self.accuracy[position]),
+            accepted=int(self.accepted[position]),
+            right=int(self.right[position]),
+            inputs=self.inputs,
+            failures=self.failures,
+            clean_coverage=float(self.clean_coverage[position]),
+            clean_accuracy=float(self.clean_accuracy[position]),
+            whose=self.whose,
+        )
 
 
 def operating_curve(
@@ -213,13 +223,14 @@ def certified_threshold(
     # On (v, w] between neighbouring values nothing changes, so w stands for all of it.
     ends = np.unique(np.where(problem.correct, problem.lower, problem.upper))
     curve = _curve(problem, ends, count, None, None)
-    wrong = (curve.accepted - curve.right) / np.maximum(curve.accepted, 1)  # 1 − accuracy would round twice
-    enough = (curve.right > 0) & ((curve.accuracy >= asked) if risk is None else (wrong <= asked))
+    enough = (curve.right > 0) & ((curve.accuracy >= asked) if risk is None else (curve.risk <= asked))
     if not curve.right.any():
         raise InputError.expected(name, "be asked of bounds with an input that is sure to be right", "none")
     if not enough.any():
-        best = float(np.where(curve.right > 0, curve.accuracy, 0.0).max(initial=0.0))
-        wanted = f"be at most {best:.6g}" if risk is None else f"be at least {1 - best:.6g}"
+        # Rounded to the side where the number in the message will do.
+        accuracies, risks = curve.accuracy[curve.right > 0], curve.risk[curve.right > 0]
+        most, least = np.floor(accuracies.max() * 1e6) / 1e6, np.ceil(risks.min() * 1e6) / 1e6
+        wanted = f"be at most {most:.6f}" if risk is None else f"be at least {least:.6f}"
         raise InputError.expected(name, f"{wanted}, the best that a threshold guarantees here", asked)
     first = int(enough.argmax())
     smallest = float(np.nextafter(ends[first - 1], 2.0)) if first else 0.0
