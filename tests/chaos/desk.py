@@ -24,6 +24,7 @@ ATTACK = ["attack", "made", "--ace-steps", 3, "--steps", 2, "--draws", 100, "--a
 RECALIBRATE = ["recalibrate", "made", "--on-failure", "identity", "--repeats", 2, "--no-figures"]
 SWEEP = ["sweep", "grid", "--recipe", "sweep.toml", "--device", "cpu", "--trust"]
 STUDY = ["reproduce", "study.toml", "--device", "cpu", "--trust"]
+FACTS = ["--fact", "method=none"]
 RECIPE = """
 [model]
 name = "nets:make"
@@ -79,4 +80,6 @@ def furnish(desk):
     lay_out(desk)
     for words in (CERTIFY, ATTACK, RECALIBRATE, TRAIN, SWEEP):
         finished(words, desk)
+    shutil.copytree(desk / "runs/made", desk / "runs/like")
+    finished(["reference", "add", "pack", "--run", "like", "--name", "like", *FACTS], desk)
     return desk

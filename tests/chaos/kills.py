@@ -11,7 +11,7 @@ from tests.chaos.harness import finished, killed
 from certcal import load_evidence
 from certcal.runs import RunFolder
 
-IN_A_ROW = 5
+IN_A_ROW = 4
 VERBS = {  # what is typed, in which folder, and what must be the same in the end
     "certify": (d.CERTIFY, "made"),
     "evaluate": (["evaluate", "made", "--radii", "0,0.02,0.2"], "made"),
@@ -21,8 +21,17 @@ VERBS = {  # what is typed, in which folder, and what must be the same in the en
     "train": (d.TRAIN, "net"),
     "sweep": (d.SWEEP, "grid"),
     "reproduce": (d.STUDY, "reproduce-study"),
+    "compare": (["compare", "made", "like", "--radii", "0,0.02,0.2"], "compare"),
+    "reference": (["reference", "add", "runs/pack", "--run", "made", "--name", "own", *d.FACTS], "pack"),
+    "demo": (["demo"], "demo"),
 }
-FRESH = ("certify", "train", "sweep", "reproduce")  # begun from nothing; the others in a run that is there
+WRITTEN = {
+    "sweep": ["results.csv"],
+    "reproduce": ["results.csv"],
+    "compare": ["differences.csv", "changed.csv", "compare.md", "compare.html"],
+    "reference": ["manifest.toml", "rows.json"],
+}
+FRESH = ("certify", "train", "sweep", "reproduce", "demo")  # begun from nothing; the others in a run that is there
 
 
 def wreak(place, count, clock, rng, tally):
@@ -87,8 +96,8 @@ def _end(verb, run):
     """What a verb came to, but for times and dates."""
     if verb == "train":
         return (run / "model.pt").read_bytes()
-    if verb in ("sweep", "reproduce"):
-        return (run / "results.csv").read_text()
+    if verb in WRITTEN:
+        return [(run / name).read_text() for name in WRITTEN[verb]]
     metrics = json.loads(
         (run / ("recalibration/metrics.json" if verb == "recalibrate" else "metrics.json")).read_text()
     )

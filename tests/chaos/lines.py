@@ -10,8 +10,11 @@ ODD = ["", " ", "0", "-1", "1", "nan", "inf", "-inf", "1e999", "1e-320", "1e9999
        "/dev/zero", ".", "~", "~nobody", "data.npz", "nets.py", "nets:make", "nets:nothing", "os:system", "made", "cpu",
        "cuda", "cuda:99", "meta", "true", "[]", "{}", "=cmd", "digits", "lenet", "noise", "cdf", "all", "x" * 5000,
        "0x10", "1_000", "١"]  # fmt: skip
-VERBS = ("data", "train", "sweep", "certify", "evaluate", "recalibrate", "attack", "report", "reproduce", "bench")
+VERBS = ("data", "train", "sweep", "plan", "certify", "evaluate", "recalibrate", "attack", "report", "compare", "check",
+         "reproduce", "reference", "bench")  # fmt: skip
+ACTIONS = ("list", "verify", "recompute", "page", "add")
 RUNS = [
+    "pack",
     "made",
     "net",
     "grid",
@@ -38,9 +41,10 @@ def wreak(place, count, clock, rng, tally):
     shutil.copytree(keep, desk)
     for turn in range(count):
         verb = VERBS[turn % len(VERBS)]
-        words = [verb]
+        words = [verb] + ([ACTIONS[turn // len(VERBS) % len(ACTIONS)]] if verb == "reference" else [])
         if verb not in ("bench",) and rng.random() < 0.97:
             words.append(RUNS[int(rng.integers(len(RUNS)))] if rng.random() < 0.5 else "made")
+            words += ["like"] if verb == "compare" and rng.random() < 0.9 else []
         for _ in range(int(rng.integers(1, 5))):
             option, takes = options[verb][int(rng.integers(len(options[verb])))]
             words += [option] + ([ODD[int(rng.integers(len(ODD)))]] if takes else [])

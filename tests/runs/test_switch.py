@@ -15,7 +15,7 @@ import pytest
 from certcal import InputError
 from certcal.errors import CertcalError
 from certcal.evaluation import evaluate
-from certcal.files import lock_folder, unsealed
+from certcal.files import lock_folder, sealed, unsealed
 from certcal.runs import RunFolder, switch, write_results
 from command import certcal
 from smoothing_oracles import random_evidence
@@ -26,6 +26,23 @@ TRAIN = ["--model", "small-cnn", "--data", "digits", "--objective", "noise", "--
 
 def contents(folder):
     return {str(path.relative_to(folder)): path.read_bytes() for path in Path(folder).rglob("*") if path.is_file()}
+
+
+def test_a_switch_from_a_stranger_brings_no_links(tmp_path):
+    (secret := tmp_path / "secret.txt").write_text("mine")
+    run = RunFolder(tmp_path / "run")
+    run.create()
+    run.write("notes.txt", "ours")
+    switched = tmp_path / "run" / switch.SWITCH
+    switched.mkdir()
+    for name in ("notes.txt", "more.txt"):
+        (switched / name).symlink_to(secret)
+    listed = {"files": dict.fromkeys(("notes.txt", "more.txt"), "0" * 64)}
+    (switched / switch.MANIFEST).write_text(json.dumps(sealed(listed)))
+    with run.steady():
+        assert (run.path / "notes.txt").read_text() == "ours"
+        assert not (run.path / "more.txt").is_symlink()
+    assert secret.read_text() == "mine"
 
 
 @pytest.fixture(scope="module")

@@ -96,6 +96,22 @@ def test_changed_missing_and_stray_evidence_is_noticed(copy):
         copy.recompute()
 
 
+def test_what_was_killed_between_rows_and_manifest_is_added_again(copy, monkeypatch):
+    evidence, before = copy.evidence(copy.entry[0]).select(np.arange(60)), copy.rows()
+    facts = {"name": "mine", "data": "digits", "network": "net", "method": "own", "radii": [0.1], "source": "me"}
+    with monkeypatch.context() as patch:
+        patch.setattr("certcal.studies.pack.toml_list", lambda *_, **__: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            add_to_pack(copy.folder, evidence, facts)
+    assert Pack.read(copy.folder) == copy  # with rows too many, which no entry gives
+    pack = add_to_pack(copy.folder, evidence, facts)
+    assert [row.key for row in pack.rows()] == [row.key for row in before] + [
+        ("mine", "paper", 0.1),
+        ("mine", "plain", 0.1),
+    ]
+    assert not list(copy.folder.rglob(".*.part"))
+
+
 def test_evidence_is_submitted_not_numbers(copy, tmp_path):
     old = copy.entry[0]
     evidence = copy.evidence(old).select(np.arange(60))
@@ -104,8 +120,12 @@ def test_evidence_is_submitted_not_numbers(copy, tmp_path):
     assert pack == Pack.read(copy.folder)
     assert pack.problems() == []
     assert differences([row for row in pack.rows() if row.entry == "mine"], entry_rows("mine", evidence, [0.1])) == []
+    assert add_to_pack(copy.folder, evidence, facts) == pack  # as after a kill at the last moment
     with pytest.raises(InputError, match="`name` to be new in the pack"):
-        add_to_pack(copy.folder, evidence, facts)
+        add_to_pack(copy.folder, evidence, facts | {"method": "another"})
+    with pytest.raises(InputError, match="`name` to be new in the pack"):
+        add_to_pack(copy.folder, evidence.select(np.arange(50)), facts)
+    assert pack.problems() == []
     with pytest.raises(InputError, match="small letters"):
         add_to_pack(copy.folder, evidence, facts | {"name": "../mine"})
     with pytest.raises(InputError, match="Unknown setting metod"):

@@ -10,7 +10,7 @@ from rich.text import Text
 from certcal.cli import options as o
 from certcal.cli.screen import complain, new_table, print_json, show_path, tell, wide_console
 from certcal.errors import InputError
-from certcal.files import plain
+from certcal.files import plain, replacing
 
 if TYPE_CHECKING:
     from certcal.studies import Pack
@@ -64,7 +64,8 @@ def reference(
         from certcal.studies import boards_of
 
         target = out or own.folder / "leaderboard.html"
-        target.write_text(leaderboard_page(boards_of(own)), encoding="utf-8")
+        with replacing(target) as part:
+            part.write_text(leaderboard_page(boards_of(own)), encoding="utf-8")
         show_path(wide_console(), "Page: ", target)
     else:
         found = (

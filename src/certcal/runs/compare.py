@@ -46,11 +46,12 @@ def compare_runs(
     found = replace(compare_reports(reports, resamples=resamples), remarks=tuple(filter(None, remarks)))
     out = RunFolder(folder)
     out.create()
-    with out.writing():
-        out.write("differences.csv", side_by_side_csv(found))
-        out.write("changed.csv", changed_csv(found))
-        out.write("compare.md", side_by_side_markdown(found))
-        return Compared(found, out.write("compare.html", side_by_side_page(found)))
+    with out.writing(), out.change() as change:
+        change.write("differences.csv", side_by_side_csv(found))
+        change.write("changed.csv", changed_csv(found))
+        change.write("compare.md", side_by_side_markdown(found))
+        change.write("compare.html", side_by_side_page(found))
+    return Compared(found, out.path / "compare.html")
 
 
 def _last_asked(run: RunFolder, name: str, common: dict[str, Any]) -> str:

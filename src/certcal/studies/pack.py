@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from certcal.errors import InputError
-from certcal.files import plain, replacing
+from certcal.files import hold_folder, plain, remove_litter, replacing
 from certcal.runs import RunFolder, digest_of
 from certcal.scalars import guarded
 from certcal.settings import BRIER_LOSS, build, read_toml, toml_list
@@ -175,19 +175,35 @@ def add_to_pack(folder: str | Path, evidence: Evidence, entry: Mapping[str, Any]
     """The pack with one more entry: evidence, manifest and rows are written; the folder is made if it is missing.
 
     Paper: —; reference packs are ours.
-    Raises: InputError if an entry has that name already.
+    Raises: InputError if another entry has that name already.
     """
     path = Path(folder)
     (path / FOLDER).mkdir(parents=True, exist_ok=True)
+    with hold_folder(path, "pack", "is adding to"):
+        for place in (path, path / FOLDER):
+            remove_litter(place)
+        return _with_entry(path, evidence, entry, approximate)
+
+
+def _with_entry(path: Path, evidence: Evidence, entry: Mapping[str, Any], approximate: bool) -> Pack:
+    """The manifest is written last: without it an entry is not there, and the same command adds it again."""
     pack = Pack.read(path) if (path / MANIFEST).is_file() else Pack(path, ())
     own = build(Entry, dict(entry) | {"sha256": ""}, "entry")
-    if any(one.name == own.name for one in pack.entry):
-        raise InputError.expected("name", "be new in the pack", repr(own.name))
-    kept = pack.rows() if pack.entry else []
-    save_evidence(evidence, pack.file(own))
-    own = replace(own, sha256=digest_of(pack.file(own)))
+    names, file = {one.name for one in pack.entry}, pack.file(own)
+    with replacing(file) as part:
+        save_evidence(evidence, part)
+        own = replace(own, sha256=digest_of(part))
+        if own in pack.entry:  # it was added, and the command did not live to say so
+            return pack
+        if own.name in names:
+            raise InputError.expected("name", "be new in the pack", repr(own.name))
     new = Pack(path, (*pack.entry, own))
-    new.write_rows([*kept, *new.made(own, approximate=approximate)])
+    try:
+        made = new.made(own, approximate=approximate)
+    except InputError:
+        file.unlink()
+        raise
+    new.write_rows([*(row for row in (pack.rows() if names else []) if row.entry in names), *made])
     with replacing(path / MANIFEST) as part:
         part.write_text(toml_list("entry", new.entry, head=_HEAD), encoding="utf-8")
     return new
