@@ -50,11 +50,11 @@ class Knots:
         part, value = scratch
         torch.bitwise_and(place, KNOTS - 1, out=part)
         torch.index_select(self.last, 0, part.view(-1), out=value.view(-1))
-        beyond = value.sub_(choice.bitwise_and_(2**CHOICE_BITS - 1)).bitwise_right_shift_(31)  # -1, else 0
-        part.sub_(beyond, alpha=KNOTS)
+        moves = value.lt_(choice.bitwise_and_(2**CHOICE_BITS - 1))  # 1, else 0
+        part.add_(moves, alpha=KNOTS)
         torch.index_select(self.place, 0, part.view(-1), out=value.view(-1))
-        for shift in (KNOT_BITS, KNOT_BITS + self.bits):
-            value.add_(torch.bitwise_right_shift(place, shift, out=part).bitwise_and_(below))
+        spread = torch.bitwise_right_shift(place, KNOT_BITS, out=part).bitwise_and_(below * (below + 2))
+        value.add_(spread).sub_(spread.bitwise_right_shift_(self.bits), alpha=below)  # a + w·b − (w − 1)·b = a + b
         # The sign is a bit of the float. A zero may get it: added to an input, −0 is 0.
         out.copy_(value).view(torch.int32).bitwise_xor_(place.bitwise_and_(-(2**31)))
 
