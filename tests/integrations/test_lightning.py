@@ -1,5 +1,6 @@
 """The Lightning callback in a real Trainer, against the same metrics computed by hand."""
 
+import json
 import math
 
 import pytest
@@ -14,7 +15,7 @@ from certcal.evaluation import row_at
 
 pytest.importorskip("pytorch_lightning", reason="Lightning is not installed (the extra `lightning`)")
 from pytorch_lightning import LightningModule, Trainer
-from pytorch_lightning.callbacks import Callback
+from pytorch_lightning.callbacks import Callback, EarlyStopping, ModelCheckpoint
 
 from certcal.integrations.lightning import CertifyEvery
 
@@ -50,7 +51,6 @@ class Watch(Callback):
     def on_validation_end(self, trainer, module):
         if not trainer.sanity_checking:
             self.seen.append({name: value.item() for name, value in trainer.callback_metrics.items()})
-            trainer.callback_metrics.clear()
 
     def on_train_epoch_start(self, trainer, module):
         self.training.append(all(part.training for part in module.modules()))
@@ -58,7 +58,7 @@ class Watch(Callback):
 
 @pytest.fixture
 def fit(tmp_path):
-    def fit(callback, data=None, epochs=2):
+    def fit(callback, *others, data=None, epochs=2, **settings):
         net, watch = Net(), Watch()
         loaders = (
             DataLoader(TensorDataset(INPUTS, LABELS), batch_size=16, shuffle=True),
@@ -66,8 +66,8 @@ def fit(tmp_path):
         )
         quiet = {"logger": False, "enable_progress_bar": False, "enable_model_summary": False}
         trainer = Trainer(
-            max_epochs=epochs, accelerator="cpu", callbacks=[callback, watch], default_root_dir=tmp_path,
-            enable_checkpointing=False, **quiet,
+            max_epochs=epochs, accelerator="cpu", callbacks=[callback, *others, watch], default_root_dir=tmp_path,
+            enable_checkpointing=any(isinstance(one, ModelCheckpoint) for one in others), **quiet, **settings,
         )  # fmt: skip
         trainer.fit(net, *loaders)
         return net, watch
@@ -79,13 +79,16 @@ def val_loader():
     return DataLoader(TensorDataset(INPUTS, LABELS), batch_size=16)
 
 
+def certified(seen):
+    return {name: value for name, value in seen.items() if "certified" in name}
+
+
 @pytest.mark.filterwarnings("ignore:.*does not have many workers", "ignore:.*number of training batches")
 @pytest.mark.filterwarnings("ignore:.*:pytorch_lightning.utilities.warnings.PossibleUserWarning")
 class TestCallback:
     def test_metrics_are_those_of_the_same_inputs_and_draws(self, fit):
-        net, watch = fit(CertifyEvery(every=2, radii=[0.05, 2.0], **FEW))
-        assert not any("certified" in name for name in watch.seen[0])  # every second epoch
-        logged = {name: value for name, value in watch.seen[1].items() if "certified" in name}
+        net, watch = fit(CertifyEvery(radii=[0.05, 2.0], **FEW))
+        logged = certified(watch.seen[1])
         spread = torch.arange(8) * 5
         evidence = certcal.collect_evidence(net, (INPUTS[spread], LABELS[spread]), sigma=0.25, n=100, n0=20, chunk=100)
         for bounds in confidence_bounds_at(evidence, radii=[0.05, 2.0], alpha=0.001):
@@ -96,6 +99,37 @@ class TestCallback:
         assert not logged
         assert math.isnan(row.certified_ece)  # nothing is certified at the large radius
         assert watch.training == [True, True]  # dropout is on again
+
+    @pytest.mark.parametrize(
+        ("every", "settings", "new"),
+        [
+            (2, {"epochs": 5}, [0, 2, 4]),
+            (2, {"epochs": 6, "check_val_every_n_epoch": 3}, [0, 1]),  # after epochs 3 and 6
+            (3, {"epochs": 8, "check_val_every_n_epoch": 2}, [0, 2]),  # after epochs 2 and 6
+            (2, {"epochs": 3, "val_check_interval": 1}, [0, 6]),  # three batches an epoch
+        ],
+    )
+    def test_values_are_new_when_it_is_time_and_can_be_monitored_always(self, fit, tmp_path, every, settings, new):
+        name = "certified_brier/0.05"
+        keep = ModelCheckpoint(tmp_path / "kept", monitor=name, filename="{epoch}")
+        others = [EarlyStopping(name, patience=9), keep]
+        _, watch = fit(CertifyEvery(every=every, radii=0.05, **FEW), *others, **settings)
+        values = [seen[name] for seen in watch.seen]
+        assert [n for n, value in enumerate(values) if not n or value != values[n - 1]] == new
+        assert keep.best_model_score.item() == min(values)
+
+    @pytest.mark.slow
+    def test_two_processes_log_the_same(self, fit, tmp_path):
+        class Write(Callback):
+            def on_fit_end(self, trainer, module):
+                found = {name: one.item() for name, one in trainer.callback_metrics.items() if "certified" in name}
+                (tmp_path / f"{trainer.global_rank}.json").write_text(json.dumps(found))
+
+        keep = ModelCheckpoint(tmp_path / "kept", monitor="certified_accuracy/0.05", mode="max")
+        fit(CertifyEvery(radii=0.05, **FEW), keep, Write(), devices=2, strategy="ddp_fork")
+        first, second = (json.loads((tmp_path / f"{rank}.json").read_text()) for rank in (0, 1))
+        assert first == second
+        assert len(first) == 3
 
     def test_a_part_of_the_module_and_other_data_can_be_certified(self, fit):
         inner = CertifyEvery(model=lambda module: module.body, data=(INPUTS[:3], LABELS[:3]), radii=0.05, **FEW)

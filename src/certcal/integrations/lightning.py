@@ -24,14 +24,15 @@ class CertifyEvery(Callback):  # type: ignore[misc]  # Lightning is no requireme
     """Certifies some validation inputs every few epochs, and logs certified accuracy, ECE and Brier score per radius.
 
     The names are `certified_ece/0.25` and so on, to be monitored by other callbacks; errors are NaN where no input is
-    certified. They are for following training: the draws are few, Lightning keeps float32, and whoever chooses a model
+    certified. The first validation certifies; those in between log the last values again, so that there is always one
+    to monitor. They are for following training: the draws are few, Lightning keeps float32, and whoever chooses a model
     by them certifies it anew on other inputs. The same noise is used every time, so that epochs can be compared.
 
     Paper: —.   Errs: as `certcal.evaluate` does, but for the rounding of what Lightning logs.
 
     Args:
         sigma: standard deviation of the noise, in the units of the inputs.
-        every: epochs from one time to the next.
+        every: least number of epochs from one time to the next; with 1, at every validation.
         inputs: how many of the validation inputs, evenly spread over the first validation data set.
         draws, n0, radii, alpha, method, n_bins: as `certcal train` validates; by default 1,000 draws, and radii σ/2, σ,
             3σ/2.
@@ -72,11 +73,24 @@ class CertifyEvery(Callback):  # type: ignore[misc]  # Lightning is no requireme
         self.sigma = checks.positive("sigma", sigma)
         self.data, self.model, self.seed = data, model, checks.seed("seed", seed)
         self.reading: dict[str, Any] = {"outputs": outputs, "domain": domain}
+        self._last: tuple[int, dict[str, float]] | None = None  # epoch and values
+
+    def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Forget what another training found."""
+        self._last = None
 
     def on_validation_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Certify on the first process and log, if it is time."""
-        if trainer.sanity_checking or (trainer.current_epoch + 1) % self.every or not trainer.is_global_zero:
+        """Certify on the first process, if it is time, and log on all."""
+        if trainer.sanity_checking:
             return
+        epoch = trainer.current_epoch
+        if self._last is None or self.every == 1 or epoch - self._last[0] >= self.every:
+            found = self._certified(trainer, pl_module) if trainer.is_global_zero else {}
+            self._last = epoch, trainer.strategy.broadcast(found)
+        # Other callbacks monitor on every process; the values are the same there.
+        pl_module.log_dict(self._last[1], sync_dist=True)
+
+    def _certified(self, trainer: Trainer, pl_module: LightningModule) -> dict[str, float]:
         data = self.data if self.data is not None else _some(trainer.val_dataloaders, self.asked.inputs)
         model = pl_module if self.model is None else self.model(pl_module)
         # Lightning validates in inference mode, whose tensors other code must not keep.
@@ -84,8 +98,7 @@ class CertifyEvery(Callback):  # type: ignore[misc]  # Lightning is no requireme
             found = validate(
                 model, data, self.asked, sigma=self.sigma, seed=self.seed, device=pl_module.device, **self.reading
             )
-        named = {name.replace("_at_", "/"): value for name, value in found.items()}
-        pl_module.log_dict(named, rank_zero_only=True)
+        return {name.replace("_at_", "/"): value for name, value in found.items()}
 
 
 def _some(loaders: Any, inputs: int) -> "DataLoader[Any]":
