@@ -364,7 +364,7 @@ X, Y = random_inputs(0, 4)
         ({"model": lambda x: x}, "Expected `model` to be a torch.nn.Module, but got function"),
         (
             {"model": nn.Flatten(0)},
-            r"Expected `model` to give outputs of shape \(batch, classes\), but got \(36,\)",
+            r"Expected `model` to give outputs of shape \(batch, classes\), but got \(144,\)",
         ),
         ({"x": X * 255}, r"Expected `x` to lie in \[0, 1\]"),
         (
@@ -378,7 +378,7 @@ X, Y = random_inputs(0, 4)
         ({"y": Y[:3]}, r"Expected `y` to have as many entries as `x` \(4\), but got 3"),
         ({"y": Y + 2}, "Expected `y` to be class numbers below the model's 3, but got"),
         ({"y": -1 - Y}, "Expected `y` to be class numbers ≥ 0, but got -3"),
-        ({"y": Y.float()}, "Expected `y` to be class numbers ≥ 0, but got dtype float64"),
+        ({"y": Y + 0.5}, "Expected `y` to have one class per input: certcal certifies no regression, but got"),
         ({"epsilon": -0.1}, "Expected `epsilon` to be a finite number ≥ 0, but got -0.1"),
         ({"epsilon": []}, "Expected `epsilon` to hold at least one value, but got none"),
         ({"norm": "patch"}, "Expected `norm` to be one of 'linf', 'l2', 'l1', but got 'patch'"),

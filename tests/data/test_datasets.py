@@ -112,7 +112,7 @@ class TestArrays:
             (np.zeros((2, 1, 8, 8)), [0], r"as many entries as `inputs` \(2\), but got 1"),
             (np.zeros((2, 1, 8, 8)), [0, -1], "-1 at index 1"),
             (np.zeros((2, 1, 8, 8)), [0, 1.5], "no regression, but got 1.5"),
-            (np.zeros((2, 1, 8, 8)), [True, False], "booleans"),
+            (np.zeros((2, 1, 8, 8)), np.zeros((2, 8, 8)), r"certifies no segmentation, but got shape \(2, 8, 8\)"),
         ],
     )
     def test_what_is_not_labelled_images_is_refused(self, inputs: np.ndarray, labels: list, reason: str) -> None:

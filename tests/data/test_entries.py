@@ -67,6 +67,13 @@ FORMS = {
     "dataset of dicts": Pairs([{"pixel_values": one, "labels": n} for one, n in zip(PLAIN, NUMBERS, strict=True)]),
     "dataset of one-hot": Pairs(list(zip(PLAIN, torch.eye(3)[NUMBERS], strict=True))),
     "loader of dicts": DataLoader(Pairs([{"x": one, "y": n} for one, n in zip(PLAIN, NUMBERS, strict=True)]), 4),
+    "list of pairs, channels last": [(np.moveaxis(one, 0, -1), n) for one, n in zip(BYTES, NUMBERS, strict=True)],
+    "loader, channels last": DataLoader(Pairs(list(zip(PLAIN.movedim(1, -1), NUMBERS, strict=True))), 4),
+    "a dict of arrays": {"image": BYTES, "label": NAMES, "id": 7},
+    "a column of labels": (PLAIN, np.array(NUMBERS)[:, None]),
+    "a column of names": (PLAIN, np.array(NAMES)[:, None]),
+    "labels in vectors of one": Pairs(list(zip(PLAIN, np.array(NUMBERS)[:, None], strict=True))),
+    "labels in floats": (PLAIN, np.array(NUMBERS, dtype=np.float32)),
     "ImageData": from_arrays(np.moveaxis(BYTES, 1, -1), NAMES),
 }
 
@@ -79,6 +86,51 @@ def test_every_form_gives_the_evidence_of_plain_tensors(form: str) -> None:
         assert np.allclose(found.score_sum, plain.score_sum, atol=1e-3)
     else:
         assert same(found, plain)
+
+
+GREY = [Image.fromarray(one[0]) for one in BYTES]
+
+
+class Convolution(nn.Module):
+    """Which takes images of some channels, and nothing else."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        with torch.random.fork_rng():
+            torch.manual_seed(0)
+            self.layers = nn.Sequential(nn.Conv2d(channels, 2, 3), nn.Flatten(), nn.Linear(12, 3))
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        return self.layers(inputs)
+
+
+@pytest.mark.parametrize(
+    ("given", "plain"),
+    [
+        (PLAIN[:, 0], PLAIN[:, :1]),
+        ([one[0] for one in BYTES], PLAIN[:, :1]),
+        (GREY, PLAIN[:, :1]),
+        ([one.convert("RGB") for one in GREY[:2]] + GREY[2:], PLAIN[:, :1].repeat(1, 3, 1, 1)),  # the first coloured
+        (GREY[:2] + [one.convert("RGB") for one in GREY[2:]], PLAIN[:, :1].repeat(1, 3, 1, 1)),  # the first grey
+        ([one.convert("P") for one in GREY], PLAIN[:, :1].repeat(1, 3, 1, 1)),
+        ([one.point(lambda v: 255 * (v > 99)).convert("1") for one in GREY], (PLAIN[:, :1] > 99 / 255).float()),
+    ],
+    ids=["arrays (n, h, w)", "pairs (h, w)", "grey", "colour first", "grey first", "palette", "bits"],
+)
+def test_pictures_get_the_channels_that_the_model_takes(given: object, plain: torch.Tensor) -> None:
+    model = Convolution(plain.shape[1])
+    options = {"sigma": 0.5, "n": 100, "n0": 10, "chunk": 100}
+    data = (given, NUMBERS) if isinstance(given, torch.Tensor) else list(zip(given, NUMBERS, strict=True))
+    assert same(collect_evidence(model, data, **options), collect_evidence(model, (plain, NUMBERS), **options))
+
+
+def test_plain_pixels_stay_as_they_are_for_a_model_that_takes_them() -> None:
+    signals = torch.rand(6, 3, 20, generator=torch.Generator().manual_seed(0))  # (channels, length), in [0, 1]
+    model = nn.Sequential(nn.Conv1d(3, 2, 3), nn.Flatten(), nn.Linear(36, 3))
+    evidence = collect_evidence(model, (signals, NUMBERS), sigma=0.5, n=100, n0=10, chunk=100)
+    assert evidence.header.elements == 60
+    with pytest.raises(InputError, match=r"accept inputs of shape \(9, 9\)"):
+        collect_evidence(model, (torch.rand(6, 9, 9), NUMBERS), sigma=0.5, n=100, n0=10, chunk=100)
 
 
 @pytest.mark.slow
@@ -151,15 +203,28 @@ def test_models_of_a_table_are_told_its_features(monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize(
     ("labels", "message"),
     [
-        ([0.5, 1.0], "be classes: certcal certifies no regression, but got 0.5"),
+        ([0.5, 1.0], "one class per input: certcal certifies no regression, but got 0.5"),
+        (np.array([[0.5], [1.0]]), "certifies no regression, but got 0.5"),
+        (np.array([[0.5, 3.0], [1.0, 2.0]]), "certifies no regression, but got shape (2, 2)"),
+        (["0.5", "1"], "certifies no regression, but got 0.5"),
         (np.array([[1, 1, 0], [0, 1, 0]]), "one class per input: certcal certifies no multi-label classification"),
-        (np.array([[0.2, 0.8], [0.5, 0.5]]), "be class numbers, names or one-hot rows"),
+        ([[0, 2], [1], []], "certifies no multi-label classification, but got rows of several lengths"),
+        ([[0, 2], [1, 2]], "certifies no multi-label classification"),
+        (["cat", "dog", "cat|dog"], "certifies no multi-label classification, but got 'cat|dog'"),
+        (np.zeros((2, 4, 4)), "certifies no segmentation, but got shape (2, 4, 4)"),
+        ([{"boxes": 1}, {"boxes": 2}], "certifies no detection or segmentation, but got a dict of boxes"),
+        ([0, None], "have a class for every input, but got None"),
+        (["cat", ""], "have a class for every input, but got an empty text"),
+        (np.array([[0.2, 0.8], [0.5, 0.5]]), "be class numbers, names or one-hot rows, but got probabilities"),
     ],
 )
 def test_what_is_no_class_is_refused(labels: object, message: str) -> None:
     with pytest.raises(InputError) as caught:
         as_classes(labels)
     assert message in str(caught.value)
+    for data in ((torch.rand(len(labels), 1, 2, 2), labels), [(torch.rand(1, 2, 2), label) for label in labels]):
+        with pytest.raises(InputError):  # at the other doors as well
+            collect_evidence(nn.Sequential(nn.Flatten(), nn.Linear(4, 3)), data, sigma=0.5, n=100, n0=10, chunk=100)
 
 
 def test_dicts_must_name_input_and_label_once() -> None:
@@ -169,6 +234,21 @@ def test_dicts_must_name_input_and_label_once() -> None:
         as_pair({"image": 1, "x": 2, "label": 0}, "at 3")
 
 
+def test_tables_and_splits_are_no_data() -> None:
+    pandas = pytest.importorskip("pandas")
+    with pytest.raises(InputError, match=r"Expected `data` to be \(inputs, labels\).*but got DataFrame"):
+        draw(pandas.DataFrame({"x": [1.0], "y": [0]}))
+    with pytest.raises(InputError, match="the keys train, test instead of them"):
+        draw({"train": (PLAIN, NUMBERS), "test": (PLAIN, NUMBERS)})
+    with pytest.raises(InputError, match="have a class for every input, but got none at index 1"):
+        as_classes(pandas.Series(["a", None, "b"]))
+
+
+def test_whole_floats_as_texts_are_in_the_order_of_numbers() -> None:
+    assert as_classes(["10.0", "2.0", "0.0"])[0].tolist() == [10, 2, 0]
+    assert as_classes(pytest.importorskip("pandas").Series([1, 0, 2], dtype=object))[0].tolist() == [1, 0, 2]
+
+
 def test_digits_as_texts_are_numbers():
     labels = from_arrays(np.zeros((12, 1, 2, 2), dtype=np.float32), [str(n) for n in range(12)]).labels
     assert labels.tolist() == list(range(12))
@@ -176,3 +256,6 @@ def test_digits_as_texts_are_numbers():
 
 def test_no_names_are_no_numbers():
     assert as_classes(np.array([], dtype=object))[0].tolist() == []
+    for one in ("cat", torch.tensor(0.5)):
+        with pytest.raises(InputError, match="be one-dimensional"):
+            as_classes(one)

@@ -61,8 +61,23 @@ def same(one: Evidence, other: Evidence) -> bool:
         lambda z: (z, None),
         lambda z: [z],
         lambda z: z.numpy(),
+        lambda z: {"logits": z.numpy(), "features": z.repeat(1, 2)},
+        lambda z: {"prediction": z.numpy()},
+        lambda z: (z.numpy(), None),
+        lambda z: z[:, :, None].squeeze(),
     ],
-    ids=["logits", "dict with logits", "dict of one", "tuple", "list", "numpy"],
+    ids=[
+        "logits",
+        "dict with logits",
+        "dict of one",
+        "tuple",
+        "list",
+        "numpy",
+        "numpy logits",
+        "dict of numpy",
+        "tuple of numpy",
+        "squeezed",
+    ],
 )
 def test_forms_of_answers_give_the_same_evidence(form: Callable[[torch.Tensor], object]) -> None:
     assert same(draw(Answering(form)), draw(Linear(3)))
@@ -72,6 +87,7 @@ def test_one_logit_and_a_sigmoid_are_two_classes() -> None:
     pair = Answering(lambda z: torch.cat([torch.zeros_like(z), z], dim=1), 1)
     assert same(draw(Linear(1)), draw(pair))
     assert same(draw(Answering(lambda z: z[:, 0], 1)), draw(pair))
+    assert same(draw(Answering(torch.squeeze, 1)), draw(pair))  # one number alone for a batch of one
     share = Answering(lambda z: torch.cat([1 - z.sigmoid(), z.sigmoid()], dim=1), 1)
     assert same(draw(Answering(torch.sigmoid, 1), "probabilities"), draw(share, "probabilities"))
     votes = draw(Linear(1)).votes
@@ -132,7 +148,8 @@ def test_fingerprints_tell_functions_and_weights_apart() -> None:
 @pytest.mark.parametrize(
     ("answer", "message"),
     [
-        (torch.zeros(2, 3, 4, 4), "one class per input, not one per pixel or box, but got (2, 3, 4, 4)."),
+        (torch.zeros(2, 3, 4, 4), "certcal certifies no segmentation or detection, but got (2, 3, 4, 4)."),
+        ({"out": torch.zeros(2, 3, 4, 4)}, "certcal certifies no segmentation or detection, but got a dict of out"),
         ((torch.zeros(2, 3), torch.zeros(2, 5)), "but got a tuple of (2, 3), (2, 5)."),
         ({"boxes": torch.zeros(4)}, "but got a dict of boxes ((4,))."),
         (torch.zeros(2, 3, dtype=torch.int64), "but got (2, 3) of torch.int64."),

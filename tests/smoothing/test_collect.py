@@ -372,7 +372,7 @@ class TestModels:
         ({"model": nn.Sequential(small_model(), LessTheMean())}, "Expected `model` to answer each input by itself"),
         ({"model": nn.Sequential(small_model(), Random())}, "Expected `model` to answer each input by itself"),
         ({"fuse": 1}, "Expected `fuse` to be True or False, but got 1."),
-        ({"model": nn.Flatten(0)}, "Expected `model` to give outputs of shape (batch, classes), but got (64,)."),
+        ({"model": nn.Flatten(0)}, "Expected `model` to give outputs of shape (batch, classes), but got (512,)."),
     ],
 )
 def test_bad_input(options, message):

@@ -2,7 +2,7 @@
 
 from certcal.data.arrays import from_arrays
 from certcal.data.datasets import dataset_names, dataset_splits, download_dataset, load_dataset
-from certcal.data.entries import as_classes, as_pair, as_values, channels_first
+from certcal.data.entries import as_pair, as_values, channels_first, is_grey, is_picture
 from certcal.data.images import (
     UNIT,
     ImageData,
@@ -13,6 +13,7 @@ from certcal.data.images import (
     split_data,
     tensor_bytes,
 )
+from certcal.data.labels import as_classes
 from certcal.data.locate import data_folders
 
 __all__ = [
@@ -31,6 +32,8 @@ __all__ = [
     "dataset_splits",
     "download_dataset",
     "from_arrays",
+    "is_grey",
+    "is_picture",
     "load_dataset",
     "split_data",
     "tensor_bytes",

@@ -8,8 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from certcal.data.entries import DEPTHS, as_classes, as_tensor, as_values, channels_first
+from certcal.data.entries import DEPTHS, as_tensor, as_values, channels_first
 from certcal.data.images import UNIT, ImageData
+from certcal.data.labels import as_classes
 from certcal.errors import InputError, one_line
 from certcal.inputs import as_vector, check_same_length
 from certcal.settings import MAX_CLASSES
@@ -29,7 +30,7 @@ def from_arrays(
 
     Args:
         inputs: bytes (uint8), 16-bit pixels (uint16) or floats in [0, 1]; any finite numbers if `domain` is None.
-        labels: whole numbers from 0, names, which are numbered in sorted order, or one-hot rows.
+        labels: whole numbers from 0, truth values, names, which are numbered in sorted order, or one-hot rows.
         classes: class names; without them the classes are the sorted names, or '0', …, up to the largest label.
         name: what to call the data.
         source: where it comes from.
@@ -122,8 +123,6 @@ def _check_finite(values: Tensor) -> None:
 def _as_labels(labels: ArrayLike, n: int, k: int | None) -> Tensor:
     vector = as_vector("labels", labels)
     check_same_length("labels", vector, "inputs", np.empty(n, dtype=np.bool_))
-    if vector.dtype.kind == "b":
-        raise InputError.expected("labels", "be whole numbers", "booleans")
     most = MAX_CLASSES if k is None else k
     valid = (vector >= 0) & (vector == np.floor(vector)) & (vector < most)
     if not valid.all():

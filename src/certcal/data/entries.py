@@ -1,6 +1,6 @@
-"""What people call an input and a label — bytes, 16-bit pixels, pictures, names, one-hot vectors — as numbers."""
+"""What people call an input — bytes, 16-bit pixels, pictures — as numbers, and where its label is."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -30,12 +30,11 @@ def as_pair(entry: Any, where: str) -> tuple[Any, Any]:
     raise InputError.expected("data", "give (input, label) pairs", f"a {kind} {where}")
 
 
-def as_values(value: Any, *, bytes_to_unit: bool = True) -> Tensor:
+def as_values(value: Any, *, bytes_to_unit: bool = True, rgb: bool = False) -> Tensor:
     """One input, or several, as float32: bytes and 16-bit pixels divided by their largest, a picture with its channels
-    first, other floats as they are."""
-    if hasattr(value, "getbands"):  # a picture of Pillow's
-        value = np.asarray(value)
-        value = value[None] if value.ndim == 2 else np.moveaxis(value, -1, 0)
+    first (grey ones with three, if `rgb`), other floats as they are."""
+    if is_picture(value):
+        value = _channels_of(value, rgb)
     tensor = as_tensor(value)
     if tensor.is_floating_point():
         return tensor.to(torch.float32)
@@ -44,6 +43,26 @@ def as_values(value: Any, *, bytes_to_unit: bool = True) -> Tensor:
     if bytes_to_unit:
         raise InputError.expected("inputs", "be uint8, uint16 or floats", f"dtype {tensor.dtype}")
     return tensor.to(torch.float32)
+
+
+def is_picture(value: Any) -> bool:
+    """Whether it is a picture of Pillow's."""
+    return hasattr(value, "getbands")
+
+
+def is_grey(picture: Any) -> bool:
+    """Whether a picture of Pillow's has one channel, of brightness."""
+    return picture.mode in ("1", "L", "F") or picture.mode.startswith("I")
+
+
+def _channels_of(picture: Any, rgb: bool) -> NDArray[Any]:
+    """Its channels (c, h, w); colours of a palette or of another space become red, green and blue."""
+    if picture.mode in ("P", "CMYK", "YCbCr", "HSV"):
+        picture = picture.convert("RGB")
+    array = np.asarray(picture.convert("L") if picture.mode == "1" else picture)
+    if array.ndim == 3:
+        return np.moveaxis(array, -1, 0)
+    return np.repeat(array[None], 3, axis=0) if rgb else array[None]
 
 
 def channels_first(values: Tensor) -> Tensor:
@@ -62,54 +81,3 @@ def as_tensor(value: Any) -> Tensor:
     # torch takes native byte order only, and warns at arrays that must not be written.
     native = array.astype(array.dtype.newbyteorder("="), copy=not array.flags.writeable)
     return torch.from_numpy(np.ascontiguousarray(native))
-
-
-def as_classes(labels: Any, *, classes: Sequence[str] | None = None) -> tuple[Any, tuple[str, ...] | None]:
-    """Labels as numbers, and the names they stand for where they were names (sorted); else as they came, and None.
-
-    One-hot rows become the number of their one. Several ones are many labels, and other numbers a regression: neither
-    is a class.
-    """
-    if isinstance(labels, Tensor):
-        labels = labels.detach().cpu().numpy()
-    table = np.asarray(labels) if not _is_text(labels) else np.asarray(labels, dtype=np.str_)
-    if table.dtype.kind in "US" and table.ndim == 1:
-        return _from_names(table.astype(np.str_), classes)
-    if table.ndim == 2 and table.dtype.kind in "buif" and table.shape[1] > 1:
-        return _from_one_hot(table), None
-    if table.ndim == 1 and table.dtype.kind == "f" and not np.array_equal(table, np.floor(table)):
-        wrong = table[np.argmax(table != np.floor(table))]
-        raise InputError.expected("labels", "be classes: certcal certifies no regression", f"{wrong}")
-    return labels, None
-
-
-def _is_text(labels: Any) -> bool:
-    if isinstance(labels, np.ndarray):
-        return labels.dtype == object and all(isinstance(one, str) for one in labels.ravel())
-    kind = str(getattr(labels, "dtype", ""))  # of a pandas column
-    return kind in ("str", "string", "category", "object")
-
-
-def _from_names(names: NDArray[Any], classes: Sequence[object] | None) -> tuple[NDArray[np.int64], tuple[str, ...]]:
-    found = set(names.tolist())
-    if classes is None and found and all(name.isdecimal() and len(name) < 6 for name in found):  # numbers as texts
-        classes = range(max(map(int, found)) + 1)
-        names = np.array([str(int(name)) for name in names.tolist()], dtype=object)
-    known = tuple(sorted(found)) if classes is None else tuple(map(str, classes))
-    place = {name: number for number, name in enumerate(known)}
-    unknown = next((name for name in names.tolist() if name not in place), None)
-    if unknown is not None:
-        raise InputError.expected("labels", f"be among the classes {', '.join(known)}", repr(unknown))
-    return np.array([place[name] for name in names.tolist()], dtype=np.int64), known
-
-
-def _from_one_hot(table: NDArray[Any]) -> NDArray[np.int64]:
-    if not np.isin(table, (0, 1)).all():
-        raise InputError.expected("labels", "be class numbers, names or one-hot rows", f"shape {table.shape}")
-    ones = table.sum(axis=1)
-    if (ones != 1).any():
-        row = int(np.argmax(ones != 1))
-        wanted = "have one class per input: certcal certifies no multi-label classification"
-        raise InputError.expected("labels", wanted, f"{int(ones[row])} in row {row}")
-    numbers: NDArray[np.int64] = table.argmax(axis=1).astype(np.int64)
-    return numbers

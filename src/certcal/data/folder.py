@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from certcal.data.labels import as_classes
 from certcal.errors import InputError, one_line
 from certcal.files import printable
 from certcal.scalars import check_integer
@@ -107,11 +108,11 @@ def _from_csv(table: Path) -> tuple[list[str], list[int], tuple[str, ...]]:
     missing = next((path for path in paths if not Path(path).is_file()), None)
     if missing is not None:
         raise InputError.expected(str(table), "name files beside it", f"{missing}, which does not exist")
-    names = [str(row[found[1][0]]) for row in rows]
-    whole = all(name.isdigit() for name in names)
-    classes = tuple(map(str, range(max(map(int, names)) + 1))) if whole else tuple(sorted(set(names)))
-    place = {name: number for number, name in enumerate(classes)}
-    return paths, [place[str(int(name)) if whole else name] for name in names], classes
+    try:
+        numbers, classes = as_classes(np.array([row[found[1][0]] or "" for row in rows]))
+    except InputError as error:
+        raise InputError(f"{error} (In {table}.)") from error
+    return paths, numbers.tolist(), classes or ()
 
 
 def decode(path: str, *, channels: int, resize: int | None, crop: int | None) -> Tensor:

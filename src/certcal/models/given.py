@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor, nn
 
+from certcal.data import as_classes
 from certcal.errors import InputError
 from certcal.inputs import as_vector, contiguous, to_numpy
 from certcal.models.devices import device_of
@@ -40,12 +41,11 @@ def as_inputs(x: ArrayLike, model: nn.Module, *, boxed: bool, name: str = "x") -
 
 def as_labels(y: ArrayLike, inputs: int, *, name: str = "y", classes: int | None = None) -> Tensor:
     """One class number ≥ 0 per input, below `classes` if given, int64 on the CPU."""
-    labels = as_vector(name, y)
+    labels = as_vector(name, as_classes(y, name=name)[0])
     if len(labels) != inputs:
         raise InputError.expected(name, f"have as many entries as `x` ({inputs})", len(labels))
-    if labels.dtype.kind not in "ui" or labels.min() < 0:
-        got = f"dtype {labels.dtype}" if labels.dtype.kind not in "ui" else labels.min()
-        raise InputError.expected(name, "be class numbers ≥ 0", got)
+    if not 0 <= labels.min() <= labels.max() < 2**63:
+        raise InputError.expected(name, "be class numbers ≥ 0", labels.min())
     if classes is not None and labels.max() >= classes:
         raise InputError.expected(name, f"be class numbers below the model's {classes}", int(labels.max()))
     return torch.from_numpy(contiguous(labels.astype("int64")))

@@ -17,7 +17,8 @@ def as_outputs(answer: object, rows: int, classes: int | None = None, *, kind: s
     """The answer to so many rows with one output per class, shape (rows, k); at least in float32, for what follows.
 
     An answer may be a tensor or a NumPy array, an object with `.logits`, or a dict or tuple in which one entry has one
-    row per input. One output per row is that of the second of two classes: a logit, or a probability by `kind`.
+    row per input; a batch of one may have lost its axes of length 1. One output per row is that of the second of two
+    classes: a logit, or a probability by `kind`.
     """
     found = _obvious(answer, rows)
     if found is not None and found.ndim == 1:
@@ -26,32 +27,33 @@ def as_outputs(answer: object, rows: int, classes: int | None = None, *, kind: s
         found = torch.cat([torch.zeros_like(found) if kind == Outputs.LOGITS else 1 - found, found], dim=1)
     if found is None or classes not in (None, found.shape[1]):
         wanted = "(batch, classes)" if classes is None else f"({rows}, {classes})"
-        hint = ": one class per input, not one per pixel or box" if _is_wide(answer, rows) else ""
+        wide = any(one.ndim > 2 and len(one) == rows for one in _tensors(answer))
+        hint = ", one class per input: certcal certifies no segmentation or detection" if wide else ""
         raise InputError.expected("model", f"give outputs of shape {wanted}{hint}", _told(answer))
     return found.float() if found.dtype.itemsize < 4 else found
 
 
 def _obvious(answer: object, rows: int) -> Tensor | None:
     """The one tensor of an answer that holds a number or a vector per row; None if there is no such, or several."""
-    if isinstance(answer, np.ndarray):
-        answer = torch.from_numpy(answer) if answer.dtype.kind == "f" else None
-    if isinstance(answer, Tensor):
-        fits = (
-            answer.ndim in (1, 2) and answer.is_floating_point() and len(answer) == rows and 0 not in answer.shape[1:]
-        )
-        return answer if fits else None
-    named = answer.get("logits") if isinstance(answer, Mapping) else getattr(answer, "logits", None)
-    if isinstance(named, Tensor):
-        return _obvious(named, rows)
-    parts = answer.values() if isinstance(answer, Mapping) else answer if isinstance(answer, tuple | list) else ()
-    found = [one for part in parts if isinstance(part, Tensor) and (one := _obvious(part, rows)) is not None]
+    tensors = _tensors(answer)
+    found = [one for one in tensors if _fits(one, rows)]
+    if not found and rows == 1:  # a batch of one, squeezed
+        found = [one for part in tensors if _fits(one := part[None], 1)]
     return found[0] if len(found) == 1 else None
 
 
-def _is_wide(answer: object, rows: int) -> bool:
-    """Whether it is as of segmentation: several numbers per row and class."""
-    tensor = getattr(answer, "logits", answer)
-    return isinstance(tensor, Tensor) and tensor.ndim > 2 and len(tensor) == rows
+def _tensors(answer: object) -> list[Tensor]:
+    """The tensors of an answer: its logits, if it names them, or itself, or its entries."""
+    named = answer.get("logits") if isinstance(answer, Mapping) else getattr(answer, "logits", None)
+    several = answer.values() if isinstance(answer, Mapping) else answer if isinstance(answer, tuple | list) else ()
+    parts = [named] if isinstance(named, Tensor | np.ndarray) else [answer, *several]
+    arrays = (torch.from_numpy(one) if isinstance(one, np.ndarray) and one.dtype.kind == "f" else one for one in parts)
+    return [one for one in arrays if isinstance(one, Tensor)]
+
+
+def _fits(tensor: Tensor, rows: int) -> bool:
+    """Whether it holds a number or a vector of floats per row."""
+    return tensor.ndim in (1, 2) and tensor.is_floating_point() and len(tensor) == rows and 0 not in tensor.shape[1:]
 
 
 def _told(answer: object) -> str:
@@ -97,7 +99,8 @@ def doubt_outputs(outputs: Tensor, kind: str) -> InputError | None:
     if within and high > 0.5 and not like:
         got = (
             "values in [0, 1] that do neither: a sigmoid for each class (let the model return what goes into it, "
-            "or divide by the sum over the classes and give --outputs probabilities)"
+            "or divide by the sum over the classes and give --outputs probabilities; certcal certifies no multi-label "
+            "classification)"
         )
         return InputError.expected("outputs", "be logits of any size, or probabilities that sum to 1", got)
     if kind == Outputs.PROBABILITIES and not like:

@@ -63,6 +63,7 @@ def check_classes(look: Look) -> None:
     known, most, least = len(look.data.classes), int(look.data.labels.max()), int(look.data.labels.min())
     if most >= look.classes:
         cause = f": labels from {least} to {most}, where classes count from 0 (subtract 1?)" if least == 1 else ""
+        cause = cause or ": certcal certifies no regression" * (look.classes == 2)
         raise _wrong("model", f"have an output for every label up to {most}", f"{look.classes} outputs{cause}")
     if look.classes != known and look.accuracy <= look.guessing():
         got = f"{look.classes} outputs, of which {look.accuracy:.0%} name the right class"

@@ -154,13 +154,15 @@ def collect_evidence(
         mend = "Otherwise give Unscale(data.scale.mean, data.scale.std, model) of certcal.models."
         warnings.warn(f"{told} {mend}", CertcalWarning, stacklevel=2)
     with _ready(model, place, cluster) as ready, torch.inference_mode(), fastest_convolutions():
+        at = torch.device("cpu") if cluster else place
+        classes = source.settle(lambda one: count_classes(ready, one[None], at))
         first = next(source.items(set()))
-        at, shape = torch.device("cpu") if cluster else place, first.input.shape
+        shape = first.input.shape
         header = EvidenceHeader(
             model=model_fingerprint(ready),
             sigma=float(sigma),
             seed=seed,
-            classes=count_classes(ready, first.input[None], at),
+            classes=classes,
             n0=n0,
             chunk=chunk,
             precision=str(conditions),

@@ -79,7 +79,9 @@ class Keeper:
         """Refuse a label that is no class of the model, or an input other than the one stored evidence is of."""
         if item.label >= self.header.classes:
             classes = f"have labels from 0 to {self.header.classes - 1}, the model's classes"
-            raise InputError.expected("data", classes, f"{item.label} at input {item.index}")
+            hint = " (one output tells two classes apart; certcal certifies no regression)"
+            got = f"{item.label} at input {item.index}{hint if self.header.classes == 2 else ''}"
+            raise InputError.expected("data", classes, got)
         content, label = self._known.get(item.index, (item.content, item.label))
         if content != item.content:
             raise InputError(

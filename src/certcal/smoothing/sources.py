@@ -2,7 +2,7 @@
 
 import hashlib
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import BatchSampler, DataLoader, SequentialSampler
 
-from certcal.data import UNIT, ImageData, as_classes, as_pair, as_values, channels_first
+from certcal.data import UNIT, ImageData, as_classes, as_pair, as_values, channels_first, is_grey, is_picture
 from certcal.errors import InputError
 from certcal.inputs import contiguous, to_numpy
 
@@ -38,7 +38,10 @@ class Source:
     """Numbered inputs of a data set, read when needed; in [0, 1], or anywhere if `domain` is None."""
 
     def __init__(self, data: Any, *, domain: tuple[float, float] | None = UNIT) -> None:
+        if isinstance(data, Mapping):
+            data = as_pair(data, "instead of them")
         self._data, self._domain = data, domain
+        self._rgb = self._grey = False  # whether pictures get three channels, and plain pixels one
         self.units = "inputs in [0, 1]" if domain is not None else "the inputs as they are"
         if isinstance(data, ImageData):
             self._domain, self.units = data.domain, data.units
@@ -46,10 +49,13 @@ class Source:
         elif isinstance(data, DataLoader):
             self.indices = list(range(_loader_length(data)))
         elif _is_arrays(data):
-            self._data = _as_tensors(data[0], data[1], domain)
+            self._data = _as_tensors(data[0], data[1])
             self.indices = _as_indices(data[2], len(self._data[0])) if len(data) == 3 else list(range(len(data[0])))
         elif (
-            hasattr(data, "__len__") and hasattr(data, "__getitem__") and not isinstance(data, str)
+            hasattr(data, "__len__")
+            and hasattr(data, "__getitem__")
+            and not isinstance(data, str)
+            and not hasattr(data, "iloc")
         ):  # a Dataset, one of Hugging Face's, a list
             self._data = _with_numbers(data)
             self.indices = list(range(len(data)))
@@ -69,24 +75,63 @@ class Source:
         if isinstance(self._data, DataLoader):
             for index, (value, label) in zip(self.indices, _unbatched(self._data), strict=True):
                 if index not in skip:
-                    yield _checked(index, value, label, self._domain)
+                    yield self._item(index, value, label)
             return
         for position, index in enumerate(self.indices):
             if index not in skip:
-                yield _checked(index, *self._at(position), self._domain)
+                yield self._item(index, *self._at(position))
 
     def some(self, count: int) -> Tensor:
         """A few of the inputs, evenly spread; of a DataLoader the first."""
         if isinstance(self._data, DataLoader):
             return torch.stack([item.input for item in islice(self.items(set()), count)])
         places = sorted({n * len(self) // count for n in range(count)})
-        items = (_checked(self.indices[place], *self._at(place), self._domain) for place in places)
+        items = (self._item(self.indices[place], *self._at(place)) for place in places)
         return torch.stack([item.input for item in items])
 
     def _at(self, position: int) -> tuple[Any, Any]:
         if isinstance(self._data, tuple):
             return self._data[0][position], self._data[1][position]
         return as_pair(self._data[position], f"at {position}")
+
+    def settle(self, ask: Callable[[Tensor], int]) -> int:
+        """The answer to the first input, in the first form that it is given for: as the input is, or with channels.
+
+        Pixels (h, w) may lack their channel. Pictures of Pillow's may be grey among coloured ones: if the first is
+        coloured, or asked for with three channels, all get three.
+        """
+        value = next(_unbatched(self._data))[0] if isinstance(self._data, DataLoader) else self._at(0)[0]
+        self._rgb = is_picture(value) and not is_grey(value)
+        first = next(self.items(set())).input
+        try:
+            return ask(first)
+        except InputError:
+            self._rgb = is_picture(value)
+            self._grey = self._domain is not None and first.ndim == 2
+            if self._rgb or self._grey:
+                try:
+                    return ask(next(self.items(set())).input)
+                except InputError:
+                    pass
+            raise
+
+    def _item(self, index: int, value: Any, label: Any) -> Item:
+        """An item, if its input lies in the domain and its label is a class."""
+        unit = self._domain is not None
+        try:
+            tensor = as_values(value, bytes_to_unit=unit, rgb=self._rgb)
+        except InputError as error:
+            raise InputError(f"{error} (Input {index} of the data.)") from error
+        if unit and tensor.ndim == 3:
+            tensor = channels_first(tensor[None])[0]
+        tensor = tensor[None] if self._grey and tensor.ndim == 2 else tensor
+        low, high = (float(end) for end in tensor.aminmax())
+        if not (-math.inf < low and high < math.inf):
+            raise InputError.expected("data", "hold finite numbers", f"NaN or infinity in input {index}")
+        if self._domain is not None and not (low >= self._domain[0] and high <= self._domain[1]):
+            wanted = "hold inputs in [0, 1] (normalisation is the model's first layer; domain=None takes any numbers)"
+            raise InputError.expected("data", wanted, f"values from {low:.4g} to {high:.4g} at input {index}")
+        return Item(index, tensor, _class_of(label, index))
 
 
 def _is_arrays(data: Any) -> bool:
@@ -108,10 +153,9 @@ def _with_numbers(data: Any) -> Any:
     return [(value, number) for (value, _), number in zip(pairs, numbers, strict=True)]
 
 
-def _as_tensors(inputs: Any, labels: Any, domain: tuple[float, float] | None) -> tuple[Tensor, Any]:
+def _as_tensors(inputs: Any, labels: Any) -> tuple[Tensor, Any]:
     values = inputs if isinstance(inputs, Tensor) else torch.from_numpy(contiguous(to_numpy("inputs", inputs)))
-    values = values if domain is None else channels_first(values)
-    classes = to_numpy("labels", as_classes(labels)[0])
+    classes = as_classes(labels)[0]
     if classes.ndim != 1 or len(classes) != len(values):
         raise InputError.expected("labels", f"be one number per input ({len(values)})", f"shape {classes.shape}")
     return values, classes
@@ -149,32 +193,15 @@ def _unbatched(loader: "DataLoader[Any]") -> Iterator[tuple[Any, Any]]:
             yield from zip(inputs, labels, strict=True)
 
 
-def _checked(index: int, value: Any, label: Any, domain: tuple[float, float] | None) -> Item:
-    """An item, if its input lies in the domain and its label is a class."""
-    try:
-        tensor = as_values(value, bytes_to_unit=domain is not None)
-    except InputError as error:
-        raise InputError(f"{error} (Input {index} of the data.)") from error
-    low, high = (float(end) for end in tensor.aminmax())
-    if not (-math.inf < low and high < math.inf):
-        raise InputError.expected("data", "hold finite numbers", f"NaN or infinity in input {index}")
-    if domain is not None and not (low >= domain[0] and high <= domain[1]):
-        wanted = "hold inputs in [0, 1] (normalisation is the model's first layer; domain=None takes any numbers)"
-        raise InputError.expected("data", wanted, f"values from {low:.4g} to {high:.4g} at input {index}")
-    return Item(index, tensor, _class_of(label, index))
-
-
 def _class_of(label: Any, index: int) -> int:
     if isinstance(label, str):
         wanted = "have class numbers (names are numbered in lists, arrays and `certcal.data.from_arrays`)"
         raise InputError.expected("data", wanted, f"{label!r} at input {index}")
-    if getattr(label, "ndim", 0) == 1 or isinstance(label, list | tuple):
-        label = as_classes(np.asarray(label)[None])[0][0]
-    try:
-        number = int(label)
-        wrong = number != label or number < 0
-    except (TypeError, ValueError, RuntimeError):
-        wrong = True
-    if wrong:
+    if not isinstance(label, int | np.integer):
+        try:
+            label = as_classes(np.asarray(label)[None])[0][0]
+        except InputError as error:
+            raise InputError(f"{error} (Input {index} of the data.)") from error
+    if not 0 <= label < math.inf:
         raise InputError.expected("data", "have labels that are class numbers ≥ 0", f"{label} at input {index}")
-    return number
+    return int(label)
