@@ -9,6 +9,7 @@ CertcalWarning (a UserWarning)       what was given may not be what was meant
 
 import traceback
 from pathlib import Path
+from typing import Self
 
 _OURS = str(Path(__file__).parent)
 
@@ -21,7 +22,7 @@ class InputError(CertcalError, ValueError):
     """An argument is not what the function needs."""
 
     @classmethod
-    def expected(cls, argument: str, requirement: str, got: object) -> "InputError":
+    def expected(cls, argument: str, requirement: str, got: object) -> Self:
         """The one sentence in which all bad input is answered.
 
         >>> str(InputError.expected("n_bins", "be an integer ≥ 1", 0))

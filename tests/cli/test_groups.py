@@ -83,6 +83,32 @@ def test_a_gate_may_ask_for_further_metrics(place):
     assert out.count(": met, it is ") == 2
 
 
+def test_the_threshold_for_a_wanted_accuracy_is_said_kept_and_remembered(place):
+    words = ["--accept-accuracy", 0.6, "--threshold", 0.999, "--population", "all", "--groups", "", "--no-figures"]
+    out, _ = certcal("evaluate", "one", *words, cwd=place)
+    found = json.loads((place / "runs/one/metrics.json").read_text())
+    assert (found["threshold"], found["accept_accuracy"]) == (0.999, 0.6)
+    assert all(text.startswith("Accept from 0.999: ") for text in found["acceptance"])
+    said = " ".join(out.split())
+    assert any(own["words"] in said for own in found["accept_from"])
+    assert said.count("Wanted: at least 60 % of those accepted are right. ") == 1
+    for row, own in zip(found["further"], found["accept_from"], strict=True):
+        assert own["reached"] == (row["joint_least_threshold"] is not None)
+        if own["reached"]:
+            assert own["best"]["threshold"] == row["joint_least_threshold"]
+            assert own["best"]["coverage"] == row["joint_largest_coverage"]
+            assert own["best"]["accuracy"] >= 0.6
+        else:
+            assert "No threshold guarantees it" in own["words"]
+            assert row["joint_largest_coverage"] == 0
+    again = json.loads(certcal("evaluate", "one", "--no-figures", "--json", cwd=place)[0])
+    assert again["accept_from"] == found["accept_from"]
+    out, _ = certcal("check", "one", "--require", "guaranteed_coverage(0)@0.1 >= 100 %", cwd=place)
+    assert "met, it is 1" in out
+    _, error = certcal("evaluate", "one", "--accept-accuracy", 2, "--no-figures", cwd=place, code=2)
+    assert "Expected `--accept-accuracy` to lie in [0, 1], but got 2.0" in " ".join(error.split())
+
+
 def test_many_numbers_are_cut_into_ranges(monkeypatch):
     from certcal.runs.groups import _in_ranges
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 import certcal
 from certcal import InputError, evaluate
 from certcal.evaluation.groups import _least_brier, as_columns, group_tables
-from certcal.report import acceptance
+from certcal.report import acceptance, wanted_acceptance
 from certcal.worstcase import WorstCaseProblem, allowed_failures
 from enumeration import GRID, every_attack, grid_sets
 from laws import examples
@@ -201,6 +201,35 @@ def test_the_sentence_names_its_inputs_radius_and_confidence_or_says_that_nothin
     most = float(none.split("Up to ")[1].split()[0])
     joint = report.operating(0, joint=True, thresholds=[most, most + 0.01])
     assert joint.right[0] > 0 == joint.right[1]
+
+
+def test_a_wanted_accuracy_gives_its_threshold_in_words_with_the_same_promise():
+    rng = np.random.default_rng(3)
+    lower = rng.uniform(0.3, 0.8, 200)
+    bounds = bounds_of(lower, lower + 0.1, (lower > 0.5) | (rng.random(200) < 0.5), lower > 0.31, alpha=0.01)
+    report = evaluate(bounds, population="all", accept_accuracy=0.85)
+    point, own = report.least_threshold(0), report[0].further
+    assert point == certcal.worstcase.certified_threshold(
+        report.bounds[0], accuracy=0.85, population="all", failures=report.failures
+    )
+    assert (own["joint_least_threshold"], own["joint_largest_coverage"]) == (point.threshold, point.coverage)
+    assert own["least_threshold"] <= own["certified_least_threshold"] <= own["joint_least_threshold"]
+    assert own["largest_coverage"] >= own["certified_largest_coverage"] >= own["joint_largest_coverage"]
+    said = wanted_acceptance(report, 0)
+    shown = float(said.split("Accept from ")[1].split(":")[0])
+    assert point.threshold < shown < point.threshold + 1e-4
+    (there,) = [report.operating(0, joint=True, thresholds=[shown])[0]]
+    assert (there.coverage, there.accuracy) == (point.coverage, point.accuracy)
+    assert said.endswith("Both hold with 99.9 % confidence. No smaller threshold guarantees as much, rounded up.")
+    evidence = random_evidence(rng, inputs=60, draws=300)
+    more = evaluate(evidence, radii=[0.1, 9.0], alpha=0.01, accept_accuracy=1.0)
+    most = more.least_threshold(0)
+    assert most.accuracy == max(
+        one.accuracy for one in (more.least_threshold(0, accuracy=share) for share in np.arange(101) / 100)
+    )
+    assert "No threshold guarantees it within R = 0.1: the most is " in wanted_acceptance(more, 0)
+    assert more.least_threshold(1) is None
+    assert wanted_acceptance(more, 1) == wanted_acceptance(evaluate(evidence, radii=[0.1], alpha=0.01), 0) == ""
 
 
 def test_further_metrics_and_any_binning_stand_apart_in_rows():

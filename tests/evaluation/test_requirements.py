@@ -8,6 +8,7 @@ import pytest
 from certcal import InputError, evaluate
 from certcal.evaluation import Requirement, judge
 from certcal.report import judgements_markdown, to_junit
+from certcal.worstcase import certified_operating_point, certified_threshold
 from smoothing_oracles import random_evidence
 
 
@@ -68,3 +69,36 @@ def test_junit_and_markdown_say_which_failed(report):
     assert [len(case) for case in suite] == [0, 1]
     assert suite[1][0].attrib["message"] == "certified_ece@9 <= 1: NOT met, no input is certified there"
     assert "| ❌ | `certified_ece@9 <= 1` | — |" in judgements_markdown(found, "mine")
+
+
+def test_a_gate_may_name_its_threshold_or_wanted_accuracy(report):
+    """As the functions of the bounds say it; without brackets at the report's own threshold."""
+    own, more = report.bounds[1], {"failures": report.failures}
+    at = certified_operating_point(own, threshold=0.4, **more)
+    least = certified_threshold(own, accuracy=0.5, **more)
+    found = {
+        "guaranteed_coverage(0.4)@0.1 >= 0": at.coverage,
+        "joint_selective_accuracy (0.4) @ 0.1 >= 0": at.accuracy,
+        "certified_coverage(0.4)@0.1 >= 0": certified_operating_point(own, threshold=0.4).coverage,
+        "guaranteed_coverage@0.1 >= 0": certified_operating_point(own, threshold=0.8, **more).coverage,
+        "guaranteed_least_threshold(0.5)@0.1 <= 1": least.threshold,
+        "guaranteed_largest_coverage(50e-2)@0.1 >= 0": least.coverage,
+        "guaranteed_largest_coverage(1)@0.1 >= 0": 0.0,
+    }
+    assert [one.value for one in judge(report, found)] == list(found.values())
+    (none,) = judge(report, ["guaranteed_least_threshold(1)@0.1 <= 1"])
+    assert not none.passed
+    assert str(none).endswith("NOT met, it has no value")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("guaranteed_ece(0.5)@0.1 <= 0.3", "a share in brackets, and only after coverage, certified_coverage"),
+        ("guaranteed_coverage(1.5)@0.1 >= 0.3", "a share in brackets"),
+        ("guaranteed_least_threshold@0.1 <= 0.3", "the accuracy that is wanted of those accepted, as joint_least_"),
+    ],
+)
+def test_a_gate_says_what_its_brackets_are_for(report, text, message):
+    with pytest.raises(InputError, match=message):
+        judge(report, [text])

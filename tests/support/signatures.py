@@ -69,8 +69,8 @@ SIGNATURES = {
         "(evidence, *, radii=None, alpha=None, delta=0.001, method=<Method.CDF_CP: 'cdf-cp'>, split_alpha=True, "
         "prediction_share=0.5, runner_up=<RunnerUp.COMPLEMENT: 'complement'>, "
         "population=<Population.CERTIFIED: 'certified'>, n_bins=15, edges=None, approximations=(), "
-        "recalibration=None, claim=<Claim.FAILURES: 'failures'>, open_at=None, threshold=0.8, groups=(), "
-        "any_binning=False)"
+        "recalibration=None, claim=<Claim.FAILURES: 'failures'>, open_at=None, threshold=0.8, accept_accuracy=None, "
+        "groups=(), any_binning=False)"
     ),
     "expected_calibration_error": "(confidence, correct, *, n_bins=15, edges=None, rule=<BinRule.PAPER: 'paper'>)",
     "jointly_certified_brier_score": (f"(lower, upper=None, correct=None, *, {POPULATION}, failures, uncertified=0)"),

@@ -12,13 +12,14 @@ from certcal import InputError, certified_auroc, certified_operating_point, eval
 from certcal.certificates import ConfidenceIntervals
 from certcal.smoothing import load_evidence
 from certcal.worstcase import (
+    NoThresholdError,
     allowed_failures,
     certified_risk_coverage_area,
     certified_threshold,
     operating_curve,
     risk_coverage_area,
 )
-from enumeration import BETWEEN, GRID, accuracies, areas, aurocs, every_attack, grid_sets
+from enumeration import GRID, accuracies, areas, aurocs, every_attack, grid_sets
 from laws import examples
 from places import ROOT
 from problems import smoothed_like
@@ -62,21 +63,29 @@ def test_the_area_is_the_mean_over_orders_of_ties(problem, seed):
     assert risk_coverage_area(distinct, c) == pytest.approx(by_hand)
 
 
-@examples(300)
-@given(grid_sets(most=6), st.integers(0, 2), st.integers(0, 2), st.floats(0.05, 1))
-def test_the_threshold_is_the_smallest_that_guarantees_the_accuracy(problem, uncertified, failures, wanted):
-    more = {"uncertified": uncertified, "failures": failures}
-    fine = np.unique([*BETWEEN, *np.nextafter(BETWEEN[:-1], 2.0)])  # a float of every piece of the curve, the least
-    curve = operating_curve(*problem, thresholds=fine, **more)
-    enough = fine[(curve.right > 0) & (curve.accuracy >= wanted)]
-    if not len(enough):
-        with pytest.raises(InputError, match=r"Expected `accuracy` to be (at most|asked of)"):
+PIECES = np.unique([*GRID, *np.nextafter(GRID[:-1], 2.0)])  # the ends and the least float of every piece of a curve
+
+
+@examples(400)
+@given(grid_sets(most=3), FREE, st.sampled_from([0.25, 1 / 3, 0.5, 0.6, 2 / 3, 0.75, 1.0]))
+def test_the_threshold_is_the_smallest_that_every_attack_leaves_the_accuracy(problem, free, wanted):
+    """Every attack at every threshold: someone right is accepted whatever it is, and enough of those accepted are."""
+    more = dict(zip(("uncertified", "failures"), free, strict=True))
+    z, c = every_attack(*problem, GRID, **more)
+    least_right = [(c & (z >= tau)).sum(axis=1).min() for tau in PIECES]
+    shares = np.array([least(accuracies(z, c, tau)) for tau in PIECES])
+    enough = (np.array(least_right) > 0) & (shares >= wanted)
+    if not enough.any():
+        with pytest.raises(NoThresholdError, match=r"Expected `accuracy` to be (at most|asked of)") as caught:
             certified_threshold(*problem, accuracy=wanted, **more)
+        sure = shares[np.array(least_right) > 0]
+        assert (sure.max() if len(sure) else None) == (caught.value.best and caught.value.best.accuracy)
         return
-    point = certified_threshold(*problem, accuracy=wanted, **more)
-    assert point.threshold == enough[0]
-    assert point.accuracy >= wanted
-    assert point.coverage == curve.coverage[fine == enough[0]][0] == max(curve.coverage[np.isin(fine, enough)])
+    point, first = certified_threshold(*problem, accuracy=wanted, **more), int(enough.argmax())
+    assert point.threshold == PIECES[first]
+    assert point.accuracy == shares[first]
+    coverage = [(z >= tau).mean(axis=1).min() for tau in PIECES]
+    assert point.coverage == coverage[first] == max(np.array(coverage)[enough])  # the most that can be accepted
     assert certified_threshold(*problem, risk=point.risk, **more).threshold <= point.threshold
 
 

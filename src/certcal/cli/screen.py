@@ -118,10 +118,11 @@ def _show(results: "Results") -> None:
 
 def _show_acceptance(console: Console, report: "Report", position: int) -> None:
     """What is sure of the inputs that are accepted from the threshold, and of each group."""
-    from certcal.report import acceptance, group_cells, group_words
+    from certcal.report import acceptance, group_cells, group_words, wanted_acceptance
 
-    if sentence := acceptance(report, position):
-        console.print(Text(f"\n{sentence}"))
+    for sentence in (acceptance(report, position), wanted_acceptance(report, position)):
+        if sentence:
+            console.print(Text(f"\n{sentence}"))
     for table in report.groups[position] if report.groups else ():
         heads, lines = group_cells(table)
         shown = new_table(title=f"By {table.column} (all guarantees together; R = {table.radius:g})")

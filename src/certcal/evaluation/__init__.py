@@ -1,5 +1,6 @@
 """Certified metrics: all of them at one radius (`row_at`), and over radii (`evaluate`). Nothing else computes them."""
 
+from certcal.evaluation.accepted import ACCEPTED, WANTED
 from certcal.evaluation.at_worst import Contribution, check_position, contributions_at, reliability_at
 from certcal.evaluation.confidence_map import ConfidenceMap
 from certcal.evaluation.further import ANY_BINNING, FURTHER
@@ -16,9 +17,11 @@ from certcal.evaluation.side_by_side import Difference, SideBySide, compare_repo
 from certcal.worstcase import Population
 
 __all__ = [
+    "ACCEPTED",
     "ANY_BINNING",
     "FURTHER",
     "METRICS",
+    "WANTED",
     "Before",
     "ConfidenceMap",
     "Contribution",

@@ -5,7 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from certcal.evaluation.metric import Measured, Metric, Rounding
+from certcal.evaluation.accepted import ACCEPTED, WANTED
+from certcal.evaluation.metric import Measured, Metric, Rounding, three
 from certcal.metrics import sharpness
 from certcal.scalars import check_choice
 from certcal.worstcase import (
@@ -34,31 +35,8 @@ _SIDES: dict[str, tuple[str, Callable[..., Any]]] = {
 }
 
 
-def _three(
-    name: str,
-    label: str,
-    text: str,
-    clean: Callable[[Measured], float],
-    worst: Callable[[Measured, int], float],
-    **how: Any,
-) -> dict[str, Metric]:
-    """A metric without attack, certified, and allowing for certificates that may fail."""
-    error = how.pop("error", True)
-    side: dict[str, Any] = {"rounding": Rounding.UP if error else Rounding.DOWN, "table": False, **how}
-    return {
-        name: Metric(label, f"{text}, without an attack", clean, table=False, **how),
-        f"certified_{name}": Metric(f"certified {label}", f"{text}, at its worst", lambda at: worst(at, 0), **side),
-        f"joint_{name}": Metric(
-            f"joint {label}",
-            f"{text}, at its worst, allowing for the certificates of the set that may fail",
-            lambda at: worst(at, at.failures),
-            **side,
-        ),
-    }
-
-
 def _side(name: str, text: str, certified: Callable[..., Any]) -> dict[str, Metric]:
-    return _three(
+    return three(
         name,
         name.replace("_", " ").replace("ks", "KS error"),
         text,
@@ -70,7 +48,8 @@ def _side(name: str, text: str, certified: Callable[..., Any]) -> dict[str, Metr
 
 
 FURTHER: Mapping[str, Metric] = {
-    **_three(
+    **ACCEPTED,
+    **three(
         "auroc",
         "AUROC",
         "how well confidence tells right from wrong",
@@ -79,7 +58,7 @@ FURTHER: Mapping[str, Metric] = {
         digits=3,
         error=False,
     ),
-    **_three(
+    **three(
         "aurc",
         "AURC",
         "the mean error rate of the most confident inputs",
@@ -138,7 +117,7 @@ _UNDER = {
 
 def further_of(at: Measured, names: Iterable[str], joint_ece: float = 1.0) -> dict[str, float]:
     """The further metrics of these names, beside the row's joint ECE; NaN where the row's population is empty."""
-    known, found = {**FURTHER, **ANY_BINNING}, dict[str, float]()
+    known, found = {**FURTHER, **WANTED, **ANY_BINNING}, dict[str, float]()
     for name in names:
         own = known[check_choice("further", name, tuple(known))]
         same = name.replace("joint_", "certified_") if at.failures == 0 else ""  # no certificate may fail

@@ -60,13 +60,45 @@ def metric(label: str, text: str, of: "Callable[[Measured], float]", how: dict[s
     return field(default=np.nan, metadata={"metric": Metric(label, text, of, **how, **more)})
 
 
+def three(
+    name: str,
+    label: str,
+    text: str,
+    clean: "Callable[[Measured], float]",
+    worst: "Callable[[Measured, int], float]",
+    *,
+    error: bool = True,
+    **how: Any,
+) -> dict[str, Metric]:
+    """A metric beside those of `Row`: without attack, certified, and allowing for certificates that may fail."""
+    side: dict[str, Any] = {"rounding": Rounding.UP if error else Rounding.DOWN, "table": False, **how}
+    return {
+        name: Metric(label, f"{text}, without an attack", clean, table=False, **how),
+        f"certified_{name}": Metric(f"certified {label}", f"{text}, at its worst", lambda at: worst(at, 0), **side),
+        f"joint_{name}": Metric(
+            f"joint {label}",
+            f"{text}, at its worst, allowing for the certificates of the set that may fail",
+            lambda at: worst(at, at.failures),
+            **side,
+        ),
+    }
+
+
 class Measured:
     """What the metrics of one set of certificates are computed from; each part is made when first asked for."""
 
     def __init__(
-        self, bounds: ConfidenceIntervals, population: Population, bins: Bins, delta: float, share: float = 1.0
+        self,
+        bounds: ConfidenceIntervals,
+        population: Population,
+        bins: Bins,
+        delta: float,
+        share: float = 1.0,
+        threshold: float = 0.8,
+        accept_accuracy: float | None = None,
     ) -> None:
         self.bounds, self.population, self.bins, self.delta, self.share = bounds, population, bins, delta, share
+        self.threshold, self.accept_accuracy = threshold, accept_accuracy
 
     @cached_property
     def certified(self) -> int:

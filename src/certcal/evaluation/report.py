@@ -22,7 +22,15 @@ from certcal.settings import Claim
 from certcal.shown import ShownRows
 from certcal.smoothing import Evidence
 from certcal.types import ArrayLike
-from certcal.worstcase import OperatingCurve, Population, Solution, operating_curve
+from certcal.worstcase import (
+    NoThresholdError,
+    OperatingCurve,
+    OperatingPoint,
+    Population,
+    Solution,
+    certified_threshold,
+    operating_curve,
+)
 
 
 class NoSuchRowError(InputError, IndexError):
@@ -45,6 +53,8 @@ class Report(ShownRows):
 
     claim: str = Claim.FAILURES  # how the guaranteed ECE was made
     threshold: float = 0.8  # of the operating points that are shown first
+    accept_accuracy: float | None = None  # of those accepted, that a threshold is wanted for
+    share: float = 1.0  # of delta, for certificates that may fail
     groups: tuple[tuple[GroupTable, ...], ...] = ()  # per row, one table per column; empty if none were asked for
 
     def __iter__(self) -> Iterator[Row]:
@@ -95,6 +105,25 @@ class Report(ShownRows):
                 return curve
             self._curves[position, joint] = curve
         return self._curves[position, joint]
+
+    def least_threshold(
+        self, position: int, *, accuracy: float | None = None, joint: bool = True
+    ) -> OperatingPoint | None:
+        """The point of a row with the smallest threshold that guarantees an accuracy of those accepted.
+
+        Where none does, the point that guarantees most; None where nothing is. By default the accuracy is the report's
+        `accept_accuracy`. As all thresholds hold together, so does one that is chosen after looking.
+        """
+        if self[position].inputs == 0:
+            return None
+        wanted = self.accept_accuracy if accuracy is None else accuracy
+        failures = self.failures if joint else 0
+        try:
+            return certified_threshold(
+                self.bounds[position], accuracy=wanted, population=self.population, failures=failures
+            )
+        except NoThresholdError as error:
+            return error.best
 
     @cached_property
     def _curves(self) -> dict[tuple[int, bool], OperatingCurve]:

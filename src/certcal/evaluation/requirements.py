@@ -1,20 +1,30 @@
-"""What a report must show, such as `guaranteed_ece@0.25 <= 0.30`, and whether it does."""
+"""What a report must show, such as `guaranteed_ece@0.25 <= 0.30`, and whether it does.
 
+`guaranteed_coverage(0.9)@0.25 >= 40 %` is at another threshold than the report's.
+"""
+
+import math
 import operator
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from certcal.errors import InputError
+from certcal.evaluation.accepted import ACCEPTED, WANTED
 from certcal.evaluation.further import ANY_BINNING, FURTHER
+from certcal.evaluation.metric import Measured
 from certcal.evaluation.report import Report
-from certcal.evaluation.row import METRICS
+from certcal.evaluation.row import METRICS, Row
 from certcal.scalars import did_you_mean, guarded, one_or_more
 
-KNOWN = {**METRICS, **FURTHER, **ANY_BINNING}
+KNOWN = {**METRICS, **FURTHER, **WANTED, **ANY_BINNING}
+_GIVEN = {**ACCEPTED, **WANTED}  # metrics that may say in brackets which threshold or accuracy they are about
 _SIGNS = {"<=": operator.le, ">=": operator.ge, "<": operator.lt, ">": operator.gt}
 _NUMBER = r"[0-9.]+(?:e[-+]?[0-9]+)?"
-_FORM = re.compile(rf"\s*(\w+)\s*@\s*({_NUMBER})\s*(<=|>=|<|>)\s*({_NUMBER})\s*(%?)\s*", re.IGNORECASE)
+_FORM = re.compile(
+    rf"\s*(\w+)\s*(?:\(({_NUMBER})\)\s*)?@\s*({_NUMBER})\s*(<=|>=|<|>)\s*({_NUMBER})\s*(%?)\s*", re.IGNORECASE
+)
 
 
 @dataclass(frozen=True)
@@ -26,6 +36,7 @@ class Requirement:
     radius: float
     sign: str
     limit: float
+    given: float | None = None  # the threshold, or the wanted accuracy, that the metric is about; None: the report's
 
     @classmethod
     def parse(cls, text: str) -> "Requirement":
@@ -33,7 +44,7 @@ class Requirement:
         found = _FORM.fullmatch(text) if isinstance(text, str) else None
         if found is None:
             raise InputError.expected("require", "have the form guaranteed_ece@0.25 <= 0.30", repr(text))
-        name, radius, sign, limit, percent = found.groups()
+        name, given, radius, sign, limit, percent = found.groups()
         # The guaranteed values are the joint ones: they allow for certificates that fail.
         said, name = name, re.sub("^guaranteed_", "joint_", name)
         if name not in KNOWN:
@@ -41,20 +52,36 @@ class Requirement:
             wanted = f"name a metric ({', '.join(spoken)})"
             raise InputError.expected("require", wanted, f"{said!r}{did_you_mean(said, (*spoken, *KNOWN))}")
         try:
-            asked = cls(text.strip(), name, float(radius), sign, float(limit) / (100 if percent else 1))
+            own = None if given is None else float(given)
+            asked = cls(text.strip(), name, float(radius), sign, float(limit) / (100 if percent else 1), own)
         except ValueError as error:
             raise InputError.expected("require", "have a number as radius and as limit", repr(text)) from error
+        if own is not None and (name not in _GIVEN or not 0 <= own <= 1):
+            wanted = f"have a share in brackets, and only after {', '.join(_GIVEN)}"
+            raise InputError.expected("require", wanted, repr(text))
         if asked.limit > 1 and not percent and KNOWN[name].percent:  # a gate that would always open
             raise InputError.expected("require", f"have a share as limit, such as 0.3 or {limit} %", repr(text))
         return asked
 
     def judge(self, report: Report) -> "Judgement":
         """Whether a report that has the radius meets it. What has no value there, or NaN, fails."""
-        row = report.at(self.radius)
-        if self.metric in ANY_BINNING and self.metric not in row.further:
-            raise InputError.expected("require", "ask it of a report made with any_binning=True", repr(self.metric))
-        value = float(row.further[self.metric] if self.metric in row.further else getattr(row, self.metric))
+        value = float(self._value(report, report.at(self.radius)))
         return Judgement(self, value, bool(_SIGNS[self.sign](value, self.limit)))
+
+    def _value(self, report: Report, row: Row) -> float:
+        if self.given is not None:
+            own = report.bounds[report.rows.index(row)]
+            asked: dict[str, Any] = {"threshold": self.given, "accept_accuracy": self.given}
+            at = Measured(own, report.population, report.bins, report.delta, report.share, **asked)
+            return _GIVEN[self.metric].of(at) if at.inputs else math.nan
+        if self.metric in row.further:
+            return row.further[self.metric]
+        if self.metric in ANY_BINNING:
+            raise InputError.expected("require", "ask it of a report made with any_binning=True", repr(self.metric))
+        if self.metric in WANTED:
+            wanted = f"name the accuracy that is wanted of those accepted, as {self.metric}(0.95)@{self.radius:g}"
+            raise InputError.expected("require", wanted, repr(self.text))
+        return float(getattr(row, self.metric))
 
 
 @dataclass(frozen=True)
@@ -72,7 +99,9 @@ class Judgement:
 
     def __str__(self) -> str:
         met = "met" if self.passed else "NOT met"
-        value = "no input is certified there" if self.value != self.value else f"it is {self.value:.6g}"
+        value = f"it is {self.value:.6g}"
+        if self.value != self.value:
+            value = "it has no value" if self.requirement.metric in _GIVEN else "no input is certified there"
         return f"{self.requirement.text}: {met}, {value}{self._note()}"
 
     def _note(self) -> str:

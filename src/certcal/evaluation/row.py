@@ -211,6 +211,8 @@ def row_at(
     edges: ArrayLike | None = None,
     delta: float = 0.001,
     share: float = 1.0,
+    threshold: float = 0.8,
+    accept_accuracy: float | None = None,
     metrics: Iterable[str] | None = None,
     approximations: Iterable[str] = (),
     further: Iterable[str] = (),
@@ -221,10 +223,10 @@ def row_at(
 
     Args:
         bounds: from `confidence_bounds`.
-        population, n_bins, edges, delta, approximations: as for `evaluate`.
+        population, n_bins, edges, delta, approximations, threshold, accept_accuracy: as for `evaluate`.
         share: of delta, for certificates that may fail.
         metrics: names of those wanted, fields of `Row`; only these are computed. By default all that `evaluate` gives.
-        further: names of those wanted of `FURTHER` and `ANY_BINNING`, in `certcal.evaluation`.
+        further: names of those wanted of `FURTHER`, `WANTED` and `ANY_BINNING`, in `certcal.evaluation`.
 
     Raises: InputError if a metric has no such name.
     """
@@ -233,7 +235,8 @@ def row_at(
         check_choice("metrics", name, tuple(METRICS))
     chosen = Population(check_choice("population", population, tuple(Population)))
     part = check_number("share", share, "lie in [0, 1]", lambda value: 0 <= value <= 1)
-    at = Measured(bounds, chosen, choose_few_bins(n_bins, edges), check_level("delta", delta), part)
+    bins, level = choose_few_bins(n_bins, edges), check_level("delta", delta)
+    at = Measured(bounds, chosen, bins, level, part, threshold, accept_accuracy)
     found: dict[str, Any] = {}
     for name in wanted:
         own = METRICS[name]

@@ -6,6 +6,7 @@ from typing import Any
 
 from certcal.certificates import ConfidenceIntervals, Method, RunnerUp, confidence_bounds_at
 from certcal.errors import InputError
+from certcal.evaluation.accepted import WANTED
 from certcal.evaluation.claim import ways_of, with_best_claim
 from certcal.evaluation.confidence_map import ConfidenceMap
 from certcal.evaluation.further import ANY_BINNING, FURTHER
@@ -38,6 +39,7 @@ def evaluate(
     claim: str = Claim.FAILURES,
     open_at: float | None = None,
     threshold: float = 0.8,
+    accept_accuracy: float | None = None,
     groups: Any = (),
     any_binning: bool = False,
 ) -> Report:
@@ -68,6 +70,8 @@ def evaluate(
         open_at: one of the radii, that pages and screens show first; by default the largest at which half of the inputs
             are certified.
         threshold: confidence from which predictions are accepted, of the operating points that are shown first.
+        accept_accuracy: of those accepted, such as 0.95: also the smallest threshold that guarantees it, which has the
+            largest coverage; see `Report.least_threshold`.
         groups: "predicted", "label", an array with one entry per input, or a mapping of names to such arrays: what is
             certified of each group, at levels that hold for all groups together; docs/groups.md.
         any_binning: also the worst case over every binning: seconds per radius for thousands of inputs.
@@ -92,6 +96,7 @@ def evaluate(
         claim=claim,
         open_at=open_at,
         threshold=threshold,
+        accept_accuracy=accept_accuracy,
         any_binning=any_binning,
     )
     bins, chosen = choose_few_bins(n_bins, edges), Population(asked.population)
@@ -105,7 +110,13 @@ def evaluate(
     if open_at is not None and asked.open_at not in distances:
         raise InputError.expected("open_at", f"be one of the radii, {', '.join(map(str, distances))}", open_at)
     options: dict[str, Any] = {"population": chosen, "edges": bins.edges, "delta": delta}
-    columns, further = as_columns(groups, found[0]), (*FURTHER, *(ANY_BINNING if any_binning else ()))
+    columns = as_columns(groups, found[0])
+    further = (
+        *FURTHER,
+        *(() if asked.accept_accuracy is None else WANTED),
+        *(ANY_BINNING if any_binning else ()),
+    )
+    accepting: dict[str, Any] = {"threshold": asked.threshold, "accept_accuracy": asked.accept_accuracy}
 
     def certify(terms: Mapping[str, Any]) -> tuple[ConfidenceIntervals, ...]:
         """The bounds that the report is about, at other terms."""
@@ -120,7 +131,15 @@ def evaluate(
     share = 1 / len(ways)
     wanted = None if recalibration is None else WITH_MAP
     rows = [
-        row_at(own, approximations=asked.approximations, further=further, metrics=wanted, share=share, **options)
+        row_at(
+            own,
+            approximations=asked.approximations,
+            further=further,
+            metrics=wanted,
+            share=share,
+            **options,
+            **accepting,
+        )
         for own in bounds
     ]
     if own_draws is not None and len(ways) > 1:
@@ -144,6 +163,7 @@ def evaluate(
         recalibration,
         open_at,
         asked.claim,
-        asked.threshold,
-        tables,
+        groups=tables,
+        share=share,
+        **accepting,
     )

@@ -31,18 +31,12 @@ from certcal.report.figures import (
     plot_trade_off,
     plot_widths,
 )
+from certcal.report.groups import group_cells, group_words, groups_section
 from certcal.report.html import render_page
 from certcal.report.judgements import judgements_markdown, to_junit
 from certcal.report.leaderboard import Board, Standing, leaderboard_page, plot_standings, standing_cells
 from certcal.report.more_tables import more_tables
-from certcal.report.operating import (
-    acceptance,
-    group_cells,
-    group_words,
-    groups_section,
-    operating_data,
-    operating_section,
-)
+from certcal.report.operating import acceptance, operating_data, operating_section, wanted_acceptance
 from certcal.report.recalibrated import chosen_because, lead, listed, recalibration_section, score_rows, warnings
 from certcal.report.side_by_side import (
     about_runs,
@@ -153,6 +147,7 @@ __all__ = [
     "to_latex",
     "to_markdown",
     "verdict",
+    "wanted_acceptance",
     "warnings",
     "why_first",
 ]

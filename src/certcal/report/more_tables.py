@@ -5,7 +5,8 @@ from typing import Any
 
 from certcal.errors import InputError
 from certcal.evaluation import Report
-from certcal.report.operating import further_lines, group_lines
+from certcal.report.groups import group_lines
+from certcal.report.operating import further_lines
 from certcal.report.tables import csv_text, exactly, latex_text, markdown_text
 from certcal.scalars import guarded
 

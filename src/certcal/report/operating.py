@@ -1,28 +1,17 @@
-"""What pages and results show of operating points, further metrics and groups."""
+"""What pages, screens and results show of operating points, in words and as curves, and of further metrics."""
 
 from typing import Any
 
 import numpy as np
 
-from certcal.evaluation import ANY_BINNING, FURTHER, GroupTable, Metric, Report, Rounding, Row
+from certcal.evaluation import ANY_BINNING, FURTHER, WANTED, Metric, Report, Rounding, Row
 from certcal.files import plain
 from certcal.report.content import by_radius
 from certcal.report.tables import exactly, number, percent
 from certcal.scalars import check_integer, guarded
-from certcal.worstcase import OperatingCurve
+from certcal.worstcase import OperatingCurve, OperatingPoint
 
-_NAMES = {"accuracy": "accuracy", "ece": "ECE", "brier": "Brier score"}
 _SHARES = ("coverage", "accuracy")
-_GROUP_COLUMNS = (
-    ("inputs", "inputs", None, Rounding.NEAREST),
-    ("certified", "certified", None, Rounding.NEAREST),
-    ("joint_accuracy", "guaranteed accuracy", "low", Rounding.DOWN),
-    ("certified_ece", "certified ECE", "high", Rounding.UP),
-    ("joint_ece", "guaranteed ECE", "high", Rounding.UP),
-    ("joint_brier", "guaranteed Brier", "high", Rounding.UP),
-    ("joint_coverage", "guaranteed coverage", "low", Rounding.DOWN),
-    ("joint_selective_accuracy", "guaranteed accuracy of accepted", "low", Rounding.DOWN),
-)
 
 
 @guarded
@@ -78,7 +67,7 @@ def further_lines(row: Row) -> list[list[str]]:
 
 def _further(row: Row) -> list[list[str]]:
     """Label, help, clean, certified and guaranteed value of each further metric."""
-    known = {**FURTHER, **ANY_BINNING}
+    known = {**FURTHER, **WANTED, **ANY_BINNING}
     lines = []
     for name in dict.fromkeys(name.removeprefix("certified_").removeprefix("joint_") for name in row.further):
         parts = [f"{part}{name}" for part in ("", "certified_", "joint_")]
@@ -92,21 +81,9 @@ def _further(row: Row) -> list[list[str]]:
 def _written(metric: Metric, value: float) -> str:
     if np.isnan(value):
         return "—"
-    digits = 3 if metric.digits is None else metric.digits
-    return (percent if metric.percent else number)(value, metric.rounding, digits)
-
-
-def groups_section(report: Report) -> dict[str, Any] | None:
-    """The part of the page about groups: per radius and column a heat map in numbers, and the largest disparities."""
-    if not report.groups:
-        return None
-    first = {row.radius: position for position, row in reversed(list(enumerate(report.rows)))}
-    views = [[_table(table) for table in report.groups[first[radius]]] for radius in sorted(first)]
-    return {
-        "columns": [label for _, label, _, _ in _GROUP_COLUMNS],
-        "threshold": f"{report.threshold:g}",
-        "views": views,
-    }
+    if metric.digits is None:
+        return exactly(value)
+    return (percent if metric.percent else number)(value, metric.rounding, metric.digits)
 
 
 def acceptance(report: Report, position: int) -> str:
@@ -117,81 +94,49 @@ def acceptance(report: Report, position: int) -> str:
     curve = report.operating(position, joint=True, thresholds=[report.threshold])
     if curve is None:
         return ""
-    point, radius = curve[0], exactly(report[position].radius)
-    text = str(point).replace("whatever the attack", f"whatever the attack within R = {radius}")
+    point = curve[0]
     if point.coverage > 0.0 or point.accuracy > 0.0:
-        sure = f" Both hold with {percent(1 - report.delta, Rounding.DOWN, 1)} confidence." if report.level else ""
-        return f"{text}{sure}"
+        return _sentence(report, position, point)
     every = report.operating(position, joint=True)
     helpful = [] if every is None else every.threshold[(every.right > 0) & (every.threshold > 0)].tolist()
-    return text + (f" Up to {max(helpful):g} something is." if helpful else " Nor is it at any other threshold.")
+    told = f"Up to {max(helpful):g} something is." if helpful else "Nor is it at any other threshold."
+    return f"{_within(report, position, str(point))} {told}"
 
 
-def group_cells(table: GroupTable) -> tuple[list[str], list[list[str]]]:
-    """Heads and lines of a table of groups for a narrow place, each value rounded to the cautious side."""
-    return group_lines(table, "inputs", "certified", "joint_accuracy", "joint_ece")
+def wanted_acceptance(report: Report, position: int) -> str:
+    """From which threshold those accepted have the accuracy that is wanted of them, in words; empty if none is."""
+    if report.accept_accuracy is None or report[position].inputs == 0:
+        return ""
+    wanted = f"Wanted: at least {100 * report.accept_accuracy:.10g} % of those accepted are right."
+    point = report.least_threshold(position)
+    if point is None:
+        return f"{wanted} No threshold guarantees it, nor anything else, within R = {exactly(report[position].radius)}."
+    if point.accuracy >= report.accept_accuracy:
+        said = _sentence(report, position, shown := _tidy(report, position, point))
+        rounded = ", rounded up" if shown.threshold > point.threshold else ""
+        smallest = f" No smaller threshold guarantees as much{rounded}." if point.threshold else ""
+        return f"{wanted} {said}{smallest}"
+    most = percent(point.accuracy, Rounding.DOWN, 1)
+    return (
+        f"{wanted} No threshold guarantees it within R = {exactly(report[position].radius)}: the most is {most}, from "
+        f"{exactly(_tidy(report, position, point).threshold)}."
+    )
 
 
-def group_lines(table: GroupTable, *keys: str) -> tuple[list[str], list[list[str]]]:
-    """Heads and lines of a table of groups with these columns, or all of them."""
-    shown = [one for one in _GROUP_COLUMNS if not keys or one[0] in keys]
-    lines = [
-        [group.name, *(_cell(group.as_dict()[key], rounding, key) for key, _, _, rounding in shown)]
-        for group in table.groups
-    ]
-    return [table.column, *(label for _, label, _, _ in shown)], lines
+def _sentence(report: Report, position: int, point: OperatingPoint) -> str:
+    sure = f" Both hold with {percent(1 - report.delta, Rounding.DOWN, 1)} confidence." if report.level else ""
+    return _within(report, position, str(point)) + sure
 
 
-def _table(table: GroupTable) -> dict[str, Any]:
-    rows = [group.as_dict() for group in table.groups]
-    shades = {key: _shades([row[key] for row in rows], bad) for key, _, bad, _ in _GROUP_COLUMNS if bad}
-    return {
-        "column": table.column,
-        "rows": [
-            {
-                "name": row["name"],
-                "cells": [_cell(row[key], rounding, key) for key, _, _, rounding in _GROUP_COLUMNS],
-                "shades": [shades[key][place] if key in shades else None for key, *_ in _GROUP_COLUMNS],
-            }
-            for place, row in enumerate(rows)
-        ],
-        "disparities": _disparities(table),
-        "notes": _notes(table),
-    }
+def _within(report: Report, position: int, text: str) -> str:
+    radius = exactly(report[position].radius)
+    return text.replace("whatever the attack", f"whatever the attack within R = {radius}")
 
 
-def group_words(table: GroupTable) -> list[str]:
-    """The largest differences between groups, and what small ones can and cannot show."""
-    return [*(f"Largest difference in {own}." for own in _disparities(table)), *_notes(table)]
-
-
-def _disparities(table: GroupTable) -> list[str]:
-    return [
-        f"{_NAMES[own.metric]}: at most {_cell(own.joint, Rounding.UP, own.metric).replace(' %', ' points')} between "
-        f"{own.between[0]} and {own.between[1]}"
-        for own in table.disparities
-    ]
-
-
-def _notes(table: GroupTable) -> list[str]:
-    return [group.note for group in table.groups if group.note]
-
-
-def _cell(value: float, rounding: Rounding, key: str) -> str:
-    if isinstance(value, int):
-        return str(value)
-    if np.isnan(value):
-        return "—"
-    return number(value, rounding, 4) if "brier" in key else percent(value, rounding, 1)
-
-
-def _shades(values: list[float], bad: str) -> list[float | None]:
-    """How bad each value is among its column, from 0 to 1; differences of a few points stay pale."""
-    known = np.array(values, dtype=np.float64)
-    if np.isnan(known).all():
-        return [None for _ in values]
-    best = np.nanmin(known) if bad == "high" else np.nanmax(known)
-    share = np.abs(known - best) / max(np.nanmax(known) - np.nanmin(known), 0.1)
-    # What could not be worse is not pale because the others are as bad.
-    share = np.where(known == (1.0 if bad == "high" else 0.0), 1.0, share)
-    return [None if np.isnan(value) else round(float(value), 3) for value in share]
+def _tidy(report: Report, position: int, point: OperatingPoint) -> OperatingPoint:
+    """The same point with a threshold of fewer digits, rounded up, at which the very same is guaranteed."""
+    ways = [np.ceil(point.threshold * 10.0**digits) / 10.0**digits for digits in range(4, 17)]
+    curve = report.operating(position, joint=True, thresholds=np.clip([*ways, point.threshold], point.threshold, 1.0))
+    assert curve is not None
+    same = (curve.coverage == point.coverage) & (curve.right == point.right) & (curve.accepted == point.accepted)
+    return curve[int(same.argmax())]

@@ -138,6 +138,7 @@ def settings_of(report: Report) -> RunSettings | None:
         n_bins=size,
         approximations=tuple(dict.fromkeys(name for row in report for name in row.approximations)),
         threshold=report.threshold,
+        accept_accuracy=report.accept_accuracy,
         claim=str(report.claim),
         any_binning="certified_any_binning" in report[0].further,
         at_temperature=report.evidence.temperature if header.temperatures else None,

@@ -11,6 +11,7 @@ from typing import Any
 from certcal.evaluation import Report, reliability_at
 from certcal.files import plain, printable
 from certcal.report import (
+    acceptance,
     answer,
     caveats,
     default_view,
@@ -26,6 +27,7 @@ from certcal.report import (
     to_csv,
     to_latex,
     to_markdown,
+    wanted_acceptance,
 )
 from certcal.runs.advice import advise
 from certcal.runs.attack_files import Kept, kept_attacks
@@ -199,6 +201,10 @@ class Results:
             "recalibration": None if own is None else {"kind": own.kind} | dict(own.about),
             "rows": plain(report.as_dicts()),
             "further": plain([dict(row.further) for row in report]),
+            "threshold": report.threshold,
+            "acceptance": [acceptance(report, position) or None for position in rows],
+            "accept_accuracy": report.accept_accuracy,
+            "accept_from": [_accept_from(report, position) for position in rows],
             "operating": [operating_data(report, position, step=5) for position in rows],
             "groups": plain([[table.as_dict() for table in tables] for tables in report.groups]) or None,
             "per_bin": [_per_bin(report, position) for position in rows],
@@ -224,6 +230,15 @@ def _of_draws(evidence: Evidence | None) -> dict[str, Any]:
         "model": header.model,
         "precision": header.precision,
     }
+
+
+def _accept_from(report: Report, position: int) -> dict[str, Any] | None:
+    """The least threshold for the accuracy that is wanted of those accepted, with its point; None if none is wanted."""
+    if not (words := wanted_acceptance(report, position)):
+        return None
+    point, wanted = report.least_threshold(position), report.accept_accuracy
+    reached = point is not None and wanted is not None and point.accuracy >= wanted
+    return {"reached": reached, "best": None if point is None else plain(vars(point)), "words": words}
 
 
 def _per_bin(report: Report, position: int) -> dict[str, Any] | None:

@@ -148,6 +148,10 @@ class EvaluateSettings(Record, panel="What to ask"):
     )
 
     threshold: float = setting(0.8, "Confidence from which predictions are accepted", check=share)
+    accept_accuracy: float | None = setting(
+        None, "Also the smallest threshold from which at least this share of those accepted is right under attack.",
+        check=share,
+    )  # fmt: skip
     groups: tuple[str, ...] = setting(
         (), "Also per group: predicted, label, a column of a .npz data file, or a table", metavar="NAME,…"
     )

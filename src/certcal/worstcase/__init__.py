@@ -23,12 +23,12 @@ from certcal.worstcase.one_sided import (
     certified_underconfidence,
 )
 from certcal.worstcase.operating import (
-    OperatingCurve,
-    OperatingPoint,
+    NoThresholdError,
     certified_operating_point,
     certified_threshold,
     operating_curve,
 )
+from certcal.worstcase.operating_points import OperatingCurve, OperatingPoint
 from certcal.worstcase.pooled import PooledClaim, pooled_calibration_error, pooled_claims
 from certcal.worstcase.population import PopulationBound, population_bound
 from certcal.worstcase.problem import WorstCaseProblem, choose_few_bins
@@ -46,6 +46,7 @@ __all__ = [
     "DeceSettings",
     "FreeInput",
     "Kind",
+    "NoThresholdError",
     "OperatingCurve",
     "OperatingPoint",
     "PooledClaim",

@@ -5,8 +5,6 @@ be wrong and accepted. Accuracy rises with the first and falls with the others, 
 follow from the certificates alone, so one event serves all thresholds: τ may be chosen after looking.
 """
 
-from dataclasses import dataclass, field
-
 import numpy as np
 
 from certcal.certificates import ConfidenceIntervals
@@ -15,109 +13,18 @@ from certcal.inputs import as_probabilities, check_same_length
 from certcal.scalars import check_integer, check_number
 from certcal.settings import Population
 from certcal.types import ArrayLike, BoolArray, FloatArray, IntArray
+from certcal.worstcase.operating_points import OperatingCurve, OperatingPoint
 from certcal.worstcase.problem import WorstCaseProblem
 
 
-@dataclass(frozen=True)
-class OperatingPoint:
-    """What is sure at one threshold, whatever the attack."""
+class NoThresholdError(InputError):
+    """No threshold guarantees as much as was asked for."""
 
-    threshold: float
-    coverage: float  # share of the inputs that are sure to be accepted
-    accuracy: float  # least share of right ones among those accepted; NaN if no input can be accepted
-    accepted: int  # inputs that this least share is of
-    right: int  # right ones among them
-    inputs: int
-    failures: int = 0  # certificates that may fail
-    clean_coverage: float = np.nan  # without attack, where the confidences are known
-    clean_accuracy: float = np.nan
-    whose: str = ""  # "certified " where inputs without a certificate are left out
-
-    @property
-    def risk(self) -> float:
-        """The largest share of wrong ones among those accepted."""
-        return np.nan if np.isnan(self.accuracy) else (self.accepted - self.right) / max(self.accepted, 1)
-
-    def __str__(self) -> str:
-        """The point in words, rounded to the safe side."""
-        # Every digit where fewer would name a threshold below the one that is meant.
-        short = f"{self.threshold:g}"
-        head = f"Accept from {short if float(short) == self.threshold else repr(self.threshold)}: "
-        if np.isnan(self.accuracy):
-            return f"{head}no input can reach this threshold, so nothing is accepted."
-        clean, inputs = "", f"of the {self.inputs:,} {self.whose}inputs"
-        if not np.isnan(self.clean_accuracy):
-            clean = f" (without attack {_percent(self.clean_coverage)} and {_percent(self.clean_accuracy)})"
-        if self.coverage == self.accuracy == 0.0:
-            return (
-                f"{head}whatever the attack, nothing is guaranteed: neither how many {inputs} are accepted, "
-                f"nor how many of those accepted are right{clean}."
-            )
-        return (
-            f"{head}whatever the attack, at least {_percent(self.coverage)} {inputs} are accepted, and at least "
-            f"{_percent(self.accuracy)} of those accepted are right{clean}."
-        )
-
-
-@dataclass(frozen=True, eq=False)
-class OperatingCurve:
-    """Operating points at many thresholds: risk against coverage, without attack and at its worst."""
-
-    threshold: FloatArray  # (t,)
-    certain: IntArray  # (t,) inputs that are sure to be accepted
-    right: IntArray  # (t,) right ones among `accepted`
-    accepted: IntArray  # (t,) inputs that are accepted where accuracy is least
-    reachable: BoolArray  # (t,) whether any input can be accepted
-    inputs: int
-    failures: int = 0
-    clean_accepted: IntArray | None = None  # (t,) without attack
-    clean_right: IntArray | None = None
-    whose: str = ""  # as of a point
-    coverage: FloatArray = field(init=False)
-    accuracy: FloatArray = field(init=False)
-    clean_coverage: FloatArray = field(init=False)
-    clean_accuracy: FloatArray = field(init=False)
-
-    def __post_init__(self) -> None:
-        unknown = np.full(len(self.threshold), np.nan)
-        # Where nobody wrong can be accepted and nobody right must be, whoever is accepted is right.
-        least = np.where(self.accepted > 0, self.right / np.maximum(self.accepted, 1), 1.0)
-        shown = {"coverage": self.certain / self.inputs, "accuracy": np.where(self.reachable, least, np.nan)}
-        if self.clean_accepted is None or self.clean_right is None:
-            shown |= {"clean_coverage": unknown, "clean_accuracy": unknown}
-        else:
-            share = self.clean_right / np.maximum(self.clean_accepted, 1)
-            shown["clean_coverage"] = self.clean_accepted / self.inputs
-            shown["clean_accuracy"] = np.where(self.clean_accepted > 0, share, np.nan)
-        for name, values in shown.items():
-            object.__setattr__(self, name, values)
-
-    def __len__(self) -> int:
-        return len(self.threshold)
-
-    @property
-    def risk(self) -> FloatArray:
-        """The largest share of wrong ones among those accepted, shape (t,)."""
-        # 1 − accuracy would round twice.
-        return np.where(self.reachable, (self.accepted - self.right) / np.maximum(self.accepted, 1), np.nan)
-
-    def __getitem__(self, position: int) -> OperatingPoint:
-        return OperatingPoint(
-            threshold=float(self.threshold[position]),
-            coverage=float(self.coverage[position]),
-            accuracy=float(self.accuracy[position]),
-            accepted=int(self.accepted[position]),
-            right=int(self.right[position]),
-            inputs=self.inputs,
-            failures=self.failures,
-            clean_coverage=float(self.clean_coverage[position]),
-            clean_accuracy=float(self.clean_accuracy[position]),
-            whose=self.whose,
-        )
+    best: OperatingPoint | None = None  # the point that guarantees the largest accuracy; None if nobody is sure
 
 
 def operating_curve(
-    lower: ArrayLike | ConfidenceIntervals,
+    lower: ArrayLike | ConfidenceIntervals | WorstCaseProblem,
     upper: ArrayLike | None = None,
     correct: ArrayLike | None = None,
     *,
@@ -151,7 +58,7 @@ def operating_curve(
 
 
 def certified_operating_point(
-    lower: ArrayLike | ConfidenceIntervals,
+    lower: ArrayLike | ConfidenceIntervals | WorstCaseProblem,
     upper: ArrayLike | None = None,
     correct: ArrayLike | None = None,
     *,
@@ -187,7 +94,7 @@ those accepted are right.
 
 
 def certified_threshold(
-    lower: ArrayLike | ConfidenceIntervals,
+    lower: ArrayLike | ConfidenceIntervals | WorstCaseProblem,
     upper: ArrayLike | None = None,
     correct: ArrayLike | None = None,
     *,
@@ -206,7 +113,7 @@ def certified_threshold(
 
     Paper: —; docs/operating.md.
 
-    Raises: InputError if no threshold guarantees as much, with the most that one does.
+    Raises: NoThresholdError, an InputError, if no threshold guarantees as much; `best` is the point that does most.
 
     >>> certified_threshold([0.7, 0.2, 0.6], [0.9, 0.6, 0.65], [1, 1, 0], accuracy=0.9).threshold
     0.6500000000000001
@@ -220,31 +127,33 @@ def certified_threshold(
     problem = WorstCaseProblem.checked(lower, upper, correct, population=population, uncertified=uncertified)
     count = check_integer("failures", failures, minimum=0)
     clean, known = _clean(problem, lower, correct, confidence, population)
-    # On (v, w] between neighbouring values nothing changes, so w stands for all of it.
+    # Nothing changes on (v, w] between neighbouring values: the smallest float above v stands for all of it.
     ends = np.unique(np.where(problem.correct, problem.lower, problem.upper))
-    curve = _curve(problem, ends, count, None, None)
-    enough = (curve.right > 0) & ((curve.accuracy >= asked) if risk is None else (curve.risk <= asked))
-    if not curve.right.any():
-        raise InputError.expected(name, "be asked of bounds with an input that is sure to be right", "none")
+    pieces = np.append(0.0, np.nextafter(ends[:-1], 2.0))
+    curve = _curve(problem, pieces, count, clean, known, _whose(lower, population))
+    helpful = curve.right > 0
+    if not helpful.any():
+        raise NoThresholdError.expected(name, "be asked of bounds with an input that is sure to be right", "none")
+    enough = helpful & ((curve.accuracy >= asked) if risk is None else (curve.risk <= asked))
     if not enough.any():
+        best = curve[int(np.where(helpful, curve.accuracy, -1.0).argmax())]
         # Rounded to the side where the number in the message will do.
-        accuracies, risks = curve.accuracy[curve.right > 0], curve.risk[curve.right > 0]
-        most, least = np.floor(accuracies.max() * 1e6) / 1e6, np.ceil(risks.min() * 1e6) / 1e6
+        most, least = np.floor(best.accuracy * 1e6) / 1e6, np.ceil(best.risk * 1e6) / 1e6
         wanted = f"be at most {most:.6f}" if risk is None else f"be at least {least:.6f}"
-        raise InputError.expected(name, f"{wanted}, the best that a threshold guarantees here", asked)
-    first = int(enough.argmax())
-    smallest = float(np.nextafter(ends[first - 1], 2.0)) if first else 0.0
-    return _curve(problem, np.array([smallest]), count, clean, known, _whose(lower, population))[0]
+        error = NoThresholdError.expected(name, f"{wanted}, the best that a threshold guarantees here", asked)
+        error.best = best
+        raise error
+    return curve[int(enough.argmax())]
 
 
-def _whose(given: ArrayLike | ConfidenceIntervals, population: str) -> str:
+def _whose(given: object, population: str) -> str:
     """Which inputs a sentence is about: of bounds, uncertified ones may have been left out."""
     return "certified " if isinstance(given, ConfidenceIntervals) and population == Population.CERTIFIED else ""
 
 
 def _clean(
     problem: WorstCaseProblem,
-    given: ArrayLike | ConfidenceIntervals,
+    given: object,
     correct: ArrayLike | None,
     confidence: ArrayLike | None,
     population: str,
@@ -303,8 +212,3 @@ def _reaching(values: FloatArray, thresholds: FloatArray) -> IntArray:
     if len(thresholds) == 1:
         return np.array([int((values >= thresholds[0]).sum())])
     return len(values) - np.searchsorted(np.sort(values), thresholds, side="left")
-
-
-def _percent(share: float) -> str:
-    """A share as it may be promised: rounded down."""
-    return f"{np.floor(share * 1000 + 1e-9) / 10:.1f} %"

@@ -1,0 +1,83 @@
+"""Metrics of a row that accepts predictions from a threshold, or asks which threshold gives an accuracy."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from certcal.evaluation.metric import Measured, Metric, three
+from certcal.worstcase import NoThresholdError, OperatingPoint, certified_operating_point, certified_threshold
+
+_SHARE: dict[str, Any] = {"digits": 1, "percent": True, "error": False}
+
+
+def _point(at: Measured, failures: int) -> OperatingPoint:
+    return certified_operating_point(at.problem, threshold=at.threshold, failures=failures)
+
+
+def _clean_point(at: Measured) -> OperatingPoint:
+    confidence, correct = at.clean
+    return certified_operating_point(confidence, confidence, correct, threshold=at.threshold)
+
+
+def _least(at: Measured, failures: int) -> OperatingPoint | None:
+    return _found(at, at.problem, failures=failures)
+
+
+def _clean_least(at: Measured) -> OperatingPoint | None:
+    confidence, correct = at.clean
+    return _found(at, confidence, confidence, correct)
+
+
+def _found(at: Measured, *bounds: Any, failures: int = 0) -> OperatingPoint | None:
+    try:
+        return certified_threshold(*bounds, accuracy=at.accept_accuracy, failures=failures)
+    except NoThresholdError:
+        return None
+
+
+def _threshold(point: OperatingPoint | None) -> float:
+    return np.nan if point is None else point.threshold
+
+
+def _coverage(point: OperatingPoint | None) -> float:
+    return 0.0 if point is None else point.coverage  # nobody can be accepted
+
+
+# At the threshold of the report.
+ACCEPTED: Mapping[str, Metric] = {
+    **three(
+        "coverage",
+        "coverage",
+        "share of the inputs that are accepted from the threshold",
+        lambda at: _clean_point(at).coverage,
+        lambda at, failures: _point(at, failures).coverage,
+        **_SHARE,
+    ),
+    **three(
+        "selective_accuracy",
+        "accuracy of accepted",
+        "share of right ones among those accepted from the threshold",
+        lambda at: _clean_point(at).accuracy,
+        lambda at, failures: _point(at, failures).accuracy,
+        **_SHARE,
+    ),
+}
+# For the accuracy that is wanted of those accepted. Coverage falls with the threshold: the least has the largest.
+WANTED: Mapping[str, Metric] = {
+    **three(
+        "least_threshold",
+        "least threshold",
+        "the smallest threshold from which those accepted have the wanted accuracy",
+        lambda at: _threshold(_clean_least(at)),
+        lambda at, failures: _threshold(_least(at, failures)),
+    ),
+    **three(
+        "largest_coverage",
+        "largest coverage",
+        "the largest share that can be accepted with the wanted accuracy",
+        lambda at: _coverage(_clean_least(at)),
+        lambda at, failures: _coverage(_least(at, failures)),
+        **_SHARE,
+    ),
+}

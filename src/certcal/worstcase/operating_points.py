@@ -1,0 +1,110 @@
+"""What is sure at thresholds of the confidence: one operating point, or a curve of many."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from certcal.types import BoolArray, FloatArray, IntArray
+
+
+@dataclass(frozen=True)
+class OperatingPoint:
+    """What is sure at one threshold, whatever the attack."""
+
+    threshold: float
+    coverage: float  # share of the inputs that are sure to be accepted
+    accuracy: float  # least share of right ones among those accepted; NaN if no input can be accepted
+    accepted: int  # inputs that this least share is of
+    right: int  # right ones among them
+    inputs: int
+    failures: int = 0  # certificates that may fail
+    clean_coverage: float = np.nan  # without attack, where the confidences are known
+    clean_accuracy: float = np.nan
+    whose: str = ""  # "certified " where inputs without a certificate are left out
+
+    @property
+    def risk(self) -> float:
+        """The largest share of wrong ones among those accepted."""
+        return np.nan if np.isnan(self.accuracy) else (self.accepted - self.right) / max(self.accepted, 1)
+
+    def __str__(self) -> str:
+        """The point in words, rounded to the safe side."""
+        # Every digit where fewer would name a threshold below the one that is meant.
+        short = f"{self.threshold:g}"
+        head = f"Accept from {short if float(short) == self.threshold else repr(self.threshold)}: "
+        if np.isnan(self.accuracy):
+            return f"{head}no input can reach this threshold, so nothing is accepted."
+        clean, inputs = "", f"of the {self.inputs:,} {self.whose}inputs"
+        if not np.isnan(self.clean_accuracy):
+            clean = f" (without attack {_percent(self.clean_coverage)} and {_percent(self.clean_accuracy)})"
+        if self.coverage == self.accuracy == 0.0:
+            return (
+                f"{head}whatever the attack, nothing is guaranteed: neither how many {inputs} are accepted, "
+                f"nor how many of those accepted are right{clean}."
+            )
+        return (
+            f"{head}whatever the attack, at least {_percent(self.coverage)} {inputs} are accepted, and at least "
+            f"{_percent(self.accuracy)} of those accepted are right{clean}."
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class OperatingCurve:
+    """Operating points at many thresholds: risk against coverage, without attack and at its worst."""
+
+    threshold: FloatArray  # (t,)
+    certain: IntArray  # (t,) inputs that are sure to be accepted
+    right: IntArray  # (t,) right ones among `accepted`
+    accepted: IntArray  # (t,) inputs that are accepted where accuracy is least
+    reachable: BoolArray  # (t,) whether any input can be accepted
+    inputs: int
+    failures: int = 0
+    clean_accepted: IntArray | None = None  # (t,) without attack
+    clean_right: IntArray | None = None
+    whose: str = ""  # as of a point
+    coverage: FloatArray = field(init=False)
+    accuracy: FloatArray = field(init=False)
+    clean_coverage: FloatArray = field(init=False)
+    clean_accuracy: FloatArray = field(init=False)
+
+    def __post_init__(self) -> None:
+        unknown = np.full(len(self.threshold), np.nan)
+        # Where nobody wrong can be accepted and nobody right must be, whoever is accepted is right.
+        least = np.where(self.accepted > 0, self.right / np.maximum(self.accepted, 1), 1.0)
+        shown = {"coverage": self.certain / self.inputs, "accuracy": np.where(self.reachable, least, np.nan)}
+        if self.clean_accepted is None or self.clean_right is None:
+            shown |= {"clean_coverage": unknown, "clean_accuracy": unknown}
+        else:
+            share = self.clean_right / np.maximum(self.clean_accepted, 1)
+            shown["clean_coverage"] = self.clean_accepted / self.inputs
+            shown["clean_accuracy"] = np.where(self.clean_accepted > 0, share, np.nan)
+        for name, values in shown.items():
+            object.__setattr__(self, name, values)
+
+    def __len__(self) -> int:
+        return len(self.threshold)
+
+    @property
+    def risk(self) -> FloatArray:
+        """The largest share of wrong ones among those accepted, shape (t,)."""
+        # 1 − accuracy would round twice.
+        return np.where(self.reachable, (self.accepted - self.right) / np.maximum(self.accepted, 1), np.nan)
+
+    def __getitem__(self, position: int) -> OperatingPoint:
+        return OperatingPoint(
+            threshold=float(self.threshold[position]),
+            coverage=float(self.coverage[position]),
+            accuracy=float(self.accuracy[position]),
+            accepted=int(self.accepted[position]),
+            right=int(self.right[position]),
+            inputs=self.inputs,
+            failures=self.failures,
+            clean_coverage=float(self.clean_coverage[position]),
+            clean_accuracy=float(self.clean_accuracy[position]),
+            whose=self.whose,
+        )
+
+
+def _percent(share: float) -> str:
+    """A share as it may be promised: rounded down."""
+    return f"{np.floor(share * 1000 + 1e-9) / 10:.1f} %"
