@@ -41,15 +41,21 @@ def main():
         keep = (asked.keep or Path(place)).resolve()
         keep.mkdir(parents=True, exist_ok=True)
         os.environ["CERTCAL_CHAOS_DESK"] = str(keep / "desk")
-        if kinds != ["calls"] and not (keep / "desk").is_dir():  # once, for all parts
-            made = "import pathlib, sys, tests.chaos.desk as d; d.furnish(pathlib.Path(sys.argv[1]))"
-            subprocess.run([sys.executable, "-c", made, keep / "new"], cwd=HOME, check=True)
-            (keep / "new").rename(keep / "desk")
+        _once("desk", "furnish", keep / "desk", needed=kinds != ["calls"])
+        _once("kills", "make_wholes", keep / "whole", needed="kills" in kinds)
         tasks = [(kind, part, asked, keep) for kind in kinds for part in range(PARTS)]
         found = list(pool.map(lambda task: _run(*task), tasks))
     tallies = [[one for one in found if one["kind"] == kind] for kind in kinds]
     _show(tallies, asked)
     sys.exit(any(one["bad"] for one in found))
+
+
+def _once(kind, function, place, *, needed):
+    """What all parts of a round share, made in a process of its own."""
+    if needed and not place.is_dir():
+        made = f"import pathlib, sys, tests.chaos.{kind} as own; own.{function}(pathlib.Path(sys.argv[1]))"
+        subprocess.run([sys.executable, "-c", made, place.with_name("new")], cwd=HOME, check=True)
+        place.with_name("new").rename(place)
 
 
 def _run(kind, part, asked, keep):

@@ -1,9 +1,12 @@
 """Kill every verb at random moments, again and again; what it leaves is whole, grows, and ends as if never killed."""
 
 import json
+import os
 import shutil
 import signal
+from pathlib import Path
 
+import matplotlib.pyplot  # noqa: F401 (commands are forked from this process, and need not import it again)
 import numpy as np
 from tests.chaos import desk as d
 from tests.chaos.harness import finished, killed
@@ -38,12 +41,9 @@ def wreak(place, count, clock, rng, tally):
     """Kill so many commands."""
     empty = d.lay_out(place / "empty")
     full = d.furnish(place / "full")
-    ends, seconds = {}, {}
-    for verb, (words, name) in VERBS.items():
-        home = place / f"whole-{verb}"
-        shutil.copytree(empty if verb in FRESH else full, home)
-        seconds[verb] = finished(words, home)
-        ends[verb] = _end(verb, home / "runs" / name)
+    whole = Path(os.environ["CERTCAL_CHAOS_DESK"]).with_name("whole")
+    seconds = json.loads((whole / "seconds.json").read_text())
+    ends = {verb: _end(verb, whole / verb / "runs" / name) for verb, (_, name) in VERBS.items()}
     for turn in range(10**6):
         verb = list(VERBS)[turn % len(VERBS)]
         words, name = VERBS[verb]
@@ -71,6 +71,18 @@ def wreak(place, count, clock, rng, tally):
             shutil.rmtree(home)
         if sum(own for name, own in tally.counts.items() if name.startswith("stopped")) >= count or clock():
             return
+
+
+def make_wholes(place):
+    """Every verb, undisturbed: what it comes to, and the seconds it takes."""
+    empty, seconds = d.lay_out(place / "empty"), {}
+    for verb, (words, _) in VERBS.items():
+        if verb in FRESH:
+            shutil.copytree(empty, place / verb)
+        else:
+            d.furnish(place / verb)
+        seconds[verb] = finished(words, place / verb)
+    (place / "seconds.json").write_text(json.dumps(seconds))
 
 
 def _trouble(folder, drawn):
