@@ -45,9 +45,9 @@ def from_arrow(array: Any) -> NDArray[Any]:
     """The values of a PyArrow array."""
     if not len(array) or array.null_count or str(array.type) not in _ARROW:
         return np.asarray(array.to_numpy(zero_copy_only=False))
-    if str(array.type) == "bool":
-        return from_arrow(array.cast("uint8")).view(np.bool_)
     stored = np.frombuffer(array.buffers()[1], dtype=_ARROW[str(array.type)])
+    if str(array.type) == "bool":  # eight to a byte
+        stored = np.unpackbits(stored, count=array.offset + len(array), bitorder="little").view(np.bool_)
     return stored[array.offset : array.offset + len(array)]
 
 
@@ -55,13 +55,12 @@ def to_arrow(values: NDArray[Any]) -> Any:
     """A PyArrow array of numbers, or of truth values."""
     import pyarrow as pa
 
-    if values.dtype == np.bool_:
-        return to_arrow(values.view(np.uint8)).cast("bool")
-    own = np.ascontiguousarray(values)
-    return pa.Array.from_buffers(pa.from_numpy_dtype(own.dtype), len(own), [None, pa.py_buffer(own)])
+    flags = values.dtype == np.bool_
+    own = np.packbits(values, bitorder="little") if flags else np.ascontiguousarray(values)
+    return pa.Array.from_buffers(pa.from_numpy_dtype(values.dtype), len(values), [None, pa.py_buffer(own)])
 
 
-_ARROW = {"bool": "?", "uint8": "u1", "int32": "i4", "int64": "i8", "float": "f4", "double": "f8"}
+_ARROW = {"bool": "u1", "uint8": "u1", "int32": "i4", "int64": "i8", "float": "f4", "double": "f8"}
 
 
 def contiguous(array: NDArray[Any]) -> NDArray[Any]:
@@ -186,8 +185,12 @@ def as_classes(name: str, value: ArrayLike, *, inputs: int, classes: int | None 
     vector = as_vector(name, value)
     if len(vector) != inputs:
         raise InputError.expected(name, f"have an entry for each of {inputs} inputs", len(vector))
-    valid = (vector >= 0) & (vector < (2**53 if classes is None else classes)) & (vector == np.floor(vector))
-    if vector.dtype.kind == "b" or not valid.all():
+    limit, whole = (
+        2**53 if classes is None else classes,
+        vector.dtype.kind in "iu" or (vector == np.floor(vector)).all(),
+    )
+    if vector.dtype.kind == "b" or not (whole and vector.min() >= 0 and vector.max() < limit):
+        valid = (vector >= 0) & (vector < limit) & (vector == np.floor(vector))
         got = "booleans" if vector.dtype.kind == "b" else f"{vector[_first(~valid)]} at index {_first(~valid)}"
         wanted = "be whole numbers ≥ 0" if classes is None else f"be whole numbers from 0 to {classes - 1}"
         raise InputError.expected(name, wanted, got)

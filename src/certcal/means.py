@@ -6,7 +6,7 @@ Every limit is moved outward past the rounding of its own arithmetic and of the 
 import math
 
 import numpy as np
-from scipy import special
+import scipy
 
 from certcal.errors import InputError
 from certcal.inputs import as_counts, as_numbers, broadcast
@@ -101,7 +101,7 @@ def anytime_limits(
     s, n, off = (np.asarray(part) for part in _sums(total, trials, rounding))
     s = np.minimum(s, n)
     off = off + sum_error(n) * s
-    middle = np.clip(special.logit(s / np.maximum(n, 1)), -700.0, 700.0)
+    middle = np.clip(scipy.special.logit(s / np.maximum(n, 1)), -700.0, 700.0)
     return _refuted_from(middle, -1, s, n, off, alpha), _refuted_from(middle, 1, s, n, off, alpha)
 
 
@@ -155,7 +155,7 @@ def _refuted_from(
         refuted = _log_wealth(x, s, n, off, bets) >= -math.log(alpha)
         inside, outside = np.where(refuted, inside, x), np.where(refuted, x, outside)
     # The smaller of p and 1 − p keeps its digits. The addend covers what it and the logit were rounded by.
-    small = special.expit(-np.abs(outside))
+    small = scipy.special.expit(-np.abs(outside))
     mean = np.where(
         outside < 0, small * (1 + side * 2.0**-40), np.nextafter(1 - small * (1 - side * 2.0**-40), float(side))
     )
@@ -164,7 +164,7 @@ def _refuted_from(
 
 def _log_bets(s: FloatArray, n: FloatArray) -> FloatArray:
     """Logarithms of ∫ q^s (1 − q)^(n − s) over the mixing distribution of q."""
-    return np.asarray(special.betaln(s + _MIXING, n - s + _MIXING) - special.betaln(_MIXING, _MIXING))
+    return np.asarray(scipy.special.betaln(s + _MIXING, n - s + _MIXING) - scipy.special.betaln(_MIXING, _MIXING))
 
 
 def _log_wealth(x: FloatArray, s: FloatArray, n: FloatArray, off: FloatArray, bets: FloatArray) -> FloatArray:

@@ -8,8 +8,8 @@ units of rounding, but reaches 5e-8 for some counts.
 from collections.abc import Callable
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import special
 
 from certcal.blocks import over_blocks
 from certcal.inputs import as_fractions
@@ -133,13 +133,13 @@ def _in_blocks(
 
 
 def _upper_of_block(k: FloatArray, n: FloatArray, level: float) -> FloatArray:
-    start = special.betainccinv(k + 1, n - k, level)
-    return _settle(lambda p, at: special.betaincc(k[at] + 1, n[at] - k[at], p), start, n, level, direction=1)
+    start = scipy.special.betainccinv(k + 1, n - k, level)
+    return _settle(lambda p, at: scipy.special.betaincc(k[at] + 1, n[at] - k[at], p), start, n, level, direction=1)
 
 
 def _lower_of_block(k: FloatArray, n: FloatArray, level: float) -> FloatArray:
-    start = special.betaincinv(k, n - k + 1, level)
-    return _settle(lambda p, at: special.betainc(k[at], n[at] - k[at] + 1, p), start, n, level, direction=-1)
+    start = scipy.special.betaincinv(k, n - k + 1, level)
+    return _settle(lambda p, at: scipy.special.betainc(k[at], n[at] - k[at] + 1, p), start, n, level, direction=-1)
 
 
 def _settle(

@@ -55,6 +55,23 @@ def test_a_table_becomes_a_run_with_page_words_and_tables(desk):
         assert row["joint_ece"] == row["certified_ece"]
 
 
+def test_a_table_needs_none_of_the_slow_imports(desk):
+    """Of a second that starting takes, these would be the larger part."""
+    words = ["--bounds", "both.parquet", "--norm", "linf", "--alpha", 0, "--no-figures"]
+    _, error = certcal("evaluate", "light", *words, cwd=desk, PYTHONPROFILEIMPORTTIME="1")
+    loaded = {line.rsplit("|", 1)[-1].strip() for line in error.splitlines() if line.startswith("import time:")}
+    assert "certcal.runs.plain" in loaded
+    assert not loaded & {
+        "torch",
+        "matplotlib",
+        "pandas",
+        "scipy.special",
+        "scipy.optimize",
+        "sklearn",
+        "pyarrow.compute",
+    }
+
+
 def test_it_is_evaluated_again_from_its_own_copy(desk):
     out, _ = certcal("evaluate", "mine", "--radii", 0.1, "--population", "all", "--json", "--no-figures", cwd=desk)
     kept = json.loads(out)

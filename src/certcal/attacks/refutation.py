@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import special
+import scipy
 
 from certcal.attacks.fresh_draws import SmoothedEstimate
 from certcal.means import empirical_bernstein, sum_error
@@ -92,7 +92,7 @@ def contradictions(seen: SmoothedEstimate, lower: FloatArray, upper: FloatArray,
     rival = others.max(axis=1)
     # P(X ≤ own) for X ~ Binomial(own + rival, 1/2): votes of two classes of which the first is the likelier one. The
     # rival is the strongest of k − 1 classes, so the level is shared among them.
-    chance = special.betainc(np.maximum(rival, 1.0), own + 1.0, 0.5)
+    chance = scipy.special.betainc(np.maximum(rival, 1.0), own + 1.0, 0.5)
     flipped = (rival > own) & (chance * (1 + 1e-9) <= level / 2 / (seen.votes.shape[1] - 1))
     return np.asarray((low > upper) | (high < lower) | flipped)
 

@@ -16,15 +16,14 @@ from certcal.settings import PREDICTION_SHARE, Adversary
 T = TypeVar("T")
 SANDWICH, ACE = "sandwich", "ace"
 CURVES = ("before", "after", "curves")
+_OF_CURVE = ("edges", "count", "confidence", "accuracy", "lower", "upper", "alpha")
 
 
 def to_plain(record: Sandwich | AceTable) -> dict[str, Any]:
     """A record as JSON keeps it, all but what it was made with."""
     sizes = {"inputs": record.inputs, "of": record.inputs if record.of is None else record.of}
     verdict = {"holds": record.holds} if isinstance(record, Sandwich) else {}
-    curves = {
-        name: [own and plain(vars(own)) for own in getattr(record, name)] for name in CURVES if hasattr(record, name)
-    }
+    curves = {name: [*map(_plain_curve, getattr(record, name))] for name in CURVES if hasattr(record, name)}
     return sizes | verdict | {"rows": record.as_dicts()} | curves
 
 
@@ -71,6 +70,10 @@ def _checked(kind: type[T], values: Mapping[str, Any]) -> T:
             raise ValueError(f"{own.name} is {value!r}")
         found[own.name] = float(value) if own.type is float else value
     return kind(**found)
+
+
+def _plain_curve(curve: ReliabilityCurve | None) -> Any:
+    return None if curve is None else plain({name: getattr(curve, name) for name in _OF_CURVE})
 
 
 def _curve(kept: Mapping[str, Any] | None) -> ReliabilityCurve | None:

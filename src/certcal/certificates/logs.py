@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy import special
+import scipy
 
 from certcal.certificates.intervals import ConfidenceIntervals
 from certcal.certificates.radius import NO_CLASS, Radii
@@ -128,7 +128,7 @@ def intervals_from_log(
     read, written = _read(Path(path))
     least = read.radius - (_half_units(read.radius, written) if check_flag("rounded", rounded) else 0.0)
     known = np.where(least > 0, least, np.nan)
-    lower, share = (np.nan_to_num(special.ndtr((known - off) / scale) * (1 - 1e-12)) for off in (distance, 0.0))
+    lower, share = (np.nan_to_num(scipy.special.ndtr((known - off) / scale) * (1 - 1e-12)) for off in (distance, 0.0))
     return Stated(LOG_METHOD, distance, Norm.L2, check_level("alpha", alpha)).intervals(
         lower,
         np.ones(len(read)),

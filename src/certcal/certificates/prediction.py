@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import special
 
 from certcal.certificates.checks import check_evidence
 from certcal.certificates.looks import PLANNED_SHARE
@@ -59,6 +59,6 @@ def predict_classes(evidence: Evidence, *, alpha: float) -> Predictions:
 def _p_value(first: FloatArray, second: FloatArray) -> FloatArray:
     """Of the two-sided binomial test of two counts against a tie."""
     # P(X ≥ first) for X ~ Binomial(first + second, 1/2) is an incomplete beta function; at 1/2 both tails are alike.
-    tail = special.betainc(np.maximum(first, 1.0), second + 1.0, 0.5) * (1 + tail_error(first + second))
+    tail = scipy.special.betainc(np.maximum(first, 1.0), second + 1.0, 0.5) * (1 + tail_error(first + second))
     tail = np.maximum(tail, _LEAST)
     return np.where(first > second, np.minimum(2 * tail, 1.0), 1.0)

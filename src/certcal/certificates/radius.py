@@ -5,8 +5,8 @@ from enum import StrEnum
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import special
 
 from certcal.certificates.checks import check_evidence
 from certcal.certificates.looks import upper_limits_by_look
@@ -177,8 +177,8 @@ def _rival_votes(votes: NDArray[Any], selected: NDArray[Any]) -> NDArray[Any]:
 
 
 def _radius(failure: FloatArray, rival: FloatArray | None, sigma: float) -> FloatArray:
-    quantile = -special.ndtri(failure)  # Φ⁻¹(p_A)
-    rival_quantile = -quantile if rival is None else special.ndtri(np.minimum(rival, failure))
+    quantile = -scipy.special.ndtri(failure)  # Φ⁻¹(p_A)
+    rival_quantile = -quantile if rival is None else scipy.special.ndtri(np.minimum(rival, failure))
     margin = 4 * QUANTILE_ERROR * (np.abs(quantile) + np.abs(rival_quantile))
     with np.errstate(invalid="ignore"):  # a limit of 1 puts −∞ on both sides
         radius = sigma * (0.5 * ((quantile - rival_quantile) - margin))

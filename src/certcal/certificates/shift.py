@@ -6,7 +6,7 @@ for the mean of a function with values in [0, 1].
 """
 
 import numpy as np
-from scipy import special
+import scipy
 
 from certcal.types import FloatArray
 
@@ -48,6 +48,6 @@ def greatest_probability(probability: FloatArray, shift: float) -> FloatArray:
 def _shifted(probability: FloatArray, shift: float) -> FloatArray:
     # Where p is 0 or 1 the quantile is infinite; the callers overwrite what comes of it.
     inside = np.clip(probability, np.finfo(np.float64).tiny, 1 - 2.0**-53)
-    quantile = special.ndtri(inside)
+    quantile = scipy.special.ndtri(inside)
     margin = 4 * QUANTILE_ERROR * (np.abs(quantile) + abs(shift))
-    return np.asarray(special.ndtr(quantile + shift + np.copysign(margin, shift)))
+    return np.asarray(scipy.special.ndtr(quantile + shift + np.copysign(margin, shift)))

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import special
+import scipy
 
 from certcal.certificates.confidence import confidence_bounds_at
 from certcal.certificates.looks import upper_limits_by_look
@@ -45,7 +45,7 @@ class StopWhenDecided:
         own = evidence.votes[np.arange(len(evidence)), evidence.selected]
         most = upper_limits_by_look(evidence, own, self.alpha)
         # With the runner-up bounded on its own even a class without majority may be certified some day.
-        hopeful = np.inf if self.runner_up == RunnerUp.BOUNDED else special.ndtri(most)
+        hopeful = np.inf if self.runner_up == RunnerUp.BOUNDED else scipy.special.ndtri(most)
         reachable = evidence.header.sigma * np.broadcast_to(hopeful, most.shape)
         open_inputs = np.zeros(len(evidence), dtype=np.bool_)
         options = {name: value for name, value in vars(self).items() if name != "width"}

@@ -278,6 +278,8 @@ def _predicted(values: Any, inputs: int) -> Counts:
     """Predicted classes, or `NO_CLASS` where a log abstained."""
     given = np.asarray(values)
     none = given == NO_CLASS if given.dtype.kind in "if" else np.zeros(given.shape, dtype=np.bool_)
+    if not none.any():
+        return as_classes("predicted", given, inputs=inputs)
     return np.where(none, NO_CLASS, as_classes("predicted", np.where(none, 0, given), inputs=inputs))
 
 

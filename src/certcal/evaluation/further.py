@@ -7,7 +7,6 @@ import numpy as np
 
 from certcal.evaluation.accepted import ACCEPTED, WANTED
 from certcal.evaluation.metric import Measured, Metric, Rounding, three
-from certcal.metrics import sharpness
 from certcal.scalars import check_choice
 from certcal.worstcase import (
     any_binning_calibration_error,
@@ -18,7 +17,6 @@ from certcal.worstcase import (
     certified_risk_coverage_area,
     certified_underconfidence,
     equal_count_calibration_error,
-    risk_coverage_area,
 )
 
 _SIDES: dict[str, tuple[str, Callable[..., Any]]] = {
@@ -53,7 +51,7 @@ FURTHER: Mapping[str, Metric] = {
         "auroc",
         "AUROC",
         "how well confidence tells right from wrong",
-        lambda at: sharpness(*at.clean).auroc,
+        lambda at: at.ranks.auroc,
         lambda at, failures: certified_auroc(at.problem, failures=failures),
         digits=3,
         error=False,
@@ -62,7 +60,7 @@ FURTHER: Mapping[str, Metric] = {
         "aurc",
         "AURC",
         "the mean error rate of the most confident inputs",
-        lambda at: risk_coverage_area(*at.clean),
+        lambda at: at.ranks.risk_coverage_area,
         lambda at, failures: certified_risk_coverage_area(at.problem, failures=failures),
         digits=4,
     ),

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from certcal.certificates import ConfidenceIntervals
-from certcal.metrics import Bins, Miscalibration, Sharpness, miscalibration, sharpness
+from certcal.metrics import Bins, Miscalibration, Ranks, Sharpness, bin_sums, miscalibration_of, sharpness
 from certcal.types import BoolArray, FloatArray
 from certcal.worstcase import Population, Solution, WorstCaseProblem, allowed_failures, solve_exact, without_bins
 
@@ -123,7 +123,12 @@ class Measured:
     @cached_property
     def miscalibration(self) -> Miscalibration:
         """Which way the estimated confidences of the population err."""
-        return miscalibration(*self.clean, edges=self.bins.edges)
+        return miscalibration_of(bin_sums(*self.clean, self.bins), self.ranks)
+
+    @cached_property
+    def ranks(self) -> Ranks:
+        """The estimated confidences of the population in order."""
+        return Ranks.of(*self.clean)
 
     @cached_property
     def problem(self) -> WorstCaseProblem:

@@ -94,17 +94,15 @@ class Report(ShownRows):
         """
         if self[position].inputs == 0:
             return None
-        if thresholds is not None or (position, joint) not in self._curves:
+        failures = self.failures if joint else 0
+        if thresholds is not None or (position, failures) not in self._curves:
             curve = operating_curve(
-                self.bounds[position],
-                thresholds=thresholds,
-                population=self.population,
-                failures=self.failures if joint else 0,
+                self.bounds[position], thresholds=thresholds, population=self.population, failures=failures
             )
             if thresholds is not None:
                 return curve
-            self._curves[position, joint] = curve
-        return self._curves[position, joint]
+            self._curves[position, failures] = curve
+        return self._curves[position, failures]
 
     def least_threshold(
         self, position: int, *, accuracy: float | None = None, joint: bool = True
@@ -126,7 +124,7 @@ class Report(ShownRows):
             return error.best
 
     @cached_property
-    def _curves(self) -> dict[tuple[int, bool], OperatingCurve]:
+    def _curves(self) -> dict[tuple[int, int], OperatingCurve]:
         """Operating points that were asked for: pages, tables and results show the same ones."""
         return {}
 

@@ -9,7 +9,8 @@ from certcal.metrics.calibration import (
     top_label,
 )
 from certcal.metrics.dece import differentiable_calibration_error, soft_bin_lines
-from certcal.metrics.one_sided import Miscalibration, miscalibration
+from certcal.metrics.one_sided import Miscalibration, miscalibration, miscalibration_of
+from certcal.metrics.ranks import Ranks, count_below, first_of_equals
 from certcal.metrics.reliability import ReliabilityCurve, bin_sums, curve_from_sums, reliability_curve
 from certcal.metrics.scores import brier_score, log_losses, log_score, top_label_brier_score, top_label_log_score
 from certcal.metrics.sharpness import Sharpness, sharpness
@@ -18,6 +19,7 @@ __all__ = [
     "BinRule",
     "Bins",
     "Miscalibration",
+    "Ranks",
     "ReliabilityCurve",
     "Sharpness",
     "adaptive_calibration_error",
@@ -25,13 +27,16 @@ __all__ = [
     "bin_sums",
     "brier_score",
     "choose_bins",
+    "count_below",
     "curve_from_sums",
     "differentiable_calibration_error",
     "equal_count_edges",
     "expected_calibration_error",
+    "first_of_equals",
     "log_losses",
     "log_score",
     "miscalibration",
+    "miscalibration_of",
     "reliability_curve",
     "sharpness",
     "soft_bin_lines",

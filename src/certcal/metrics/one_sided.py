@@ -6,8 +6,9 @@ import numpy as np
 
 from certcal.metrics.binning import choose_bins
 from certcal.metrics.calibration import as_predictions
+from certcal.metrics.ranks import Ranks
 from certcal.metrics.reliability import bin_sums
-from certcal.types import ArrayLike
+from certcal.types import ArrayLike, FloatArray
 
 
 @dataclass(frozen=True)
@@ -32,13 +33,16 @@ def miscalibration(
     [0.2, 0.15, 0.2, 0.15]
     """
     z, c = as_predictions(confidence, correct)
-    _, confidences, right = bin_sums(z, c, choose_bins(n_bins, edges))
-    gap = (right - confidences) / len(z)
-    values, place = np.unique(z, return_inverse=True)
-    running = np.cumsum(np.bincount(place, c - z, minlength=len(values))) / len(z)
+    return miscalibration_of(bin_sums(z, c, choose_bins(n_bins, edges)), Ranks.of(z, c))
+
+
+def miscalibration_of(sums: tuple[FloatArray, FloatArray, FloatArray], ranks: Ranks) -> Miscalibration:
+    """The same from the `bin_sums` and the ranks of the predictions."""
+    _, confidences, right = sums
+    gap = (right - confidences) / len(ranks)
     return Miscalibration(
         overconfidence=float(np.maximum(-gap, 0.0).sum()),
         underconfidence=float(np.maximum(gap, 0.0).sum()),
         largest_gap=float(np.abs(gap).max()),
-        ks=float(np.abs(running).max()),
+        ks=ranks.ks,
     )

@@ -1,6 +1,7 @@
 """The reliability curve: per bin, how confident, how often right, and how sure we are of the latter."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -19,9 +20,23 @@ class ReliabilityCurve:
     count: FloatArray
     confidence: FloatArray  # mean confidence in the bin
     accuracy: FloatArray  # share of correct predictions in the bin
-    lower: FloatArray  # Clopper–Pearson limits of the bin's true accuracy, each bin on its own
-    upper: FloatArray
     alpha: float
+
+    @property
+    def lower(self) -> FloatArray:
+        """Lower Clopper–Pearson limits of the bins' true accuracies, each bin on its own."""
+        return self._limits[0]
+
+    @property
+    def upper(self) -> FloatArray:
+        """Upper ones."""
+        return self._limits[1]
+
+    @cached_property
+    def _limits(self) -> tuple[FloatArray, FloatArray]:
+        """Found when they are asked for: a page shows none."""
+        right = np.rint(np.nan_to_num(self.accuracy) * self.count)  # whole numbers, as they were before the division
+        return clopper_pearson(right, self.count, alpha=self.alpha)
 
     @property
     def error(self) -> float:
@@ -67,7 +82,6 @@ def curve_from_sums(
     count: FloatArray, confidence_sum: FloatArray, correct_sum: FloatArray, *, bins: Bins, alpha: float
 ) -> ReliabilityCurve:
     """The reliability curve that given per-bin sums describe."""
-    lower, upper = clopper_pearson(correct_sum, count, alpha=alpha)
     with np.errstate(invalid="ignore"):
         confidence, accuracy = confidence_sum / count, correct_sum / count
-    return ReliabilityCurve(bins.edges, count, confidence, accuracy, lower, upper, alpha)
+    return ReliabilityCurve(bins.edges, count, confidence, accuracy, alpha)

@@ -6,8 +6,9 @@ import numpy as np
 
 from certcal.metrics.binning import choose_bins
 from certcal.metrics.calibration import as_predictions
+from certcal.metrics.ranks import Ranks
 from certcal.metrics.reliability import bin_sums
-from certcal.types import ArrayLike, BoolArray, FloatArray
+from certcal.types import ArrayLike
 
 
 @dataclass(frozen=True)
@@ -37,12 +38,4 @@ def sharpness(
     count, _, right = bin_sums(z, c, bins)
     share = right / np.maximum(count, 1)
     refinement = float((count * share * (1 - share)).sum() / len(z))
-    return Sharpness(_auroc(z, c), refinement, len(np.unique(z)))
-
-
-def _auroc(confidence: FloatArray, correct: BoolArray) -> float:
-    right, wrong = np.sort(confidence[correct]), np.sort(confidence[~correct])
-    if len(right) == 0 or len(wrong) == 0:
-        return float("nan")
-    below = np.searchsorted(wrong, right, "left") + np.searchsorted(wrong, right, "right")  # twice: ties count half
-    return float(below.sum() / 2 / (len(right) * len(wrong)))
+    return Sharpness(Ranks.of(z, c).auroc, refinement, len(np.unique(z)))

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy import special
+import scipy
 
 from certcal.certificates import ConfidenceIntervals, StepFunction, confidence_bounds_at
 from certcal.errors import InputError
@@ -181,7 +181,7 @@ class BetaMap(RecalibrationMap):
 
     def _rounded(self, confidence: FloatArray, direction: int) -> FloatArray:
         z = np.clip(confidence, CLAMP, 1.0 - CLAMP)
-        value: FloatArray = special.expit(self.a * np.log(z) - self.b * np.log1p(-z) + self.c)
+        value: FloatArray = scipy.special.expit(self.a * np.log(z) - self.b * np.log1p(-z) + self.c)
         # The exponent errs by a few units of rounding of its three terms. Each is at most |exponent| plus terms of at
         # most a, b and |c|, and σ' |exponent| < 1, so twice the error is far below this.
         margin = 2.0**-47 * (1.0 + self.a + self.b + abs(self.c))

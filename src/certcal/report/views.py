@@ -54,8 +54,8 @@ def prepare_boxes(report: Report, position: int, *, limit: int = 120) -> Certifi
 
     Paper: Fig. 1, left.
     """
-    own, worst = _certified(report, position)
-    return prepare_certified_boxes(own, worst=worst, limit=limit)
+    own, kept, worst = _certified(report, position)
+    return _spread(own, worst, own.lower[kept] + own.upper[kept], limit, kept)
 
 
 @guarded
@@ -64,8 +64,8 @@ def prepare_moves(report: Report, position: int, *, limit: int = 300) -> Certifi
 
     Paper: —; the witness of the exact worst case, docs/exact.md.
     """
-    own, worst = _certified(report, position)
-    return _spread(own, worst, own.confidence, limit)
+    own, kept, worst = _certified(report, position)
+    return _spread(own, worst, own.confidence[kept], limit, kept)
 
 
 @guarded
@@ -74,29 +74,35 @@ def prepare_widths(report: Report, position: int, *, cells: int = 25) -> Widths:
 
     Paper: App. C.
     """
-    own, _ = _certified(report, position)
+    own, kept, _ = _certified(report, position)
     edges = np.linspace(0.0, 1.0, check_integer("cells", cells, minimum=1, maximum=10_000) + 1)
-    right, wrong = (np.histogram((own.upper - own.lower)[own.correct == flag], edges)[0] for flag in (True, False))
+    width, correct = own.upper[kept] - own.lower[kept], own.correct[kept]
+    right, wrong = (np.histogram(width[correct == flag], edges)[0] for flag in (True, False))
     return Widths(edges, right, wrong)
 
 
-def _certified(report: Report, position: int) -> tuple[ConfidenceIntervals, FloatArray]:
-    """The certified inputs of a row and their confidences at the worst case; of length 0 where there are none."""
+def _certified(report: Report, position: int) -> tuple[ConfidenceIntervals, IntArray, FloatArray]:
+    """The bounds of a row, where the certified inputs are in them, and their confidences at the worst case."""
     own, worst = report.bounds[check_position(report, position)], report.worst[position]
-    return own.select(own.certified), np.empty(0) if worst is None else worst.confidence
+    return own, np.flatnonzero(own.certified), np.empty(0) if worst is None else worst.confidence
 
 
 def _spread(
-    bounds: WorstCaseProblem | ConfidenceIntervals, worst: FloatArray | None, order: FloatArray, limit: int
+    bounds: WorstCaseProblem | ConfidenceIntervals,
+    worst: FloatArray | None,
+    order: FloatArray,
+    limit: int,
+    kept: IntArray | None = None,
 ) -> CertifiedInputs:
-    """At most `limit` inputs, evenly spread over the whole set in this order."""
+    """At most `limit` inputs, evenly spread in this order over the whole set, or over those `kept` of the bounds."""
     count = min(check_integer("limit", limit, minimum=1), len(order))
     shown = _stably_sorted_at(order, np.linspace(0, len(order) - 1, count).round().astype(np.intp))
-    clean = bounds.confidence[shown] if isinstance(bounds, ConfidenceIntervals) else None
+    at = shown if kept is None else kept[shown]
+    clean = bounds.confidence[at] if isinstance(bounds, ConfidenceIntervals) else None
     return CertifiedInputs(
-        bounds.lower[shown],
-        bounds.upper[shown],
-        bounds.correct[shown],
+        bounds.lower[at],
+        bounds.upper[at],
+        bounds.correct[at],
         clean,
         None if worst is None else worst[shown],
         shown,

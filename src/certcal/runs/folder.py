@@ -214,5 +214,11 @@ def save_bounds(bounds: Sequence[ConfidenceIntervals], path: Path) -> None:
     """Write certificates as Parquet, one row per input and radius."""
     import pyarrow.parquet as pq
 
-    # Bounds hardly repeat.
-    pq.write_table(table_of(bounds), path, compression="zstd", use_dictionary=False, write_page_checksum=True)
+    pq.write_table(
+        table_of(bounds),
+        path,
+        compression="zstd",
+        use_dictionary=["radius"],  # bounds hardly repeat
+        column_encoding=dict.fromkeys(("index", "label", "predicted"), "DELTA_BINARY_PACKED"),
+        write_page_checksum=True,
+    )

@@ -4,8 +4,8 @@ import csv
 import os
 import re
 from collections import Counter
-from collections.abc import Collection, Sequence
-from contextlib import suppress
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from certcal.certificates import ConfidenceIntervals, table_of
 from certcal.errors import InputError
+from certcal.inputs import from_arrow
 from certcal.types import IntArray
 
 if TYPE_CHECKING:
@@ -69,20 +70,21 @@ def _table_and_column(name: str) -> tuple[str, str | None]:
 
 
 _PLAIN = ("int64", "int32", "double", "float")  # columns that are arrays already
+_PLACE = {"index", "radius"}  # columns that say which input a row is of, and where
 
 
 def columns_beside(path: Path, bounds: Sequence[ConfidenceIntervals]) -> "pa.Table | None":
     """What a table of bounds says of its inputs beside the bounds, by their positions; None if nothing."""
     import pyarrow as pa
 
-    known = {*table_of([bounds[0].select(np.array([0]))]).column_names} - {"index", "radius"}
-    read = _read_columns(path, but=known)
-    if not {*read} - {"index", "radius"}:
+    known = {*table_of([bounds[0].select(np.array([0]))]).column_names} - _PLACE
+    if not {*_column_names(path)} - known - _PLACE:
         return None
+    read = _read_columns(path, but=known)
     if "radius" in read:  # the same is said again at every radius
         first = read["radius"] == read["radius"][0]
         read = {name: own[first] for name, own in read.items()}
-    others = {name: own.tolist() for name, own in read.items() if name not in ("index", "radius")}
+    others = {name: own.tolist() for name, own in read.items() if name not in _PLACE}
     return pa.table({"index": read["index"].astype(np.int64) if "index" in read else bounds[0].index} | others)
 
 
@@ -180,7 +182,7 @@ def _read_columns(path: Path, but: Collection[str] = ()) -> dict[str, Any]:
         with pq.ParquetFile(path) as file:
             table = file.read([name for name in file.schema_arrow.names if name not in but])
         return {
-            key: column.to_numpy()
+            key: from_arrow(column.combine_chunks())
             if str(column.type) in _PLAIN and not column.null_count
             else np.array(column.to_pylist())
             for key, column in zip(table.column_names, table.columns, strict=True)
@@ -190,15 +192,32 @@ def _read_columns(path: Path, but: Collection[str] = ()) -> dict[str, Any]:
     return {key: _numbers_if_any(np.array([row[key] for row in rows])) for key in named}
 
 
-def _read_csv(path: Path) -> list[dict[str, str]]:
+def _column_names(path: Path) -> Sequence[str]:
+    """The names in the head of a table."""
+    if path.suffix == ".parquet":
+        import pyarrow.parquet as pq
+
+        return tuple(pq.read_schema(path).names)
+    with _csv_rows(path) as rows:
+        return rows.fieldnames or ()
+
+
+@contextmanager
+def _csv_rows(path: Path) -> Iterator["csv.DictReader[str]"]:
     """The rows of a .csv file, with commas, semicolons or tabs between cells, as its head has them."""
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
             head = file.readline()
             file.seek(0)
-            rows = list(csv.DictReader(file, delimiter=next((one for one in ",;\t" if one in head), ",")))
+            yield csv.DictReader(file, delimiter=next((one for one in ",;\t" if one in head), ","))
     except UnicodeDecodeError as error:
         raise InputError.expected("groups", "name a table in UTF-8", str(path)) from error
+
+
+def _read_csv(path: Path) -> list[dict[str, str]]:
+    """All rows of a .csv file."""
+    with _csv_rows(path) as read:
+        rows = list(read)
     for number, row in enumerate(rows, 1):
         if None in row or None in row.values():
             wanted = f"name a table with as many cells in each row as in its head, as {path.name} has not"

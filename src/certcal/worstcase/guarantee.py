@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import numpy as np
-from scipy import special
+import scipy
 
 from certcal.certificates import ConfidenceIntervals
 from certcal.errors import InputError
@@ -49,7 +49,7 @@ def allowed_failures(inputs: int | ConfidenceIntervals, *, alpha: float | None =
     relative = float(tail_error(float(total)))
     while enough - least > 1:
         middle = (least + enough) // 2
-        tail = special.betainc(middle + 1, total - middle, level)  # P(X ≥ middle + 1)
+        tail = scipy.special.betainc(middle + 1, total - middle, level)  # P(X ≥ middle + 1)
         if tail * (1 + relative) + TAIL_UNDERFLOW <= delta:
             enough = middle
         else:
@@ -76,8 +76,8 @@ def alpha_for_set(inputs: int, *, draws: int, delta: float) -> float:
     check_level("delta", delta)
     failures = np.arange(min(total, 100), dtype=np.float64)
     # P(Binomial(N, α) > K) = I_α(K + 1, N − K); a little less than the α at which it is δ.
-    levels = special.betaincinv(failures + 1, total - failures, delta) * (1 - 1e-6)
-    quantile = -special.ndtri(levels / (4 * 255))  # a half for each certificate, and of that for each side
+    levels = scipy.special.betaincinv(failures + 1, total - failures, delta) * (1 - 1e-6)
+    quantile = -scipy.special.ndtri(levels / (4 * 255))  # a half for each certificate, and of that for each side
     cost = failures / total + quantile / (4 * np.sqrt(draws))
     return float(levels[np.argmin(cost)])
 

@@ -5,12 +5,14 @@ from dataclasses import replace
 import numpy as np
 
 from certcal.certificates import ConfidenceIntervals
+from certcal.metrics import count_below, first_of_equals
 from certcal.scalars import check_integer
 from certcal.settings import Population
 from certcal.types import ArrayLike, FloatArray, IntArray
 from certcal.worstcase.exact import free_input, optimise, rounding_bound
 from certcal.worstcase.failing import most_to_gain
 from certcal.worstcase.problem import WorstCaseProblem, once_per_problem
+from certcal.worstcase.ranking import worst_ranks
 from certcal.worstcase.reach import goals, send, tabulate
 from certcal.worstcase.solution import FreeInput, Kind, Solution
 
@@ -204,19 +206,26 @@ def _at_one_bin(problem: WorstCaseProblem, bin_: int, *, plus: bool) -> FloatArr
 @once_per_problem
 def _sums_below(problem: WorstCaseProblem) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, IntArray]:
     """Thresholds and what certified inputs earn below each, under- and over-confident; how many wrong ones cross it."""
-    right, low, high = problem.correct, problem.lower, problem.upper
-    order = np.argsort(high[~right])
-    wrong_high, wrong_low = high[~right][order], low[~right][order]
-    right_low, right_high = np.sort(low[right]), np.sort(high[right])
+    right, wrong = np.flatnonzero(problem.correct), np.flatnonzero(~problem.correct)
+    order = wrong[np.argsort(problem.upper[wrong])]
+    wrong_high, wrong_low, right_low = problem.upper[order], problem.lower[order], worst_ranks(problem).right
+    right_high = np.sort(problem.upper[right])
     # Under-confident below t: right at l, wrong above t or at l. The sum falls only where t passes a wrong u.
-    above = np.append(np.unique(wrong_high), _END)
-    under = _below(right_low, 1.0 - right_low, above) - _below(wrong_high, wrong_low, above)
+    above, passed = _thresholds(wrong_high)
+    under = _sums(1.0 - right_low)[count_below(right_low, above)] - _sums(wrong_low)[passed]
     # Over-confident below t: wrong just below t or at u, right above t or at u. It falls only where t passes a right u.
-    below = np.append(np.unique(right_high), _END)
-    over = _below(right_high, right_high - 1.0, below) + _below(wrong_high, wrong_high, below)
-    return above, under, below, over, np.searchsorted(np.sort(wrong_low), below) - np.searchsorted(wrong_high, below)
+    below, passed = _thresholds(right_high)
+    whole = count_below(wrong_high, below)
+    over = _sums(right_high - 1.0)[passed] + _sums(wrong_high)[whole]
+    return above, under, below, over, count_below(np.sort(wrong_low), below) - whole
 
 
-def _below(ends: FloatArray, weights: FloatArray, thresholds: FloatArray) -> FloatArray:
-    """Σ of the weights of those whose end is below each threshold; ends rise."""
-    return np.append(0.0, np.cumsum(weights))[np.searchsorted(ends, thresholds)]
+def _thresholds(ends: FloatArray) -> tuple[FloatArray, IntArray]:
+    """The distinct ends and one beyond them, and how many are below each; ends rise."""
+    first = first_of_equals(ends)
+    return np.append(ends[first], _END), np.append(first, len(ends))
+
+
+def _sums(weights: FloatArray) -> FloatArray:
+    """Σ of the first k weights, from k = 0 on."""
+    return np.append(0.0, np.cumsum(weights))

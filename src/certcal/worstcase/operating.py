@@ -162,7 +162,9 @@ def _clean(
     if isinstance(given, ConfidenceIntervals):
         if confidence is not None:
             raise InputError.expected("confidence", "be left out with bounds, which bring their own", "both")
-        seen = given.certified | (population == Population.ALL)
+        if population == Population.ALL:
+            return given.confidence, given.correct
+        seen = np.flatnonzero(given.certified)
         return given.confidence[seen], given.correct[seen]
     if confidence is None:
         return None, None
@@ -189,13 +191,14 @@ def _curve(
     right, size = problem.correct, problem.size
     failed = min(failures, len(problem.lower))
     sure = _reaching(problem.lower[right], thresholds)
+    certain = sure + _reaching(problem.lower[~right], thresholds)
     wrong = _reaching(problem.upper[~right], thresholds) + problem.uncertified
     possible = wrong + _reaching(problem.upper[right], thresholds)
     accepted = sure + wrong + np.clip(failed - sure, 0, size - sure - wrong)
     return OperatingCurve(
         threshold=thresholds,
         # Nobody is below a threshold of 0, whatever the certificates say.
-        certain=np.where(thresholds > 0, np.maximum(_reaching(problem.lower, thresholds) - failed, 0), size),
+        certain=np.where(thresholds > 0, np.maximum(certain - failed, 0), size),
         right=np.maximum(sure - failed, 0),
         accepted=accepted,
         reachable=possible + failed > 0,

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy import special
+import scipy
 
 from certcal.certificates import (
     ConfidenceIntervals,
@@ -230,11 +230,11 @@ class _Side:
     def __init__(
         self, share: FloatArray, pilot: Counts, others: Counts, shift: float, steps: FloatArray, start: float
     ) -> None:
-        quantile = special.ndtri(share)
+        quantile = scipy.special.ndtri(share)
         slope = np.exp(-shift * quantile - shift**2 / 2)  # G'
         # Lines that are off by the rounding of value and slope are moved outward by more than that.
         margin = np.copysign(1e-10, shift) * ((1.0 + slope) @ steps)  # −0.0 is the lower side, too
-        constant = start + (special.ndtr(quantile + shift) - slope * share) @ steps + margin
+        constant = start + (scipy.special.ndtr(quantile + shift) - slope * share) @ steps + margin
         values = np.hstack([np.zeros((len(share), 1)), np.cumsum(slope * steps, axis=1)])  # of a score in each cell
         self.steepest = float(values[:, -1].max(initial=0.0))
         centre = _mean(values, pilot)

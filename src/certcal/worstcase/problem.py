@@ -47,9 +47,10 @@ class WorstCaseProblem:
         kept = int(bounds.certified.sum())
         if not kept and not (every and len(bounds)):
             raise InputError.expected("bounds", f"hold an input that is certified at R = {bounds.radius:g}", "none")
-        far = bounds.farthest[~bounds.certified] if every else np.empty(0)
-        own, bins = np.flatnonzero(bounds.certified), choose_few_bins(n_bins, edges)
-        return cls(bounds.lower[own], bounds.upper[own], bounds.correct[own], bins, len(far), far)
+        free, own = len(bounds) - kept if every else 0, np.flatnonzero(bounds.certified)
+        far = None if bounds.other is None or not free else bounds.farthest[~bounds.certified]
+        bins = choose_few_bins(n_bins, edges)
+        return cls(bounds.lower[own], bounds.upper[own], bounds.correct[own], bins, free, far)
 
     @classmethod
     def checked(

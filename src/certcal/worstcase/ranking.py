@@ -10,12 +10,11 @@ from fractions import Fraction
 import numpy as np
 
 from certcal.certificates import ConfidenceIntervals
-from certcal.inputs import as_correctness, as_probabilities, check_same_length
+from certcal.metrics import Ranks, as_predictions
 from certcal.scalars import check_integer
 from certcal.settings import Population
-from certcal.types import ArrayLike, BoolArray, FloatArray, IntArray
-from certcal.worstcase.brier import brier_confidences
-from certcal.worstcase.problem import WorstCaseProblem
+from certcal.types import ArrayLike, FloatArray, IntArray
+from certcal.worstcase.problem import WorstCaseProblem, once_per_problem
 
 _MOST_WORK = 2**24  # ways to share failures between right and wrong, times inputs, that are tried one by one
 
@@ -42,10 +41,10 @@ def certified_auroc(
     0.25
     """
     problem = WorstCaseProblem.checked(lower, upper, correct, population=population, uncertified=uncertified)
-    right = np.sort(problem.lower[problem.correct])[::-1]  # in the order in which they fail
-    wrong = np.sort(problem.upper[~problem.correct])
+    ranks = worst_ranks(problem)
+    right, wrong = ranks.right[::-1], ranks.wrong  # in the order in which they fail
     failed = min(check_integer("failures", failures, minimum=0), len(problem.lower))
-    free, won = failed + problem.uncertified, _pairs_won(right, wrong)
+    free, won = failed + problem.uncertified, _pairs_won(ranks)
     if failed and (failed + 1) * (free + len(problem.lower)) > _MOST_WORK:
         # At least: pairs that no failure can touch, over the most pairs there can be.
         pairs = won(min(failed, len(right)), failed)
@@ -71,12 +70,13 @@ def _least_share(won: FloatArray, of: IntArray) -> float:
     return least if exact else float(np.nextafter(least, 0.0))
 
 
-def _pairs_won(right: FloatArray, wrong: FloatArray) -> Callable[[int, int], float]:
-    """Pairs in which a right input is more confident than a wrong one, ties half, without the first of each.
+def _pairs_won(ranks: Ranks) -> Callable[[int, int], float]:
+    """Pairs in which a right input is more confident than a wrong one, ties half, without the first of each to fail.
 
-    `right` falls and `wrong` rises, so without the first k wrong ones every right one beats k fewer, or none.
+    The most confident right ones fail first, and the least confident wrong ones; so without the first k wrong ones
+    every right one beats k fewer, or none.
     """
-    losses = [-np.searchsorted(wrong, right, side) for side in ("left", "right")]
+    losses = [-own[::-1] for own in ranks.beaten]
     sums = [np.append(0, np.cumsum(own)) for own in losses]
 
     def won(gone: int, skipped: int) -> float:
@@ -99,9 +99,7 @@ def risk_coverage_area(confidence: ArrayLike, correct: ArrayLike) -> float:
     >>> risk_coverage_area([0.9, 0.8, 0.7], [1, 0, 1]), risk_coverage_area([0.5, 0.5], [1, 0])
     (0.27777777777777773, 0.5)
     """
-    z, c = as_probabilities("confidence", confidence), as_correctness("correct", correct)
-    check_same_length("correct", c, "confidence", z)
-    return _area(z, c)
+    return Ranks.of(*as_predictions(confidence, correct)).risk_coverage_area
 
 
 def certified_risk_coverage_area(
@@ -123,25 +121,16 @@ def certified_risk_coverage_area(
     0.444444
     """
     problem = WorstCaseProblem.checked(lower, upper, correct, population=population, uncertified=uncertified)
-    worst, right = brier_confidences(problem), problem.correct
-    failed = min(check_integer("failures", failures, minimum=0), len(worst))
-    kept = np.ones(len(worst), dtype=np.bool_)
-    if failed:
-        order = np.lexsort((-worst, ~right))  # right ones first, the most confident of them first
-        kept[order[:failed]] = False
-    free = failed + problem.uncertified
-    area = _area(np.append(worst[kept], np.ones(free)), np.append(right[kept], np.zeros(free, dtype=np.bool_)))
-    return min(area * (1 + 2.0**-46), 1.0)  # pairwise sums: fewer than 64 roundings of each term
+    ranks, free = worst_ranks(problem), problem.uncertified
+    failed = min(check_integer("failures", failures, minimum=0), len(ranks))
+    right = ranks.right[: max(len(ranks.right) - failed, 0)]
+    wrong = ranks.wrong[: len(ranks) - max(failed, len(ranks.right))]  # where no right one is left to fail
+    worst = Ranks(right, np.append(wrong, np.ones(failed + free)))
+    return min(worst.risk_coverage_area * (1 + 2.0**-46), 1.0)  # pairwise sums: fewer than 64 roundings of each term
 
 
-def _area(confidence: FloatArray, correct: BoolArray) -> float:
-    """The mean over k of the expected error rate of the first k."""
-    ordered, wrong = np.sort(confidence)[::-1], np.sort(confidence[~correct])
-    start = np.append(0, np.flatnonzero(np.diff(ordered)) + 1)[: len(ordered)]  # of equal confidences
-    count = np.diff(start, append=len(ordered))
-    mistakes = np.diff(len(wrong) - np.searchsorted(wrong, ordered[start]), prepend=0)
-    before = np.cumsum(mistakes) - mistakes  # whole numbers: no rounding
-    places: IntArray = np.arange(1, len(confidence) + 1)
-    within = places - np.repeat(start, count)  # place among its equals
-    errors = np.repeat(before, count) + within * np.repeat(mistakes / count, count)
-    return float((errors / places).mean())
+@once_per_problem
+def worst_ranks(problem: WorstCaseProblem) -> Ranks:
+    """The certified inputs at the worst case of all rankings."""
+    right, wrong = np.flatnonzero(problem.correct), np.flatnonzero(~problem.correct)
+    return Ranks(np.sort(problem.lower[right]), np.sort(problem.upper[wrong]))
