@@ -16,6 +16,7 @@ from certcal.certificates import confidence_bounds_at
 from smoothing_oracles import random_evidence
 
 matplotlib.use("Agg")
+os.fsync = lambda handle: None  # no test cuts the power, and a disk takes its time
 # What tests trust is no matter of the user's, and forgotten at the end; processes that they start share it.
 _STATE = tempfile.TemporaryDirectory(prefix="certcal-tests-")
 os.environ["XDG_STATE_HOME"] = _STATE.name

@@ -56,7 +56,7 @@ MODELS = {
 @pytest.mark.parametrize("draws", [5, 100])
 def test_bounds_contain_the_truth_at_their_rate(rng, name, draws):
     """Per input, one event for all radii: the interval holds the whole true range at each of them."""
-    model, repetitions = MODELS[name], 3000
+    model, repetitions = MODELS[name], 1500
     found = model.evidence(rng, inputs=repetitions, draws=draws)
     for method in METHODS:
         missed = np.zeros(repetitions, dtype=bool)
@@ -67,7 +67,7 @@ def test_bounds_contain_the_truth_at_their_rate(rng, name, draws):
 
 @pytest.mark.parametrize("method", METHODS)
 def test_both_certificates_hold_together_at_the_joint_rate(rng, method):
-    model, repetitions = ProbitModel(margin=0.5, slope=2.0, sigma=0.5), 4000
+    model, repetitions = ProbitModel(margin=0.5, slope=2.0, sigma=0.5), 2000
     found = model.evidence(rng, inputs=repetitions, draws=50)
     radii = np.linspace(0, 0.5, 6)
     rates = {}

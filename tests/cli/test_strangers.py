@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 from xml.etree import ElementTree
 
 import numpy as np
@@ -30,17 +31,34 @@ def make(size, classes):
 STEERING = "\x1b]0;owned\x07\x9b31m\u202e"
 
 
+def fill(desk, rng):
+    np.savez(desk / "data.npz", inputs=rng.random((6, 1, 4, 4), dtype=np.float32), labels=np.arange(6) % 3)
+    (desk / "nets.py").write_text(NETS)
+
+
 @pytest.fixture
-def desk(tmp_path, rng):
-    np.savez(tmp_path / "data.npz", inputs=rng.random((6, 1, 4, 4), dtype=np.float32), labels=np.arange(6) % 3)
-    (tmp_path / "nets.py").write_text(NETS)
+def desk(tmp_path):
+    fill(tmp_path, np.random.default_rng(0))
     return tmp_path
 
 
-@pytest.fixture
-def received(desk):
-    """A folder that names code, beside a working folder that nobody vouches for."""
+@pytest.fixture(scope="module")
+def certified(tmp_path_factory):
+    desk = tmp_path_factory.mktemp("certified")
+    fill(desk, np.random.default_rng(0))
     certcal("certify", "made", "--model", "small-cnn", *WORDS, cwd=desk)
+    return desk / "runs/made"
+
+
+@pytest.fixture
+def made(desk, certified):
+    """A run in a working folder, which is `desk`."""
+    return Path(shutil.copytree(certified, desk / "runs/made"))
+
+
+@pytest.fixture
+def received(desk, made):
+    """A folder that names code, beside a working folder that nobody vouches for."""
     config = desk / "runs/made/config.toml"
     config.write_text(config.read_text().replace('"small-cnn"', '"evil:make"'))
     (desk / "evil.py").write_text(EVIL.format(str(desk / "ran")))
@@ -85,10 +103,9 @@ def test_code_that_only_a_file_names_does_not_run(received):
 def test_what_one_named_oneself_is_remembered_for_that_run_alone(desk):
     certcal("certify", "mine", "--model", "nets:make", *WORDS, cwd=desk)
     certcal("certify", "mine", "--no-figures", cwd=desk)  # with what the folder remembers
-    certcal("attack", "mine", "--family", "ace", "--ace-steps", 1, "--no-figures", cwd=desk)
     os.rename(desk / "runs/mine", desk / "runs/elsewhere")
     assert "--trust" in certcal("attack", "elsewhere", cwd=desk, code=2)[1]
-    certcal("attack", "elsewhere", "--trust", "--family", "ace", "--ace-steps", 1, "--no-figures", cwd=desk)
+    certcal("certify", "elsewhere", "--trust", "--no-figures", cwd=desk)
     certcal("attack", "elsewhere", "--family", "ace", "--ace-steps", 1, "--no-figures", cwd=desk)
 
 
@@ -112,13 +129,13 @@ def test_without_a_place_to_remember_it_is_asked_again(tmp_path, monkeypatch):
         check_factories(own, tmp_path, trust=False)
 
 
+@pytest.mark.parametrize("verb", [["data", "data.npz"], pytest.param(["evaluate", "made"], marks=pytest.mark.slow)])
 @pytest.mark.parametrize("start", [["certcal"], pytest.param(["-m", "certcal"], marks=pytest.mark.slow)], ids=" ".join)
-def test_files_in_the_working_folder_do_not_stand_in_for_others(desk, start):
-    certcal("certify", "made", "--model", "small-cnn", *WORDS, cwd=desk)
+def test_files_in_the_working_folder_do_not_stand_in_for_others(desk, made, start, verb):
     for name in ("tomllib", "queue", "json", "torch", "typer", "rich", "numpy", "secrets"):
         (desk / f"{name}.py").write_text(EVIL.format(str(desk / "ran")))
     command = [sys.executable, *start] if start[0] == "-m" else [os.path.join(sys.prefix, "bin", *start)]
-    done = subprocess.run([*command, "evaluate", "made", "--no-figures"], cwd=desk, capture_output=True, text=True)
+    done = subprocess.run([*command, *verb], cwd=desk, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert not (desk / "ran").exists()
 
@@ -165,18 +182,17 @@ def test_texts_in_csv_are_no_formulas():
     assert line == ["'=1+1", "'-2", "-2.5", "'@x", "plain"]
 
 
-def test_names_do_not_steer_the_terminal(desk, rng):
+def test_names_do_not_steer_the_terminal(desk, made, rng):
     classes = np.array([STEERING + name for name in "abc"])
     np.savez(
         desk / "odd.npz", inputs=rng.random((6, 1, 4, 4), dtype=np.float32), labels=np.arange(6) % 3, classes=classes
     )
     out = certcal("data", "odd.npz", cwd=desk)[0]
-    certcal("certify", "made", "--model", "small-cnn", *WORDS, cwd=desk)
-    record = desk / "runs/made/provenance.json"
+    record = made / "provenance.json"
     content = unsealed(json.loads(record.read_text()))
     content["model"]["name"] = STEERING
     record.write_text(json.dumps(sealed(content)))
-    config = desk / "runs/made/config.toml"
+    config = made / "config.toml"
     config.write_text(config.read_text().replace("small-cnn", json.dumps(STEERING)[1:-1]))
     out += certcal("evaluate", "made", "--no-figures", cwd=desk)[0]
     out += certcal("attack", "made", cwd=desk, code=2)[1]
@@ -186,11 +202,10 @@ def test_names_do_not_steer_the_terminal(desk, rng):
     assert out.count(r"\x1b") > 3
 
 
-def test_links_in_a_folder_are_not_followed(desk):
-    certcal("certify", "made", "--model", "small-cnn", *WORDS, cwd=desk)
+def test_links_in_a_folder_are_not_followed(desk, made):
     victim = desk / "victim"
     for name in ("log.txt", ".lock"):
-        place = desk / "runs/made" / name
+        place = made / name
         place.unlink(missing_ok=True)
         place.symlink_to(victim)
         error = certcal("evaluate", "made", "--no-figures", cwd=desk, code=2)[1]
@@ -198,7 +213,7 @@ def test_links_in_a_folder_are_not_followed(desk):
         place.unlink()
         assert not victim.exists()
     certcal("evaluate", "made", "--no-figures", cwd=desk)
-    assert RunFolder(desk / "runs/made").evidence.is_file()
+    assert RunFolder(made).evidence.is_file()
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
@@ -217,10 +232,9 @@ def test_a_program_in_a_file_runs_only_when_trusted(desk):
     certcal(*words, cwd=desk, code=2)  # another program under the same name
 
 
-def test_folders_that_are_links_are_refused(desk):
-    certcal("certify", "made", "--model", "small-cnn", *WORDS, cwd=desk)
+def test_folders_that_are_links_are_refused(desk, made):
     for name in ("shards", "figures", "tensorboard", "attack"):
-        place, victim = desk / "runs/made" / name, desk / f"victim-{name}"
+        place, victim = made / name, desk / f"victim-{name}"
         victim.mkdir()
         kept = place.rename(desk / "kept") if place.exists() else None
         place.symlink_to(victim)
@@ -233,10 +247,9 @@ def test_folders_that_are_links_are_refused(desk):
             kept.rename(place)
 
 
-def test_a_list_of_files_removes_nothing_behind_a_link(desk):
+def test_a_list_of_files_removes_nothing_behind_a_link(desk, made):
     """Also two folders down, where the first look at a run does not go."""
-    certcal("certify", "made", "--model", "small-cnn", *WORDS, cwd=desk)
-    run, outside = desk / "runs/made", desk / "outside"
+    run, outside = made, desk / "outside"
     outside.mkdir()
     (outside / "a.txt").write_text("mine")
     (run / "figures").mkdir(exist_ok=True)
@@ -249,9 +262,8 @@ def test_a_list_of_files_removes_nothing_behind_a_link(desk):
 
 
 @pytest.mark.parametrize("name", ["manifest.json", "log.txt", "config.toml", "evidence.parquet", "provenance.json"])
-def test_pipes_and_devices_in_a_folder_are_refused(desk, name):
-    certcal("certify", "made", "--model", "small-cnn", *WORDS, cwd=desk)
-    place = desk / "runs/made" / name
+def test_pipes_and_devices_in_a_folder_are_refused(desk, made, name):
+    place = made / name
     place.unlink()
     os.mkfifo(place)
     assert "a pipe or a device" in certcal("evaluate", "made", cwd=desk, code=2)[1]
@@ -260,10 +272,9 @@ def test_pipes_and_devices_in_a_folder_are_refused(desk, name):
     assert "a pipe or a device" in certcal("evaluate", "made", cwd=desk, code=2)[1]
 
 
-def test_options_of_a_library_s_model_are_code(desk):
+def test_options_of_a_library_s_model_are_code(desk, made):
     """`weights_only = false` would run the pickle of a Hugging Face folder."""
-    certcal("certify", "made", "--model", "small-cnn", *WORDS, cwd=desk)
-    config = desk / "runs/made/config.toml"
+    config = made / "config.toml"
     asked = '"hf:net"\noptions = { weights_only = false, use_safetensors = false }'
     config.write_text(config.read_text().replace('"small-cnn"', asked, 1))
     for verb in ("attack", "certify"):
@@ -272,11 +283,10 @@ def test_options_of_a_library_s_model_are_code(desk):
         assert "weights_only" in error
 
 
-def test_odd_names_of_runs(desk):
+def test_odd_names_of_runs(desk, made):
     """What steers a terminal or breaks XML is shown as escapes; what is no Unicode is refused."""
-    certcal("certify", "made", "--model", "small-cnn", *WORDS, cwd=desk)
     name = "runs/a\x01\x1bb"
-    (desk / "runs/made").rename(desk / name)
+    (made).rename(desk / name)
     certcal("evaluate", name, "--no-figures", cwd=desk)
     out = ["--junit", "j.xml", "--markdown", "m.md"]
     certcal("check", name, "--require", "guaranteed_ece@0.1 <= 1", *out, cwd=desk)

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from certcal.cli.app import main
-from command import certcal as process
 from training_samples import same_weights, stripes, weights
 
 
@@ -42,7 +41,7 @@ WORDS = ["--model", "nets:make", "--data", "data.npz", "--objective", "noise", "
 
 
 def test_train_then_certify_with_the_line_it_prints(desk, certcal):
-    out, error = process("train", "mine", *WORDS, "--epochs", "2", cwd=desk)
+    out, error = certcal("train", "mine", *WORDS, "--epochs", "2")
     run = desk / "runs" / "mine"
     assert {"train.toml", "log.csv", "checkpoint.pt", "model.pt", "provenance.json"} <= {p.name for p in run.iterdir()}
     assert "epoch 2/2" in error

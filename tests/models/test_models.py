@@ -176,7 +176,10 @@ class TestFingerprint:
         assert model_fingerprint(self.model().to(memory_format=torch.channels_last)) == expected
         assert model_fingerprint(self.model().eval()) == expected
         assert model_fingerprint(nn.DataParallel(self.model())) == expected
-        assert model_fingerprint(torch.compile(self.model())) == expected  # compiles at the first call only
+
+    @pytest.mark.slow  # to import the compiler; it compiles at the first call only
+    def test_is_the_same_for_the_model_to_be_compiled(self) -> None:
+        assert model_fingerprint(torch.compile(self.model())) == model_fingerprint(self.model())
 
     def test_changes_with_anything_that_changes_the_outputs(self) -> None:
         seen = {model_fingerprint(self.model())}

@@ -251,7 +251,7 @@ def test_a_run_is_recalibrated_on_inputs_the_map_was_not_fitted_on(imperfect):
     "asked",
     [
         {},
-        {"inside": True},
+        pytest.param({"inside": True}, marks=pytest.mark.slow),
         pytest.param({"automatic": True, "auroc_loss": 1.0, "brier_loss": 1.0}, marks=pytest.mark.slow),
     ],
     ids=str,

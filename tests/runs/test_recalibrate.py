@@ -51,7 +51,7 @@ def bounds(request):
 def test_certified_brier_is_never_worse_than_without_a_map_beyond_sampling_error(bounds, share):
     """Per split and radius, paired over the held-out inputs: the mean loss rises by less than three standard errors."""
     for own in bounds:
-        result = held_out_scores(own, repeats=20, clean_weight=share)
+        result = held_out_scores(own, repeats=6, clean_weight=share)
         for g, test in zip(result.maps, result.test, strict=True):
             before = own.select(test)
             after, kept = g.intervals(before), before.certified
@@ -65,8 +65,8 @@ def test_certified_brier_is_never_worse_than_without_a_map_beyond_sampling_error
 @pytest.mark.parametrize("options", [{"clean_weight": 0.0}, {"clean_weight": 0.5}], ids=["certified", "mixed"])
 def test_at_the_largest_radius_the_certified_calibration_error_at_least_halves_in_every_split(bounds, options):
     largest = bounds[-1]
-    result = held_out_scores(largest, repeats=20, **options)
-    assert len(result.rows) == 20
+    result = held_out_scores(largest, repeats=6, **options)
+    assert len(result.rows) == 6
     for row in result.rows:
         assert row.certified >= 20
         assert row.after.certified_ece <= row.before.certified_ece / 2
@@ -74,8 +74,8 @@ def test_at_the_largest_radius_the_certified_calibration_error_at_least_halves_i
 
 def test_mixing_clean_points_keeps_the_confidence_useful(bounds):
     """What the certified score alone may flatten to a constant, half of clean points keeps apart."""
-    before, mixed = held_out_scores(bounds[-1], repeats=20, clean_weight=0.5).mean(bounds[-1].radius)
-    _, alone = held_out_scores(bounds[-1], repeats=20, clean_weight=0.0).mean(bounds[-1].radius)
+    before, mixed = held_out_scores(bounds[-1], repeats=6, clean_weight=0.5).mean(bounds[-1].radius)
+    _, alone = held_out_scores(bounds[-1], repeats=6, clean_weight=0.0).mean(bounds[-1].radius)
     assert mixed.auroc > before.auroc - 0.1
     assert mixed.brier_all < before.brier_all + 0.02
     assert mixed.auroc >= alone.auroc

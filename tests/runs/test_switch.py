@@ -238,8 +238,7 @@ def test_no_flipped_bit_goes_unnoticed(attacked, rng, name):
 
 
 def test_a_flipped_bit_is_noticed(attacked, rng):
-    for name in ("evidence.parquet", "attack/ace.json"):
-        _flip_bits(attacked, rng, name, times=1)
+    _flip_bits(attacked, rng, "attack/ace.json", times=1)
 
 
 def _flip_bits(made, rng, name, *, times):
@@ -274,7 +273,7 @@ def test_flipped_bits_in_weights_are_noticed(weights, tmp_path, rng):
         path = tmp_path / name
         save_checkpoint(model, path)
         whole = path.read_bytes()
-        for place in rng.integers(len(whole), size=60).tolist():
+        for place in rng.integers(len(whole), size=20).tolist():
             path.write_bytes(whole[:place] + bytes([whole[place] ^ (1 << int(rng.integers(8)))]) + whole[place + 1 :])
             other = build_model("small-cnn", classes=10, channels=1, size=8)
             try:

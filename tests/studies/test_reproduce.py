@@ -15,17 +15,16 @@ from certcal.studies.reproduce import selected_models
 from certcal.studies.trials import attempt
 from sweeping import RECIPE
 
-METHOD = {"name": "AT", "objective": {"name": "smoothadv"}, "sweep": {"over": {"train.learning_rate": [0.01, 0.1]}}}
 
-
-def small(**about):
+def small(rates=(0.01, 0.1), **about):
+    method = {"name": "AT", "objective": {"name": "smoothadv"}, "sweep": {"over": {"train.learning_rate": [*rates]}}}
     values = {key: value for key, value in RECIPE.items() if key not in ("objective", "sweep")}
     return build(Study, values | {
         "about": {"title": "small", "radii": [0.05, 0.1], **about},
         "certify": RECIPE["certify"] | {"n": 500},
         "finetune": {"epochs": 1, "batch_size": 16},
         "baseline": [{"name": "one", "objective": {"name": "noise"}, "train": {"sigma": 0.25, "epsilon": 0.1}}],
-        "method": [METHOD],
+        "method": [method],
     }, "test")  # fmt: skip
 
 
@@ -60,7 +59,7 @@ def test_a_larger_sample_keeps_the_smaller_one_by_number():
 
 
 def test_a_study_stops_in_time_and_goes_on(desk):
-    study = small()
+    study = small(rates=[0.1])
     with pytest.raises(CertcalError, match="time ran out before the first model"):
         run(study, desk / "part", minutes=1e-9)
     first = study_trials(study, desk / "part")[0][0]

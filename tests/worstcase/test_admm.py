@@ -20,7 +20,7 @@ from certcal.worstcase.solve import _hard_error, _soft_gradient, _starting_point
 from laws import examples
 from problems import CATALOGUE, bounded_sets, smoothed_like
 
-QUICK = {"steps": 150}
+QUICK = {"steps": 60}
 
 
 def moving_state(settings, steps=25, inputs=40):
@@ -197,7 +197,7 @@ def test_admm_beats_dece_beats_brier_as_in_the_paper():
 
 
 def test_batched_grid_equals_single_runs():
-    lower, upper, correct, clean = smoothed_like(60)
+    lower, upper, correct, clean = smoothed_like(30)
     together = approximate_certified_calibration_error(
         lower, upper, correct, confidence=clean, dtype="float64", **QUICK
     ).stats["runs"]
@@ -219,9 +219,9 @@ def test_batched_grid_equals_single_runs():
 
 def test_the_best_projected_point_is_kept_not_the_last():
     """Trap 4: the maximum is reached before convergence."""
-    lower, upper, correct, clean = smoothed_like(100)
+    lower, upper, correct, clean = smoothed_like(40)
     solution = approximate_certified_calibration_error(
-        lower, upper, correct, confidence=clean, diagnostics=True, dtype="float64", steps=400
+        lower, upper, correct, confidence=clean, diagnostics=True, dtype="float64", steps=200
     )
     history = solution.stats["history"]["projected_error"]
     assert solution.value == pytest.approx(history[1:].max(), abs=1e-9)

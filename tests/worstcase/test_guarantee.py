@@ -125,7 +125,7 @@ def clusters(seed):
     return lower[kind], upper[kind], rng.integers(0, 2, 4)[kind] > 0, edges
 
 
-@pytest.mark.parametrize("seed", range(80))
+@pytest.mark.parametrize("seed", [*range(20), *(pytest.param(one, marks=pytest.mark.slow) for one in range(20, 80))])
 def test_equals_the_best_failures_among_kinds_of_inputs(seed):
     *parts, edges = clusters(seed)
     for failures in (1, 2, 5, 9):
@@ -224,6 +224,7 @@ def test_too_many_failures_to_count_one_by_one_give_an_upper_bound_between_exact
     assert exact[8].value < bounds[400_000][8] < bounds[1000][8]  # they can be told apart
 
 
+@pytest.mark.slow
 def test_many_failures_take_little_memory(rng):
     """The scores of all runs at once would be over a gigabyte here."""
     lower = rng.random(60_000) * 0.9

@@ -84,7 +84,9 @@ STATEMENTS = {
 SHARP = {"operating points, all thresholds", "auroc", "aurc", "overconfidence"}
 
 
-@pytest.mark.parametrize("name", STATEMENTS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name == "any binning")) for name in STATEMENTS]
+)
 def test_a_statement_about_the_set_holds_at_its_level(name):
     promise, attained = STATEMENTS[name]
 

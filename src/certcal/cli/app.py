@@ -4,10 +4,12 @@ import os
 import signal
 import sys
 import threading
+from functools import cache
 from types import FrameType
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.main import get_command
 
 from certcal.cli.attack import attack
 from certcal.cli.bench import bench
@@ -88,13 +90,19 @@ for _verb in (
     app.command(_verb.__name__, help=_help)(_verb)
 
 
+@cache
+def _command() -> Any:
+    """The command that Typer makes of the verbs, once for all calls in a process."""
+    return get_command(app)
+
+
 def main(arguments: list[str] | None = None) -> None:
     """Run a command and exit: 0 if it did its work, 2 if what it was given is wrong, 1 if something else is."""
     _prepare()
     given = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in given
     try:
-        code = app([word for word in given if word != "--debug"], standalone_mode=False, prog_name="certcal")
+        code = _command()([word for word in given if word != "--debug"], standalone_mode=False, prog_name="certcal")
         sys.stdout.flush()
     except Exception as error:
         if debug:

@@ -4,12 +4,16 @@ import json
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from decimal import ROUND_DOWN, Decimal
+from functools import cache
 from hashlib import sha256
 from importlib import resources
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from certcal.errors import InputError
 from certcal.scalars import guarded
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 # Parts that a page has if its data has them. Each has data under its name, a template page/NAME.html.j2 and, where it
 # needs them, page/NAME.js and page/NAME.css. Some belong to the verdict; of the others the first come before the table
@@ -68,20 +72,26 @@ def fill_page(template: str, *, style: str, script: str = "", drawn: bool = Fals
 
     Figures that matplotlib has `drawn` have styles of their own.
     """
-    from jinja2 import Environment, FunctionLoader, StrictUndefined
-
-    environment = Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True,
-        loader=FunctionLoader(read_part),
-    )  # fmt: skip
     own = "'unsafe-inline'" if drawn else _hash(style)
     allowed = f"style-src {own}" + (f"; script-src {_hash(script)}" if script else "")
-    return environment.get_template(template).render(
+    page = _environment().get_template(template)
+    return page.render(
         **values,
         style=Verbatim(style),
         script=Verbatim(script),
         policy=f"default-src 'none'; base-uri 'none'; form-action 'none'; img-src data:; {allowed}",
     )
+
+
+@cache
+def _environment() -> "Environment":
+    """Made once: it keeps the compiled templates, which take longer than to fill them."""
+    from jinja2 import Environment, FunctionLoader, StrictUndefined
+
+    return Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True,
+        loader=FunctionLoader(read_part),
+    )  # fmt: skip
 
 
 class Verbatim(str):
