@@ -13,8 +13,8 @@ from torch import nn
 
 from certcal import Evidence, InputError, ace_attack, collect_evidence
 from certcal.models import build_model, model_fingerprint
-from certcal.models.files import Resize
 from certcal.models.normalization import Normalize
+from certcal.models.preparation import Resize
 from command import certcal
 
 SHAPE = (1, 4, 4)
@@ -105,13 +105,6 @@ def test_torchscript_and_exported_programs_run_when_trusted(tmp_path: Path) -> N
     torch.save(Pixels().state_dict(), tmp_path / "weights.pt")
     with pytest.raises(InputError, match=r"be a TorchScript file.*weights alone go into --weights"):
         build(tmp_path / "weights.pt", trust=True)
-
-
-def test_resize_keeps_what_fits() -> None:
-    layer = Resize(4, 4)
-    assert layer(INPUTS) is INPUTS
-    assert layer(torch.full((2, 3, 9, 7), 0.25)).shape == (2, 3, 4, 4)
-    assert torch.allclose(layer(torch.full((2, 3, 9, 7), 0.25)), torch.tensor(0.25))
 
 
 @pytest.fixture(scope="module")
@@ -253,5 +246,19 @@ def test_hugging_face_models_for_other_tasks_are_refused(hf_folder: Path, tmp_pa
     shutil.copytree(hf_folder, folder)
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps(config | {"problem_type": kind}))
-    with pytest.raises(InputError, match=f"one for each input, but got .*{kind}"):
+    with pytest.raises(InputError, match=f"certcal certifies no {kind.replace('_', ' ')}"):
         build(f"hf:{folder}")
+
+
+@pytest.mark.slow
+def test_hugging_face_networks_for_other_tasks_are_refused(tmp_path: Path) -> None:
+    """Their classifier would have random weights."""
+    transformers = pytest.importorskip("transformers")
+    shape = {"image_size": 4, "patch_size": 2, "num_channels": 1, "hidden_size": 8, "num_hidden_layers": 1}
+    config = transformers.ViTConfig(**shape, num_attention_heads=2, intermediate_size=16, num_labels=3)
+    transformers.ViTForMaskedImageModeling(config).save_pretrained(tmp_path)
+    with pytest.raises(InputError, match=r"trained image classifier.*made for ViTForMaskedImageModeling, without"):
+        build(f"hf:{tmp_path}")
+    (tmp_path / "config.json").write_text("no JSON")
+    with pytest.raises(InputError, match=r"Expected `.*config.json` to be JSON"):
+        build(f"hf:{tmp_path}")

@@ -9,12 +9,12 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import interpolate
 
 from certcal.errors import InputError, one_line
 from certcal.files import expanded
 from certcal.models.functions import Program, exported
 from certcal.models.normalization import Normalize
+from certcal.models.preparation import preparation
 from certcal.settings import LIBRARIES, is_program
 
 Network = tuple[nn.Module | None, nn.Module]  # what normalises, where the source says it, and the network
@@ -30,21 +30,6 @@ def source_of(name: str) -> Callable[..., Network] | None:
         return None
     opener = {".onnx": _onnx, ".pt2": _exported}.get(suffix, _script)
     return lambda **given: opener(_existing(name), **given)
-
-
-class Resize(nn.Module):
-    """Scales images to the size that a network takes. It comes after the noise: radii stay those of the inputs."""
-
-    def __init__(self, height: int, width: int) -> None:
-        super().__init__()
-        self.register_buffer("size", torch.tensor([height, width]))
-        self._size = (height, width)
-
-    def forward(self, inputs: Tensor) -> Tensor:
-        """Images of another size, bilinear and antialiased; those of the right size as they are."""
-        if tuple(inputs.shape[-2:]) == self._size:
-            return inputs
-        return interpolate(inputs, self._size, mode="bilinear", antialias=True, align_corners=False)
 
 
 def _onnx(path: Path, **_: Any) -> Network:
@@ -128,43 +113,32 @@ def _hugging_face(folder: str, **settings: Any) -> Network:
         wanted = "be hf: and a folder with config.json, as save_pretrained writes it"
         raise InputError.expected("model", wanted, repr(str(path)))
     transformers = optional("transformers", "hf: folders")
+    kind = _config(path).get("problem_type")
+    if kind not in (None, "single_label_classification"):
+        wanted = "tell classes apart, one for each input: certcal certifies no " + str(kind).replace("_", " ")
+        raise InputError.expected("model", wanted, f"{path}, made for it")
     try:
-        network: nn.Module = transformers.AutoModelForImageClassification.from_pretrained(
-            path, **settings | {"local_files_only": True, "trust_remote_code": False, "weights_only": True}
+        network, loaded = transformers.AutoModelForImageClassification.from_pretrained(
+            path,
+            **settings | {"local_files_only": True, "trust_remote_code": False, "weights_only": True},
+            output_loading_info=True,
         )
     except Exception as error:  # whatever the folder lacks
         raise InputError.expected(
             "model", "be a folder of an image classifier", f"{path}: {one_line(error)}"
         ) from error
-    kind = getattr(network.config, "problem_type", None)
-    if kind not in (None, "single_label_classification"):
-        raise InputError.expected("model", "tell classes apart, one for each input", f"{path}, made for {kind}")
-    return _preprocessing(path), network
+    if missing := sorted(loaded["missing_keys"]):
+        made = ", ".join(_config(path).get("architectures") or ["another task"])
+        got = f"{path}, made for {made}, without {missing[0]}"
+        raise InputError.expected("model", "be a folder of a trained image classifier", got)
+    return preparation(path, int(getattr(network.config, "num_channels", 3))), network
 
 
-def _preprocessing(folder: Path) -> nn.Module | None:
-    """Size, mean and standard deviation as the folder's image processor has them."""
-    file = folder / "preprocessor_config.json"
-    if not file.is_file():
-        return None
+def _config(folder: Path) -> dict[str, Any]:
     try:
-        given = json.loads(file.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise InputError.expected(str(file), "be JSON", one_line(error)) from error
-    layers: list[nn.Module] = []
-    crop = given.get("crop_size") if given.get("do_center_crop") else None
-    if given.get("do_resize", True) and (size := _sides(crop or given.get("size"))):
-        layers.append(Resize(*size))
-    if given.get("do_normalize", True) and "image_mean" in given:
-        layers.append(Normalize(given["image_mean"], given["image_std"]))
-    return nn.Sequential(*layers) if layers else None
-
-
-def _sides(size: Any) -> tuple[int, int] | None:
-    if isinstance(size, dict):
-        size = [size.get("height", size.get("shortest_edge")), size.get("width", size.get("shortest_edge"))]
-    sides = [size, size] if isinstance(size, int) else list(size or [])
-    return (sides[0], sides[1]) if len(sides) == 2 and all(isinstance(one, int) for one in sides) else None
+        return dict(json.loads((folder / "config.json").read_text(encoding="utf-8")))
+    except (ValueError, TypeError) as error:
+        raise InputError.expected(str(folder / "config.json"), "be JSON", one_line(error)) from error
 
 
 def _timm(name: str, *, trust: bool, classes: int, channels: int = 3, **settings: Any) -> Network:
