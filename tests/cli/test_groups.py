@@ -21,7 +21,7 @@ def make(size, classes):
 def place(tmp_path_factory):
     place, rng = tmp_path_factory.mktemp("groups"), np.random.default_rng(0)
     inputs, sex = rng.random((20, 1, 4, 4), dtype=np.float32), np.array(["F", "M"] * 10)
-    more = {"sex": sex, "short": np.arange(5), "age": 3.0 * np.arange(20) + 18}
+    more = {"sex": sex, "short": np.arange(5), "long": np.arange(25), "age": 3.0 * np.arange(20) + 18}
     np.savez(place / "data.npz", inputs=inputs, labels=np.arange(20) % 3, **more)
     (place / "nets.py").write_text(NET)
     lines = [f"{19 - n},{'a' if n < 5 else 'b'}" for n in range(20)]
@@ -160,7 +160,9 @@ def test_columns_of_one_name_are_all_kept(tmp_path):
         ("site,sex\na,F\na\na,F", "t.csv", "as many cells in each row as in its head, .* but got fewer in row 2"),
         ("site\na\na,b\na", "t.csv", "as many cells in each row as in its head, .* but got more in row 2"),
         ("site\nJos\xe9\na\na", "t.csv", "name a table in UTF-8"),
-        ("site\na\na", "t.csv", r"at least 3, or a table a column `index` .*`idx` in certificates.tsv.* but got 2"),
+        ("site\na\na", "t.csv", r"the 3 inputs .* a table a column `index` .*`idx` in certificates.tsv.* but got 2"),
+        ("site\na\na\nb\nb", "t.csv", r"a row for each of the 3 inputs of the data, .* but got 4 in 't.csv: site'"),
+        ("index,site\n0,a\n1.5,b\n2,a", "t.csv", "a whole number in every cell of `index`, .* but got .* fractions"),
         ("site\na\na\na", "t.csv:sex", r"name a column of t.csv \(site\), but got 'sex'"),
         ("site\na\na\na", "none.csv", r"name a table that exists \(--groups \"\" leaves groups out\)"),
     ],
@@ -171,6 +173,18 @@ def test_tables_that_say_too_little_are_refused(tmp_path, text, name, message):
     (tmp_path / "t.csv").write_text(text + "\n", encoding="latin-1")
     with pytest.raises(InputError, match=message):
         group_columns([str(tmp_path / name)], index=np.arange(3), data=None)
+
+
+def test_a_run_of_some_inputs_knows_how_many_the_data_has(place):
+    words = ["--config", "runs/one/config.toml", "--model", "nets:make", "--limit", 5, "--groups", "sex"]
+    certcal("certify", "few", *words, "--no-figures", cwd=place)
+    found = json.loads((place / "runs/few/metrics.json").read_text())
+    assert [(own["name"], own["inputs"]) for own in found["groups"][0][0]["groups"]] == [("F", 5)]
+    for rows in (5, 19, 21):  # as many as the run has, or nearly as many as the data
+        (place / "five.csv").write_text("site\n" + "a\n" * rows)
+        _, error = certcal("evaluate", "few", "--groups", "five.csv", "--no-figures", cwd=place, code=2)
+        assert "a row for each of the 20 inputs of the data, or a table a column `index`" in " ".join(error.split())
+        assert f"but got {rows} in 'five.csv: site'" in " ".join(error.split())
 
 
 def test_columns_beside_bounds_are_groups(place):
@@ -196,12 +210,16 @@ def test_columns_beside_bounds_are_groups(place):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("colour", "or a column of the .npz data file, which has inputs, labels, sex, short, age, but got 'colour'"),
+        (
+            "colour",
+            "or a column of the .npz data file, which has inputs, labels, sex, short, long, age, but got 'colour'",
+        ),
         ("none.csv", "leaves groups out), but got none.csv"),
         (
             "short",
-            "to have a row for each input of the data, at least 20, or a table a column `index`",
+            "to have a row for each of the 20 inputs of the data, or a table a column `index`",
         ),
+        ("long", "(`idx` in certificates.tsv), but got 25 in 'long'"),
     ],
 )
 def test_groups_that_do_not_fit_are_refused(place, name, message):

@@ -1,5 +1,7 @@
 """Groups: each value is that of its inputs alone, disparities are the worst of every attack, levels hold together."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -7,9 +9,10 @@ from hypothesis import strategies as st
 
 import certcal
 from certcal import InputError, evaluate
-from certcal.evaluation.groups import _least_brier, as_columns, group_tables
+from certcal.evaluation.groups import _least_brier, _least_ece, as_columns, group_tables
+from certcal.metrics import equal_count_edges
 from certcal.report import acceptance, wanted_acceptance
-from certcal.worstcase import WorstCaseProblem, allowed_failures
+from certcal.worstcase import WorstCaseProblem, allowed_failures, equal_count_calibration_error, without_bins
 from enumeration import GRID, every_attack, grid_sets
 from laws import examples
 from smoothing_oracles import random_evidence
@@ -22,8 +25,6 @@ def bounds_of(lower, upper, correct, certified=None, alpha=0.0):
     certified = np.ones(count, bool) if certified is None else np.asarray(certified, bool)
     base = random_evidence(np.random.default_rng(0), inputs=count, draws=100)
     own = certcal.confidence_bounds(base, radius=0.1, alpha=0.01)
-    from dataclasses import replace
-
     return replace(
         own, lower=np.asarray(lower, float), upper=np.asarray(upper, float), confidence=np.asarray(lower, float),
         correct=np.asarray(correct, bool), certified=certified, certified_radius=np.where(certified, 1.0, 0.0),
@@ -36,34 +37,61 @@ def ece(z, c):
     return sum(np.abs(((c - z) * (place == m)).sum(axis=1)) for m in range(len(EDGES) - 1)) / z.shape[1]
 
 
+POINTS = np.unique([*GRID, *np.nextafter(GRID[1:], 0.0)])
+ALPHA = {0: 0.0, 1: 0.06}  # with which each of two groups of one to three inputs may have so many failures
+
+
 @examples(150)
-@given(grid_sets(most=3), grid_sets(most=3), st.booleans())
-def test_disparities_are_the_worst_of_every_attack(one, two, free):
+@given(grid_sets(most=3), grid_sets(most=3), st.booleans(), st.sampled_from([0, 1]))
+def test_disparities_are_the_worst_of_every_attack(one, two, free, failures):
     """Attacks on two groups do not disturb each other; the ECE's is a bound, the others are attained."""
-    points = np.unique([*GRID, *np.nextafter(GRID[1:], 0.0)])
     lower, upper, correct = (np.concatenate(parts) for parts in zip(one, two, strict=True))
     certified = np.ones(len(lower), bool)
     certified[0] = not (free and len(one[0]) > 1)
-    bounds = bounds_of(lower, upper, correct, certified)
+    bounds = bounds_of(lower, upper, correct, certified, alpha=ALPHA[failures])
     names = np.array(["a"] * len(one[0]) + ["b"] * len(two[0]))
     (table,) = group_tables(bounds, {"x": names}, threshold=0.5, edges=EDGES, delta=0.1)
-    assert [group.failures for group in table.groups] == [0, 0]
-    values = {}
-    for name in "ab":
-        sure = (names == name) & certified
-        z, c = every_attack(lower[sure], upper[sure], correct[sure], points)
-        total, open_ = int((names == name).sum()), int((~certified & (names == name)).sum())
-        right = correct[sure].sum()
-        values[name] = {
-            "accuracy": (right / total, (right + open_) / total),
-            "ece": (ece(z, c).min(), ece(z, c).max()),
-            "brier": (np.square(c - z).mean(axis=1).min(), np.square(c - z).mean(axis=1).max()),
-        }
+    assert [group.failures for group in table.groups] == [failures] * 2
+    certain, joint = (attacked(bounds, names, count) for count in (0, failures))
     for own in table.disparities:
-        pairs = [values[g][own.metric][1] - values[h][own.metric][0] for g, h in ("ab", "ba")]
-        assert own.certified >= max(pairs) - 1e-12
-        if own.metric != "ece":
-            assert own.certified == pytest.approx(max(pairs), abs=1e-9)
+        for found, spans in ((own.certified, certain), (own.joint, joint)):
+            worst = max(spans[g][own.metric][1] - spans[h][own.metric][0] for g, h in ("ab", "ba"))
+            assert found >= worst - 1e-12
+            if own.metric != "ece":
+                assert found == pytest.approx(worst, abs=1e-9)
+
+
+def attacked(bounds, names, failures):
+    """Between which values each metric of each group stays, over every attack and every choice of failures."""
+    found = {}
+    for name in "ab":
+        own = bounds.select(names == name)
+        sure = own.certified
+        z, c = every_attack(own.lower[sure], own.upper[sure], own.correct[sure], POINTS, failures=failures)
+        points = own.correct.astype(float)  # accuracy does not ask where; those not certified may be right or wrong
+        _, right = every_attack(points[sure], points[sure], own.correct[sure], [0.0, 1.0], failures=failures)
+        open_, total = int((~sure).sum()), len(own)
+        least, most = right.sum(axis=1).min(initial=0 if not sure.any() else total), right.sum(axis=1).max(initial=0)
+        loss, error = np.square(c - z).mean(axis=1), ece(z, c)
+        found[name] = {
+            "accuracy": (least / total, (most + open_) / total),
+            "ece": (error.min(), error.max()),
+            "brier": (loss.min(), loss.max()),
+        }
+    return found
+
+
+@examples(300)
+@given(grid_sets(most=3), st.sampled_from([(0, 0), (1, 0), (0, 1), (0, 2), (1, 1)]))
+def test_the_least_error_is_below_every_attack_and_attained_in_one_bin(problem, free):
+    uncertified, failures = free
+    z, c = every_attack(*problem, POINTS, uncertified=uncertified, failures=failures)
+    own = WorstCaseProblem.checked(*problem, uncertified=uncertified)
+    least = _least_ece(own, failures)
+    assert least <= ece(z, c).min() + 1e-12
+    if least > 0.0:
+        assert least == pytest.approx(np.abs((c - z).mean(axis=1)).min())
+    assert _least_brier(own, failures) == pytest.approx(np.square(c - z).mean(axis=1).min(), abs=1e-12)
 
 
 def test_a_group_is_evaluated_like_a_set_of_its_own():
@@ -243,3 +271,31 @@ def test_further_metrics_and_any_binning_stand_apart_in_rows():
     assert more[0].further["certified_any_binning"] <= more[0].further["certified_without_bins"]
     point = plain.operating(0, joint=True, thresholds=[0.8])[0]
     assert point.failures == plain.failures
+    own = plain[0].further
+    assert (own["joint_coverage"], own["joint_selective_accuracy"]) == (point.coverage, point.accuracy)
+    assert (own["coverage"], own["selective_accuracy"]) == (point.clean_coverage, point.clean_accuracy)
+
+
+@pytest.mark.parametrize("population", ["certified", "all"])
+def test_other_binnings_are_in_rows_clean_certified_and_joint(population):
+    evidence = random_evidence(np.random.default_rng(5), inputs=80, draws=300)
+    label = np.where(np.arange(80) % 4, evidence.selected, 1 - evidence.selected)
+    report = evaluate(
+        replace(evidence, label=label), radii=[0.1], alpha=0.01, any_binning=True, n_bins=5, population=population
+    )
+    own, bounds, options = report[0].further, report.bounds[0], {"population": population}
+    seen = bounds.certified | (population == "all")
+    clean, right = bounds.confidence[seen], bounds.correct[seen]
+    edges = equal_count_edges(clean, n_bins=5)
+    for part, count in (("certified", 0), ("joint", report.failures)):
+        moving = equal_count_calibration_error(bounds, n_bins=5, failures=count, **options)
+        fixed = certcal.jointly_certified_calibration_error(bounds, edges=edges, failures=count, **options)
+        far = without_bins(WorstCaseProblem.of(bounds, **options), count)
+        names = ("equal_count", "equal_count_fixed", "without_bins")
+        assert [own[f"{part}_{name}"] for name in names] == pytest.approx([moving.value, fixed.value, far], abs=1e-12)
+        assert own[f"{part}_equal_count_fixed"] <= own[f"{part}_any_binning"] + 1e-12 <= far + 2e-12
+    gap = equal_count_calibration_error(bounds, n_bins=5, **options).stats["gap"]
+    assert own["certified_equal_count_gap"] == pytest.approx(gap, nan_ok=True)
+    assert own["equal_count"] == own["equal_count_fixed"] == report[0].adaptive_ece
+    assert own["equal_count"] <= own["any_binning"] <= own["without_bins"] + 1e-12
+    assert own["without_bins"] == pytest.approx(np.abs(right - clean).mean())

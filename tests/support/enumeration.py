@@ -1,12 +1,11 @@
 """Every attack on a few inputs, spelled out: the slowest and most obvious worst case of any metric."""
 
-from itertools import combinations, product
+from itertools import combinations, permutations, product
 
 import numpy as np
 from hypothesis import strategies as st
 
 GRID = np.arange(5) / 4
-BETWEEN = np.arange(9) / 8  # also points between the ends of intervals, where other orders are possible
 
 
 @st.composite
@@ -69,4 +68,18 @@ def any_binning_errors(z, c, bins):
             parts = [abs(part.sum(axis=1)) for part in np.split(gap, cuts, axis=1)]
             apart = np.all([z[:, cut] > z[:, cut - 1] for cut in cuts], axis=0) if cuts else True
             best = np.maximum(best, np.where(apart, np.sum(parts, axis=0) / inputs, 0.0))
+    return best
+
+
+def equal_count_errors(z, c, counts):
+    """The largest calibration error of each attack in bins with so many inputs each, ties shared as is worst.
+
+    For given bins the error is convex in z, so its maximum is at a corner of {l ≤ z ≤ u, z in order}, where every z is
+    an end of some interval: attacks on the ends are enough.
+    """
+    cuts, best = np.cumsum(counts)[:-1], np.zeros(len(z))
+    for order in map(list, permutations(range(z.shape[1]))):
+        gaps = np.split((c - z)[:, order], cuts, axis=1)
+        value = sum(abs(part.sum(axis=1)) for part in gaps) / z.shape[1]
+        best = np.maximum(best, np.where((np.diff(z[:, order], axis=1) >= 0).all(axis=1), value, 0.0))
     return best

@@ -13,10 +13,11 @@ from certcal import (
     certified_calibration_error,
     expected_calibration_error,
 )
+from certcal.metrics import equal_count_edges
 from certcal.worstcase import WorstCaseProblem, equal_count_calibration_error
 from certcal.worstcase.cuts import RunProgram, best_runs
 from certcal.worstcase.dominance import Below
-from enumeration import GRID, any_binning_errors, every_attack, grid_sets
+from enumeration import GRID, any_binning_errors, equal_count_errors, every_attack, grid_sets
 from laws import examples
 from problems import CATALOGUE, mixed, smoothed_like
 
@@ -149,18 +150,28 @@ def test_the_equal_count_bound_is_above_the_mixed_integer_program(problem, bins)
     assert exact.stats["attained"] == pytest.approx(exact.value, abs=1e-4)
 
 
+def adaptive_counts(inputs, bins):
+    """How many of distinct confidences `adaptive_calibration_error` puts into each bin, by its own edges."""
+    distinct = np.arange(1, inputs + 1) / (inputs + 1)
+    return np.histogram(distinct, equal_count_edges(distinct, n_bins=bins))[0]
+
+
 @pytest.mark.slow
-@examples(60)
-@given(grid_sets(most=3), st.integers(1, 3))
+@examples(100)
+@given(grid_sets(most=4), st.integers(1, 4))
 def test_the_mixed_integer_program_equals_enumeration(problem, bins):
-    """All attacks on a fine grid, cut at the same ranks; equal confidences in the adversary's favourite order."""
-    points = np.arange(17) / 16
-    z, c = every_attack(*problem, points)
-    exact = equal_count_calibration_error(*problem, n_bins=bins, method="milp").value
-    values = [adaptive_calibration_error(own, right, n_bins=bins) for own, right in zip(z, c, strict=True)]
-    distinct = [len(set(own)) == len(own) for own in z]
-    most = max((value for value, apart in zip(values, distinct, strict=True) if apart), default=0.0)
-    assert exact >= most - 1e-5
+    exact = equal_count_calibration_error(*problem, n_bins=bins, method="milp")
+    attacks = every_attack(*problem, GRID)
+    expected = equal_count_errors(*attacks, adaptive_counts(len(problem[0]), bins)).max()
+    assert exact.value == pytest.approx(expected, abs=exact.stats["tolerance"])
+
+
+@examples(200)
+@given(grid_sets(most=4), st.integers(1, 4))
+def test_the_equal_count_bound_holds_however_ties_are_shared(problem, bins):
+    attacks = every_attack(*problem, GRID)
+    expected = equal_count_errors(*attacks, adaptive_counts(len(problem[0]), bins)).max()
+    assert equal_count_calibration_error(*problem, n_bins=bins).value >= expected - 1e-15
 
 
 def test_a_few_inputs_are_solved_exactly():

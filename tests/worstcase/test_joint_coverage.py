@@ -10,9 +10,16 @@ from itertools import islice
 import numpy as np
 import pytest
 
-from certcal import any_binning_calibration_error, certified_auroc, top_label_brier_score
-from certcal.metrics import adaptive_calibration_error, miscalibration
+from certcal import (
+    any_binning_calibration_error,
+    certified_auroc,
+    expected_calibration_error,
+    jointly_certified_calibration_error,
+    top_label_brier_score,
+)
+from certcal.metrics import adaptive_calibration_error, equal_count_edges, miscalibration
 from certcal.worstcase import (
+    WorstCaseProblem,
     allowed_failures,
     certified_ks_error,
     certified_largest_gap,
@@ -22,6 +29,7 @@ from certcal.worstcase import (
     equal_count_calibration_error,
     operating_curve,
     risk_coverage_area,
+    without_bins,
 )
 from enumeration import accuracies, aurocs
 
@@ -31,6 +39,8 @@ UPPER = np.repeat([0.9, 0.5], [RIGHT, WRONG])
 CORRECT = np.arange(RIGHT + WRONG) < RIGHT
 SET = LOWER, UPPER, CORRECT
 TAU = np.linspace(0, 1, 41)
+EDGES = equal_count_edges((LOWER + UPPER) / 2, n_bins=5)  # of clean confidences
+BELOW = np.nextafter(EDGES[1], 0.0)  # the top of the bin of the wrong ones
 
 
 def attacks(failed_right, failed_wrong):
@@ -38,7 +48,7 @@ def attacks(failed_right, failed_wrong):
     place = np.arange(RIGHT + WRONG)
     failed = np.where(CORRECT, place < failed_right, place - RIGHT < failed_wrong)
     for z in (np.where(CORRECT, LOWER, UPPER), LOWER, UPPER):
-        for confidence, right in ((1.0, False), (0.0, True), (0.0, False), (0.6, True)):
+        for confidence, right in ((1.0, False), (0.0, True), (0.0, False), (0.6, True), (BELOW, False)):
             yield np.where(failed, confidence, z), np.where(failed, right, CORRECT)
 
 
@@ -79,9 +89,17 @@ STATEMENTS = {
         lambda z, c: any_binning_calibration_error(z, z, c).value - 1e-12,
     ),
     "equal counts": (value(equal_count_calibration_error), adaptive_calibration_error),
+    "equal counts, fixed bins": (
+        lambda failures: jointly_certified_calibration_error(*SET, edges=EDGES, failures=failures).value,
+        lambda z, c: expected_calibration_error(z, c, edges=EDGES),
+    ),
+    "without bins": (
+        lambda failures: without_bins(WorstCaseProblem.checked(*SET), failures),
+        lambda z, c: np.abs(c - z).mean(),
+    ),
 }
 
-SHARP = {"operating points, all thresholds", "auroc", "aurc", "overconfidence"}
+SHARP = {"operating points, all thresholds", "auroc", "aurc", "overconfidence", "without bins"}
 
 
 @pytest.mark.parametrize(

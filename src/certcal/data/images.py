@@ -33,6 +33,7 @@ class ImageData(Dataset[tuple[Tensor, int]]):
     source: str  # where it was read
     domain: tuple[float, float] | None = UNIT  # between which numbers all inputs lie, or None
     scale: "Scale | None" = None  # by which they were divided
+    total: int | None = None  # how many the data set has that they were taken from; None: these are all
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -85,7 +86,8 @@ class ImageData(Dataset[tuple[Tensor, int]]):
     def select(self, positions: Tensor) -> "ImageData":
         """The images at the given positions, in that order; `index` still points into the original data set."""
         pixels = self.pixels.select(positions) if isinstance(self.pixels, ImageFiles) else self.pixels[positions]
-        return replace(self, pixels=pixels, labels=self.labels[positions], index=self.index[positions])
+        labels, index, total = self.labels[positions], self.index[positions], self.total or len(self)
+        return replace(self, pixels=pixels, labels=labels, index=index, total=total)
 
     def take(self, *, limit: int | None = None, every: int = 1) -> "ImageData":
         """Every `every`-th image from the first on, and of those at most `limit`, evenly spread over them.

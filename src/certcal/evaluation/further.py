@@ -7,6 +7,7 @@ import numpy as np
 
 from certcal.evaluation.accepted import ACCEPTED, WANTED
 from certcal.evaluation.metric import Measured, Metric, Rounding, three
+from certcal.metrics import adaptive_calibration_error, equal_count_edges
 from certcal.scalars import check_choice
 from certcal.worstcase import (
     any_binning_calibration_error,
@@ -16,9 +17,11 @@ from certcal.worstcase import (
     certified_overconfidence,
     certified_risk_coverage_area,
     certified_underconfidence,
-    equal_count_calibration_error,
+    jointly_certified_calibration_error,
+    without_bins,
 )
 
+_PERCENT: dict[str, Any] = {"digits": 2, "percent": True}
 _SIDES: dict[str, tuple[str, Callable[..., Any]]] = {
     "overconfidence": (
         "by how much confidence exceeds accuracy, over the bins where it does",
@@ -40,8 +43,7 @@ def _side(name: str, text: str, certified: Callable[..., Any]) -> dict[str, Metr
         text,
         lambda at: float(getattr(at.miscalibration, name)),
         lambda at, failures: certified(at.problem, failures=failures).value,
-        digits=2,
-        percent=True,
+        **_PERCENT,
     )
 
 
@@ -66,50 +68,68 @@ FURTHER: Mapping[str, Metric] = {
     ),
     **{key: own for name, (text, certified) in _SIDES.items() for key, own in _side(name, text, certified).items()},
 }
+
+
+def _every(at: Measured, *bounds: Any, **more: Any) -> float:
+    return any_binning_calibration_error(*bounds, n_bins=len(at.bins), **more).value
+
+
+def _fixed(at: Measured, failures: int) -> float:
+    """In the equally filled bins of the clean confidences."""
+    edges = equal_count_edges(at.clean[0], n_bins=len(at.bins))
+    own: dict[str, Any] = {"population": at.population, "edges": edges}
+    return jointly_certified_calibration_error(at.bounds, failures=failures, **own).value
+
+
 # These take seconds where there are thousands of inputs.
 ANY_BINNING: Mapping[str, Metric] = {
-    name: Metric(label, text, of, rounding=rounding, digits=2, percent=True, table=False)
-    for name, label, text, of, rounding in (
-        (
-            "certified_any_binning",
-            "certified, any binning",
-            "the largest calibration error over every binning",
-            lambda at: any_binning_calibration_error(at.bounds, population=at.population, n_bins=len(at.bins)).value,
-            Rounding.UP,
-        ),
-        (
-            "joint_any_binning",
-            "joint, any binning",
-            "the same, allowing for the certificates of the set that may fail",
-            lambda at: (
-                any_binning_calibration_error(
-                    at.bounds, population=at.population, n_bins=len(at.bins), failures=at.failures
-                ).value
-            ),
-            Rounding.UP,
-        ),
-        (
-            "certified_equal_count",
-            "certified, equal counts",
-            "bound of the calibration error with equal-count bins that move",
-            lambda at: equal_count_calibration_error(at.bounds, population=at.population, n_bins=len(at.bins)).value,
-            Rounding.UP,
-        ),
-        (
-            "certified_without_bins",
-            "certified, without bins",
-            "the mean distance of the far ends from being right or wrong: what no number of bins exceeds",
-            lambda at: at.without_bins,
-            Rounding.UP,
-        ),
-    )
+    **three(
+        "any_binning",
+        "any binning",
+        "the largest calibration error over every partition into as many bins",
+        lambda at: _every(at, at.clean[0], *at.clean),
+        lambda at, failures: _every(at, at.bounds, population=at.population, failures=failures),
+        **_PERCENT,
+    ),
+    **three(
+        "equal_count",
+        "equal counts, moving bins",
+        "bound of the calibration error in equally filled bins that are cut anew after the attack",
+        lambda at: adaptive_calibration_error(*at.clean, n_bins=len(at.bins)),
+        lambda at, failures: at.equal_count(failures).value,
+        **_PERCENT,
+    ),
+    "certified_equal_count_gap": Metric(
+        "certified equal counts, at most too high by",
+        "how far the bound above is over what an attack that was found attains",
+        lambda at: at.equal_count(0).stats["gap"],
+        rounding=Rounding.UP,
+        table=False,
+        **_PERCENT,
+    ),
+    **three(
+        "equal_count_fixed",
+        "equal counts, fixed bins",
+        "the calibration error in the equally filled bins of the clean confidences, which stay under attack",
+        lambda at: adaptive_calibration_error(*at.clean, n_bins=len(at.bins)),
+        _fixed,
+        **_PERCENT,
+    ),
+    **three(
+        "without_bins",
+        "without bins",
+        "the mean distance of confidences from being right or wrong, which no number of bins exceeds",
+        lambda at: float(np.abs(at.clean[1] - at.clean[0]).mean()),
+        lambda at, failures: without_bins(at.problem, failures),
+        **_PERCENT,
+    ),
 }
 
 
-# No one-sided error exceeds the calibration error of the same bins, nor the KS error that of every binning.
+# No one-sided error exceeds the calibration error of the same bins, nor the KS error or that of fixed bins every one's.
 _UNDER = {
     **dict.fromkeys(("joint_overconfidence", "joint_underconfidence", "joint_largest_gap"), "joint_ece"),
-    "joint_ks": "joint_any_binning",
+    **dict.fromkeys(("joint_ks", "joint_equal_count_fixed"), "joint_any_binning"),
 }
 
 

@@ -11,7 +11,14 @@ import numpy as np
 from certcal.certificates import ConfidenceIntervals
 from certcal.metrics import Bins, Miscalibration, Ranks, Sharpness, bin_sums, miscalibration_of, sharpness
 from certcal.types import BoolArray, FloatArray
-from certcal.worstcase import Population, Solution, WorstCaseProblem, allowed_failures, solve_exact, without_bins
+from certcal.worstcase import (
+    Population,
+    Solution,
+    WorstCaseProblem,
+    allowed_failures,
+    equal_count_calibration_error,
+    solve_exact,
+)
 
 
 class Rounding(StrEnum):
@@ -99,6 +106,7 @@ class Measured:
     ) -> None:
         self.bounds, self.population, self.bins, self.delta, self.share = bounds, population, bins, delta, share
         self.threshold, self.accept_accuracy = threshold, accept_accuracy
+        self._equal_count: dict[int, Solution] = {}
 
     @cached_property
     def certified(self) -> int:
@@ -145,10 +153,12 @@ class Measured:
         """How many certificates may fail, counted among all inputs: the draws that fail one also choose the row's."""
         return allowed_failures(self.bounds, delta=self.delta * self.share)
 
-    @cached_property
-    def without_bins(self) -> float:
-        """The mean distance of the far ends from being right or wrong."""
-        return without_bins(self.problem)
+    def equal_count(self, failures: int) -> Solution:
+        """The bound of the calibration error in equally filled bins that move, solved once per number of failures."""
+        if failures not in self._equal_count:
+            options: dict[str, Any] = {"population": self.population, "n_bins": len(self.bins), "failures": failures}
+            self._equal_count[failures] = equal_count_calibration_error(self.bounds, **options)
+        return self._equal_count[failures]
 
     @cached_property
     def sharpness(self) -> Sharpness:

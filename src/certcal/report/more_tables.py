@@ -53,6 +53,11 @@ def _in_latex(text: str) -> str:
     return "".join(f"\\{one}" if one in "_&#$%{}" else {"\\": "/", "~": "-", "^": "-"}.get(one, one) for one in text)
 
 
+def _in_markdown(text: str) -> str:
+    """A user's text on one line, with what Markdown or HTML would read as their own."""
+    return " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;")
+
+
 def _rounded(name: str, heads: Sequence[str], lines: Sequence[Sequence[str]], sides: str) -> dict[str, str]:
     """The lines in Markdown and LaTeX; columns on the left hold words, which users may have chosen."""
 
@@ -60,6 +65,6 @@ def _rounded(name: str, heads: Sequence[str], lines: Sequence[Sequence[str]], si
         return [[way(cell) if side == "l" else cell for cell, side in zip(line, sides, strict=True)] for line in lines]
 
     return {
-        f"{name}.md": markdown_text(["R", *heads], made(lambda text: text.replace("|", "\\|")), sides=sides),
+        f"{name}.md": markdown_text(["R", *heads], made(_in_markdown), sides=sides),
         f"{name}.tex": latex_text(["$R$", *heads], made(_in_latex), sides=sides),
     }

@@ -244,6 +244,7 @@ def _sources(
             "name": data.name,
             "path": os.path.abspath(data.source) if os.path.exists(data.source) else None,
             "inputs": len(data),
+            "of": data.total or len(data),
             "draws": settings.certify.n,
             "shape": list(data.shape),
             "units": data.units,

@@ -223,14 +223,15 @@ def _evaluated(run: RunFolder, asked: EvaluateSettings, bounds: Sequence[Confide
 
 def _report(run: RunFolder, asked: EvaluateSettings, bounds: Sequence[ConfidenceIntervals] | None = None) -> Report:
     data = _data_file(run) if asked.groups else None
+    whole = run.sources().get("data", {}).get("of") if asked.groups else None
     if run.bounds.is_file():
         given = bounds or load_run_bounds(run)
         if asked.at_temperature is not None:
             raise InputError.expected("at_temperature", "be left out for bounds from elsewhere", asked.at_temperature)
-        groups = group_columns(asked.groups, index=given[0].index, data=data, beside=run.path / GROUPS)
+        groups = group_columns(asked.groups, index=given[0].index, data=data, whole=whole, beside=run.path / GROUPS)
         return evaluate(given, **asked.questions | {"groups": groups})
     evidence = load_run_evidence(run, asked.at_temperature)
-    groups = group_columns(asked.groups, index=evidence.index, data=data)
+    groups = group_columns(asked.groups, index=evidence.index, data=data, whole=whole)
     told = {"radii": asked.radii_at(evidence.header.sigma), "groups": groups}
     return evaluate(evidence, **asked.questions | terms_of(asked, evidence) | told)
 

@@ -26,13 +26,20 @@ MISSING = "missing"  # the group of inputs without a value
 
 
 def group_columns(
-    names: Sequence[str], *, index: IntArray, data: str | None, beside: Path | None = None
+    names: Sequence[str],
+    *,
+    index: IntArray,
+    data: str | None,
+    whole: int | None = None,
+    beside: Path | None = None,
 ) -> dict[str, Any] | None:
     """Groupings as `evaluate` takes them; None if no names are given.
 
-    `index` are the positions of the inputs in the data, `data` is the file that they come from, `beside` one with the
-    columns that came with bounds from elsewhere.
+    `index` are the positions of the inputs in the data, `data` is the file that they come from, `whole` how many inputs
+    it has, `beside` a table with the columns that came with bounds from elsewhere.
     """
+    if whole is None and np.array_equal(index, np.arange(len(index))):
+        whole = len(index)
     kept = {} if beside is None or not beside.is_file() else _from_table(beside, index)
     found: list[tuple[str, str, Any]] = []  # the table, the column and what it holds
     for name in dict.fromkeys(names):
@@ -42,10 +49,10 @@ def group_columns(
         elif name in kept:
             found.append(("", name, _as_groups(kept[name])))
         elif table:
-            own = _from_table(Path(table), index, column)
+            own = _from_table(Path(table), index, column, whole)
             found += [(Path(table).name, key, _as_groups(values)) for key, values in own.items()]
         else:
-            found.append(("", name, _as_groups(_at(name, _from_data(name, data, tuple(kept)), index))))
+            found.append(("", name, _as_groups(_at(name, _from_data(name, data, tuple(kept)), index, whole))))
     return _named(found) or None
 
 
@@ -140,7 +147,7 @@ def _from_data(name: str, data: str | None, held: tuple[str, ...]) -> Any:
     raise InputError.expected("groups", wanted, repr(name))
 
 
-def _from_table(path: Path, index: IntArray, only: str | None = None) -> dict[str, Any]:
+def _from_table(path: Path, index: IntArray, only: str | None = None, whole: int | None = None) -> dict[str, Any]:
     """The columns of a table with a row per input of the data, in order or with their positions in `index`."""
     columns = _read_columns(path)
     rows_of = columns.pop("index", None)
@@ -149,9 +156,9 @@ def _from_table(path: Path, index: IntArray, only: str | None = None) -> dict[st
     if only is not None and only not in columns:
         raise InputError.expected("groups", f"name a column of {path.name} ({', '.join(columns)})", repr(only))
     if rows_of is not None:
-        index = _rows(path, rows_of, index)
+        index, whole = _rows(path, rows_of, index), len(rows_of)
     wanted = columns if only is None else {only: columns[only]}
-    return {name: _at(f"{path.name}: {name}", values, index) for name, values in wanted.items()}
+    return {name: _at(f"{path.name}: {name}", values, index, whole) for name, values in wanted.items()}
 
 
 def _rows(path: Path, rows_of: NDArray[Any], index: IntArray) -> IntArray:
@@ -234,13 +241,15 @@ def _numbers_if_any(values: NDArray[Any]) -> NDArray[Any]:
     return values
 
 
-def _at(name: str, values: Any, index: IntArray) -> Any:
-    """The entries of the inputs that there are certificates of."""
-    if np.ndim(values) != 1 or len(values) <= index.max():
+def _at(name: str, values: Any, index: IntArray, whole: int | None) -> Any:
+    """The entries of the inputs that there are certificates of; `whole` is how many the data has, if that is known."""
+    fits = np.ndim(values) == 1 and (len(values) > index.max() if whole is None else len(values) == whole)
+    if not fits:
         got = f"{len(values)} in {name!r}" if np.ndim(values) == 1 else f"shape {np.shape(values)} in {name!r}"
+        each = f"each of the {whole} inputs" if whole is not None else f"each input, at least {index.max() + 1},"
         wanted = (
-            f"have a row for each input of the data, at least {index.max() + 1}, or a table a column `index` with the "
-            "positions of its rows (`idx` in certificates.tsv)"
+            f"have a row for {each} of the data, or a table a column `index` with the positions of its rows (`idx` in "
+            "certificates.tsv)"
         )
         raise InputError.expected("groups", wanted, got)
     return values[index]

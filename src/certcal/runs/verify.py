@@ -69,7 +69,12 @@ def verify_run(
         bounds = tuple(_joined([part[n] for part in parts]) for n in range(len(radii)))
         about: dict[str, dict[str, Any]] = {
             "model": {"weights": settings.model.weights, "fingerprint": fingerprint},
-            "data": {"inputs": len(data), "shape": list(data.shape), "classes": list(data.classes)},
+            "data": {
+                "inputs": len(data),
+                "of": data.total or len(data),
+                "shape": list(data.shape),
+                "classes": list(data.classes),
+            },
         }
         settings = replace(settings, evaluate=replace(settings.evaluate, alpha=0.0))
         keep_bounds(run, settings, bounds, about, seconds=time.perf_counter() - start, device="cpu")

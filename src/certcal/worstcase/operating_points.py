@@ -36,7 +36,7 @@ class OperatingPoint:
             return f"{head}no input can reach this threshold, so nothing is accepted."
         clean, inputs = "", f"of the {self.inputs:,} {self.whose}inputs"
         if not np.isnan(self.clean_accuracy):
-            clean = f" (without attack {_percent(self.clean_coverage)} and {_percent(self.clean_accuracy)})"
+            clean = f" (without attack {100 * self.clean_coverage:.1f} % and {100 * self.clean_accuracy:.1f} %)"
         if self.coverage == self.accuracy == 0.0:
             return (
                 f"{head}whatever the attack, nothing is guaranteed: neither how many {inputs} are accepted, "
