@@ -10,7 +10,7 @@ import numpy as np
 
 from certcal.certificates import ConfidenceIntervals
 from certcal.metrics import Bins, Miscalibration, Ranks, Sharpness, bin_sums, miscalibration_of, sharpness
-from certcal.types import BoolArray, FloatArray
+from certcal.types import BoolArray, FloatArray, IntArray
 from certcal.worstcase import (
     Population,
     Solution,
@@ -119,14 +119,24 @@ class Measured:
         return len(self.bounds) if self.population is Population.ALL else self.certified
 
     @cached_property
-    def seen(self) -> ConfidenceIntervals:
-        """The bounds of the population."""
-        return self.bounds if self.population is Population.ALL else self.bounds.select(self.bounds.certified)
-
-    @property
     def clean(self) -> tuple[FloatArray, BoolArray]:
         """Estimated confidences of the population, and which of its predictions are right."""
-        return self.seen.confidence, self.seen.correct
+        return self._of_population("confidence"), self._of_population("correct")
+
+    @cached_property
+    def widths(self) -> FloatArray:
+        """How wide the confidence intervals of the population are."""
+        return np.asarray(self._of_population("upper") - self._of_population("lower"))
+
+    def _of_population(self, name: str) -> Any:
+        """A column of the bounds, of the population's inputs."""
+        column = getattr(self.bounds, name)
+        return column if self.population is Population.ALL else column[self._kept]
+
+    @cached_property
+    def _kept(self) -> IntArray:
+        """Where the certified inputs are; NumPy takes by positions four times as fast as by flags."""
+        return np.flatnonzero(self.bounds.certified)
 
     @cached_property
     def miscalibration(self) -> Miscalibration:

@@ -128,7 +128,7 @@ class Row(Shown):
     mean_width: float = metric(
         "mean width",
         "mean width of the certified confidence intervals",
-        lambda at: float((at.seen.upper - at.seen.lower).mean()),
+        lambda at: float(at.widths.mean()),
         _UP | _SCORE,
     )
     population_ece: float = metric(

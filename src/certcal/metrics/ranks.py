@@ -47,13 +47,14 @@ class Ranks:
     def risk_coverage_area(self) -> float:
         """The mean, over k, of the expected error rate of the k most confident; equal ones come in random order."""
         values, wrong = self.together[0][::-1], self.together[1][::-1]
-        start = first_of_equals(values)
-        count = np.diff(start, append=len(values))
-        mistakes = np.add.reduceat(wrong, start, dtype=np.int64)
-        before = np.cumsum(mistakes) - mistakes  # whole numbers: no rounding
-        places: IntArray = np.arange(1, len(values) + 1)
-        within = places - np.repeat(start, count)  # place among its equals
-        errors = np.repeat(before, count) + within * np.repeat(mistakes / count, count)
+        start, places = first_of_equals(values), np.arange(1, len(values) + 1)
+        errors: IntArray | FloatArray = np.cumsum(wrong, dtype=np.int64)
+        if len(start) < len(values):
+            count = np.diff(start, append=len(values))
+            mistakes = np.add.reduceat(wrong, start, dtype=np.int64)
+            before = np.cumsum(mistakes) - mistakes  # whole numbers: no rounding
+            within = places - np.repeat(start, count)  # place among its equals
+            errors = np.repeat(before, count) + within * np.repeat(mistakes / count, count)
         return float((errors / places).mean())
 
     @property

@@ -190,10 +190,14 @@ def _curve(
     """
     right, size = problem.correct, problem.size
     failed = min(failures, len(problem.lower))
-    sure = _reaching(problem.lower[right], thresholds)
-    certain = sure + _reaching(problem.lower[~right], thresholds)
-    wrong = _reaching(problem.upper[~right], thresholds) + problem.uncertified
-    possible = wrong + _reaching(problem.upper[right], thresholds)
+    sure = _reaching(problem.lower, right, thresholds)
+    certain = sure + _reaching(problem.lower, ~right, thresholds)
+    wrong = _reaching(problem.upper, ~right, thresholds) + problem.uncertified
+    possible = wrong + _reaching(problem.upper, right, thresholds)
+    without: dict[str, IntArray] = {}
+    if clean is not None and known is not None:
+        own = _reaching(clean, known, thresholds)
+        without = {"clean_right": own, "clean_accepted": own + _reaching(clean, ~known, thresholds)}
     accepted = sure + wrong + np.clip(failed - sure, 0, size - sure - wrong)
     return OperatingCurve(
         threshold=thresholds,
@@ -204,14 +208,14 @@ def _curve(
         reachable=possible + failed > 0,
         inputs=size,
         failures=failed,
-        clean_accepted=None if clean is None else _reaching(clean, thresholds),
-        clean_right=None if clean is None else _reaching(clean[known], thresholds),
         whose=whose,
+        **without,
     )
 
 
-def _reaching(values: FloatArray, thresholds: FloatArray) -> IntArray:
-    """How many values are at least each threshold, shape (t,)."""
+def _reaching(values: FloatArray, who: BoolArray, thresholds: FloatArray) -> IntArray:
+    """How many values, of some of the inputs, are at least each threshold, shape (t,)."""
     if len(thresholds) == 1:
-        return np.array([int((values >= thresholds[0]).sum())])
-    return len(values) - np.searchsorted(np.sort(values), thresholds, side="left")
+        return np.array([np.count_nonzero((values >= thresholds[0]) & who)])
+    own = np.sort(values[np.flatnonzero(who)])
+    return len(own) - np.searchsorted(own, thresholds, side="left")

@@ -119,7 +119,11 @@ def _largest_with_spread(problem: WorstCaseProblem, sample: Solution, factor: fl
         curvature = factor * size / (2.0 * tau * (size - 1))
 
         def score(v: FloatArray, centre: float = centre, curvature: float = curvature) -> FloatArray:
-            return v + curvature * np.square(v - centre)
+            far = np.subtract(v, centre)  # then in place: v + curvature (v − centre)², without three more arrays
+            np.square(far, out=far)
+            far *= curvature
+            far += v
+            return far
 
         before, (signs, total) = signs, _best_signs_by(problem, cell_of, score)
         rounding = (4.0 + 16.0 * curvature) * rounding_bound(len(cell_of), len(cell_of), problem.bins)
@@ -132,12 +136,14 @@ def _largest_with_spread(problem: WorstCaseProblem, sample: Solution, factor: fl
 def _mean_and_deviation(problem: WorstCaseProblem, cell_of: IntArray, signs: IntArray) -> tuple[float, float]:
     """Mean and standard deviation of what the inputs earn against these signs."""
     confidence, bins = send(problem, cell_of, goals(problem.bins, signs))
-    own = signs[bins] * (problem.correct - confidence)
+    own = np.subtract(problem.correct, confidence, out=confidence)
+    own *= signs.take(bins)
     free = free_input(problem.bins, signs, problem.uncertified)
     earned = np.array([0.0 if free is None else abs(free.correct - free.confidence)])
     mean = (float(own.sum()) + problem.free_earning(earned).item()) / problem.size
     spread = problem.free_earning(earned, score=lambda v: np.square(v - mean)).item()
-    return mean, math.sqrt((float(np.square(own - mean).sum()) + spread) / (problem.size - 1))
+    own -= mean
+    return mean, math.sqrt((float(np.square(own, out=own).sum()) + spread) / (problem.size - 1))
 
 
 def _best_signs_by(problem: WorstCaseProblem, cell_of: IntArray, score: Score) -> tuple[IntArray, float]:
