@@ -31,6 +31,17 @@ def test_what_a_trial_came_to_is_kept(trial):
     assert not told
 
 
+def test_settings_that_came_later_are_at_their_defaults(trial):
+    path = trial.folder / room.OUTCOME
+    read, told = unsealed(json.loads(path.read_text())), []
+    del read["trial"]["recipe"]["evaluate"]["claim"], read["trial"]["recipe"]["train"]["momentum"]
+    path.write_text(json.dumps(sealed(read)))
+    assert room.kept_outcomes(trial, told.append) is not None
+    other = replace(trial.recipe, train=replace(trial.recipe.train, momentum=0.5))
+    assert room.kept_outcomes(replace(trial, recipe=other), told.append) is None
+    assert not told
+
+
 @pytest.mark.parametrize("text", ["", "{", "[]", "null", "7", '"x"', "\xff", "[" * 9999])
 def test_a_record_that_is_none_is_made_again(trial, text):
     _damage(trial, text.encode("latin-1"))

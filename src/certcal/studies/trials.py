@@ -126,7 +126,7 @@ def kept_outcomes(trial: Trial, tell: Callable[[str], None] = lambda text: None)
         return None
     try:
         read = unsealed(json.loads(path.read_text(encoding="utf-8")))
-        return [as_outcome(row) for row in read["outcomes"]] if read["trial"] == _facts(trial) else None
+        return [as_outcome(row) for row in read["outcomes"]] if _filled(read["trial"]) == _facts(trial) else None
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         tell(f"{path} is damaged and made again: {error}")
         return None
@@ -189,6 +189,17 @@ def _facts(trial: Trial) -> dict[str, Any]:
     named = {"name": trial.name, "method": trial.method, "baseline": trial.baseline, "settings": trial.settings}
     named["start"] = weights_digest(trial.recipe.model) or ""
     return dict(plain(named | {"recipe": recipe}))
+
+
+def _filled(facts: dict[str, Any]) -> dict[str, Any]:
+    """Facts that an earlier version wrote, with today's defaults for the settings that it did not have."""
+    own = {
+        section: {key: one for key, one in part.items() if one is not None} if isinstance(part, dict) else part
+        for section, part in facts["recipe"].items()
+    }
+    recipe = asdict(build(SweepRecipe, own, OUTCOME))
+    recipe.pop("machine")
+    return dict(plain(facts | {"recipe": recipe}))
 
 
 def as_outcome(row: dict[str, Any]) -> Outcome:

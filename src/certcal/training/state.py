@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from dataclasses import dataclass, field
+from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from torch import nn
 from certcal.errors import InputError
 from certcal.files import replacing
 from certcal.models import load_checkpoint
+from certcal.settings import ObjectiveSettings, TrainSettings, ValidationSettings
 
 FORMAT = 1
 TENSORS = "tensors:"  # before the digest of weights that training starts from
@@ -102,6 +103,7 @@ def _digest(value: Any) -> str:
 
 def check_same_settings(path: Path, before: dict[str, Any], now: dict[str, Any]) -> None:
     """Refuse to go on with other settings than a checkpoint was made with."""
+    before = _defaults(now) | before  # of settings that an earlier version did not have
     changed = sorted(key for key in before.keys() | now.keys() if before.get(key) != now.get(key))
     # Schedules count epochs from the first, so more of them is the same run, only longer.
     changed = [key for key in changed if key != "train.epochs" or now[key] < before[key]]
@@ -114,6 +116,14 @@ def check_same_settings(path: Path, before: dict[str, Any], now: dict[str, Any])
         more = f" and {len(changed) - 4} more" if len(changed) > 4 else ""
         wanted = f"be those that {path.name} was made with (or train under another name)"
         raise InputError.expected("settings", wanted, f"{some}{more}")
+
+
+def _defaults(now: dict[str, Any]) -> dict[str, Any]:
+    """Today's defaults of the settings that are given now."""
+    kinds: dict[str, Any] = {"train": TrainSettings, "validation": ValidationSettings}
+    kinds["objective"] = ObjectiveSettings.kinds.get(now.get("objective.name", ""), ObjectiveSettings)
+    own = {section: {one.name: one.default for one in fields(kind)} for section, kind in kinds.items()}
+    return {key: value for key, value in flat_settings(own).items() if key in now and value is not MISSING}
 
 
 def flat_settings(sections: dict[str, Any]) -> dict[str, Any]:
