@@ -148,45 +148,45 @@ def test_inputs_live_anywhere_when_told_so() -> None:
     table = np.array([[-4.0, 100.0], [2.0, -50.0], [7.0, 3.0]])
     model = Net(2)
     options = {"sigma": 20.0, "n": 100, "n0": 10, "chunk": 100}
-    evidence = collect_evidence(model, (table, ["b", "a", "b"]), domain=None, **options)
+    evidence = collect_evidence(model, (table, ["b", "a", "b"]), values="any", **options)
     assert evidence.header.units == "the inputs as they are"
     assert evidence.label.tolist() == [1, 0, 1]
-    data = from_arrays(table, ["b", "a", "b"], domain=None)
+    data = from_arrays(table, ["b", "a", "b"], values="any")
     assert data.classes == ("a", "b")
     assert same(evidence, collect_evidence(model, data, **options))
-    with pytest.raises(InputError, match="domain=None takes any numbers"):
+    with pytest.raises(InputError, match="values='any' takes all numbers"):
         collect_evidence(model, (table, [0, 1, 0]), **options)
-    with pytest.raises(InputError, match="be None or"):
-        collect_evidence(model, (table, [0, 1, 0]), domain=(-1, 1), **options)
+    with pytest.raises(InputError, match="`values` to be one of 'unit', 'any', but got 'some'"):
+        collect_evidence(model, (table, [0, 1, 0]), values="some", **options)
     with pytest.raises(InputError, match="hold finite numbers"):
-        collect_evidence(model, (np.full((2, 2), np.inf), [0, 1]), domain=None, **options)
+        collect_evidence(model, (np.full((2, 2), np.inf), [0, 1]), values="any", **options)
 
 
 def test_scaled_inputs_come_back_to_the_model_as_they_were(tmp_path) -> None:
     table = RNG.normal([5.0, -300.0], [0.1, 80.0], (40, 2)).astype(np.float32)
     np.savez(tmp_path / "table.npz", inputs=table, labels=np.arange(40) % 3)
-    data = load_dataset(tmp_path / "table.npz", domain="any", scale="std")
+    data = load_dataset(tmp_path / "table.npz", values="any", scale="std")
     assert data.shape == (2,)
     assert data.units == "features divided by their standard deviation"
     torch.testing.assert_close(data.inputs.std(0, correction=0), torch.ones(2))
     seen = Unscale(data.scale.mean, data.scale.std, nn.Identity())(data.inputs)
     torch.testing.assert_close(seen, torch.from_numpy(table), rtol=1e-5, atol=1e-4)
-    part = load_dataset(tmp_path / "table.npz", domain="any", scale="std", limit=5)
+    part = load_dataset(tmp_path / "table.npz", values="any", scale="std", limit=5)
     assert torch.equal(part.inputs, data.inputs[part.index])  # in the units of the whole
-    signals = from_arrays(RNG.normal(3, 2, (8, 2, 30)), np.arange(8) % 2, domain=None).scaled()
+    signals = from_arrays(RNG.normal(3, 2, (8, 2, 30)), np.arange(8) % 2, values="any").scaled()
     torch.testing.assert_close(signals.inputs.mean(dim=(0, 2)), torch.zeros(2), atol=1e-5, rtol=0)
     for options, message in (
         ({}, "lie in"),
         ({"scale": "std"}, "lie in"),
-        ({"domain": "some"}, "`domain` to be one of"),
+        ({"values": "some"}, "`values` to be one of"),
     ):
         np.savez(tmp_path / "images.npz", inputs=np.full((3, 1, 4, 4), 7.0), labels=[0, 1, 0])
         with pytest.raises(InputError, match=message):
             load_dataset(tmp_path / "images.npz", **options)
     with pytest.raises(InputError, match="vary in every feature"):
-        from_arrays(np.ones((4, 2)), [0, 1, 0, 1], domain=None).scaled()
+        from_arrays(np.ones((4, 2)), [0, 1, 0, 1], values="any").scaled()
     with pytest.raises(InputError, match="be unit for images"):
-        load_dataset("digits", domain="any")
+        load_dataset("digits", values="any")
 
 
 def test_models_of_a_table_are_told_its_features(monkeypatch: pytest.MonkeyPatch) -> None:

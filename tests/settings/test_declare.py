@@ -114,8 +114,11 @@ def test_the_help_names_only_what_is_typed():
     assert BoundsSettings(certifier="table").certifier == "table"
 
 
-def test_where_inputs_live_and_where_they_may_be_moved_are_two_options():
+def test_what_inputs_hold_and_where_they_may_be_moved_are_two_words():
     options = {record: {one.option for one in declared(record)} for record in (DataSettings, BoundsSettings)}
     assert "--values" in options[DataSettings]
     assert "--domain" not in options[DataSettings]
     assert "--domain" in options[BoundsSettings]
+    assert not {one.name for one in declared(DataSettings)} & {one.name for one in declared(BoundsSettings)}
+    older = build(DataSettings, {"name": "table.npz", "domain": "any"}, "config.toml")
+    assert older == DataSettings(name="table.npz", values="any")

@@ -307,8 +307,8 @@ class TestModels:
         ({"data": (torch.rand(0, 1, 8, 8), [])}, "Expected `data` to hold at least one input, but got none."),
         (
             {"data": (255 * torch.rand(2, 1, 8, 8), [0, 1])},
-            "Expected `data` to hold inputs in [0, 1] (normalisation is the model's first layer; domain=None "
-            "takes any numbers), but got values from",
+            "Expected `data` to hold inputs in [0, 1] (normalisation is the model's first layer; values='any' "
+            "takes all numbers), but got values from",
         ),
         (
             {"data": (torch.zeros(2, 1, 8, 8, dtype=torch.int32), [0, 1])},
@@ -451,7 +451,7 @@ def test_scaled_data_ask_for_a_model_that_scales_back():
     from certcal.models import Unscale
 
     table = np.random.default_rng(0).normal(50, 10, (6, 3)), np.arange(6) % 2
-    data, model = from_arrays(*table, domain=None).scaled(), nn.Linear(3, 2)
+    data, model = from_arrays(*table, values="any").scaled(), nn.Linear(3, 2)
     with pytest.warns(CertcalWarning, match="is divided by its standard deviations, and the model sees it so"):
         collect(model, data=data)
     collect(Unscale(data.scale.mean, data.scale.std, model), data=data)  # and says nothing

@@ -52,7 +52,7 @@ SIGNATURES = {
     "clopper_pearson": "(successes, trials, *, alpha)",
     "collect_evidence": (
         "(model, data, *, sigma, n=100000, n0=100, seed=0, chunk=250, stages=None, stop=None, plan=None, "
-        "outputs='logits', temperatures=None, domain=(0.0, 1.0), device=None, precision='float32', "
+        "outputs='logits', temperatures=None, values=<Values.UNIT: 'unit'>, device=None, precision='float32', "
         "batch_size=None, fuse=False, "
         "compile=None, store=None, engine='local', progress=None, begin=None)"
     ),

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 @takes(
     data=Part(
         DataSettings,
-        only=("split", "root", "download", "resize", "crop", "channels", "domain", "scale"),
+        only=("split", "root", "download", "resize", "crop", "channels", "values", "scale"),
         panel="Which data",
     )
 )

@@ -4,7 +4,6 @@ from certcal.data.arrays import from_arrays
 from certcal.data.datasets import dataset_names, dataset_splits, download_dataset, load_dataset
 from certcal.data.entries import as_pair, as_values, channels_first, is_grey, is_picture
 from certcal.data.images import (
-    UNIT,
     ImageData,
     Scale,
     as_unit_interval,
@@ -17,7 +16,6 @@ from certcal.data.labels import as_classes
 from certcal.data.locate import data_folders
 
 __all__ = [
-    "UNIT",
     "ImageData",
     "Scale",
     "as_classes",

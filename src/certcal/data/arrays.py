@@ -9,11 +9,12 @@ import torch
 from torch import Tensor
 
 from certcal.data.entries import DEPTHS, as_tensor, as_values, channels_first
-from certcal.data.images import UNIT, ImageData
+from certcal.data.images import ImageData
 from certcal.data.labels import as_classes
 from certcal.errors import InputError, one_line
 from certcal.inputs import as_vector, check_same_length
-from certcal.settings import MAX_CLASSES
+from certcal.scalars import check_choice
+from certcal.settings import MAX_CLASSES, Values
 from certcal.types import ArrayLike
 
 
@@ -24,35 +25,36 @@ def from_arrays(
     classes: Sequence[str] | None = None,
     name: str = "arrays",
     source: str = "memory",
-    domain: tuple[float, float] | None = UNIT,
+    values: str = Values.UNIT,
 ) -> ImageData:
     """Labelled inputs from arrays: images of shape (n, c, h, w), (n, h, w, c) or (n, h, w), or anything of one shape.
 
     Args:
-        inputs: bytes (uint8), 16-bit pixels (uint16) or floats in [0, 1]; any finite numbers if `domain` is None.
+        inputs: bytes (uint8), 16-bit pixels (uint16) or floats in [0, 1]; any finite numbers if `values` is "any".
         labels: whole numbers from 0, truth values, names, which are numbered in sorted order, or one-hot rows.
         classes: class names; without them the classes are the sorted names, or '0', …, up to the largest label.
         name: what to call the data.
         source: where it comes from.
-        domain: None for inputs that do not live in [0, 1]: tables, signals, embeddings. Their shape may be any, and
+        values: "any" for inputs that do not live in [0, 1]: tables, signals, embeddings. Their shape may be any, and
             radii are in their own units.
 
     >>> from_arrays(np.zeros((2, 4, 4), dtype=np.uint8), [0, 1], name="blank")
     ImageData(blank: 2 inputs of 1×4×4, 2 classes, from memory)
-    >>> from_arrays([[-3.0, 5.0], [0.5, 2.0]], ["no", "yes"], domain=None).classes
+    >>> from_arrays([[-3.0, 5.0], [0.5, 2.0]], ["no", "yes"], values="any").classes
     ('no', 'yes')
     """
-    pixels = _as_pixels(inputs) if domain is not None else _as_numbers(inputs)
+    held = Values(check_choice("values", values, tuple(Values)))
+    pixels = _as_pixels(inputs) if held is Values.UNIT else _as_numbers(inputs)
     numbers, named = as_classes(labels, classes=classes)
     targets = _as_labels(numbers, len(pixels), None if classes is None else len(classes))
     if classes is not None and len(classes) > MAX_CLASSES:
         raise InputError.expected("classes", f"be at most {MAX_CLASSES:,}", len(classes))
     known = named or (map(str, range(int(targets.max()) + 1)) if classes is None else classes)
     index = torch.arange(len(pixels))
-    return ImageData(pixels, targets, tuple(map(str, known)), index, name, source, domain=domain)
+    return ImageData(pixels, targets, tuple(map(str, known)), index, name, source, values=held)
 
 
-def read_npz(path: Path, *, split: str | None, domain: tuple[float, float] | None = UNIT) -> ImageData:
+def read_npz(path: Path, *, split: str | None, values: Values = Values.UNIT) -> ImageData:
     """The arrays `inputs` and `labels` of a .npz file, or `test_inputs` and `test_labels` for the split "test".
 
     An array `classes` of strings, where there is one, names the classes.
@@ -72,7 +74,7 @@ def read_npz(path: Path, *, split: str | None, domain: tuple[float, float] | Non
         if isinstance(error, InputError):
             raise
         raise InputError.expected(str(path), "be a NumPy .npz file of plain arrays", one_line(error)) from error
-    return from_arrays(inputs, labels, classes=classes, name=path.stem, source=str(path), domain=domain)
+    return from_arrays(inputs, labels, classes=classes, name=path.stem, source=str(path), values=values)
 
 
 def _as_pixels(inputs: ArrayLike) -> Tensor:
@@ -81,7 +83,7 @@ def _as_pixels(inputs: ArrayLike) -> Tensor:
         pixels = pixels.unsqueeze(1)
     pixels, shape = channels_first(pixels), tuple(pixels.shape)
     if len(shape) != 4 or 0 in shape:
-        wanted = "have shape (n, c, h, w), (n, h, w, c) or (n, h, w) with n ≥ 1 (or domain None, where any is allowed)"
+        wanted = "have shape (n, c, h, w), (n, h, w, c) or (n, h, w) with n ≥ 1 (or values='any', which take any)"
         raise InputError.expected("inputs", wanted, f"shape {shape}")
     if pixels.dtype == torch.uint8:
         return pixels
@@ -95,7 +97,7 @@ def _as_pixels(inputs: ArrayLike) -> Tensor:
         if low < 0:
             got += (
                 ": normalised already? (give the images as they were, and their normalisation as --mean and --std; "
-                "what is no image takes --values any, in Python domain=None)"
+                "what is no image takes --values any, in Python values='any')"
             )
         elif high <= 255:
             got += ": divide them by 255"

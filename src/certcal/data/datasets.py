@@ -11,12 +11,12 @@ from certcal.data.arrays import from_arrays, read_npz
 from certcal.data.catalog import DATASETS, NamedDataset
 from certcal.data.digits import read_digits
 from certcal.data.folder import read_folder
-from certcal.data.images import UNIT, ImageData
+from certcal.data.images import ImageData
 from certcal.data.locate import PathLike, download_folder, fetch_files, find_files, missing_files
 from certcal.errors import InputError
 from certcal.files import expanded, printable
 from certcal.scalars import check_choice, check_integer
-from certcal.settings import InputDomain, Scaling
+from certcal.settings import Scaling, Values
 
 
 def dataset_names() -> tuple[str, ...]:
@@ -46,7 +46,7 @@ def load_dataset(
     resize: int | None = None,
     crop: int | None = None,
     channels: int = 3,
-    domain: str = InputDomain.UNIT,
+    values: str = Values.UNIT,
     scale: str = Scaling.NONE,
 ) -> ImageData:
     """Labelled inputs, handed out as float32, in [0, 1] unless told otherwise, from a data set's name or from a path.
@@ -63,15 +63,15 @@ def load_dataset(
         resize: for folders of images, scale the shorter side to that many pixels; 256 is usual for ImageNet.
         crop: for folders of images, then keep the central square of that many pixels; 224 is usual for ImageNet.
         channels: for folders of images, 3 for RGB or 1 for grey.
-        domain: "unit" for inputs in [0, 1]; "any" takes any numbers of a .npz file, of any shape.
-        scale: "std" divides inputs of domain "any" by their standard deviation, per feature or per channel.
+        values: "unit" for inputs in [0, 1]; "any" takes any numbers of a .npz file, of any shape.
+        scale: "std" divides inputs of any values by their standard deviation, per feature or per channel.
 
     Raises:
         InputError: if the name is unknown, files are missing, or a file is not what it should be.
         CertcalError: if a download fails.
     """
     check_integer("every", every, minimum=1)
-    check_choice("domain", domain, tuple(InputDomain))
+    held = Values(check_choice("values", values, tuple(Values)))
     check_choice("scale", scale, tuple(Scaling))
     if limit is not None:
         check_integer("limit", limit, minimum=1)
@@ -82,13 +82,13 @@ def load_dataset(
     elif (resize, crop, channels) != (None, None, 3):
         raise InputError.expected("resize, crop and channels", "be set for a folder of images only", f"name {name!r}")
     elif known is None:
-        data = _from_file(path, split, UNIT if domain == InputDomain.UNIT else None)
+        data = _from_file(path, split, held)
     elif known == "digits":
         data = read_digits(split="test" if split is None else split)
     else:
         data = _from_files(DATASETS[known], "test" if split is None else split, root, download)
-    if domain == InputDomain.ANY and data.domain is not None:
-        raise InputError.expected("domain", "be unit for images, which lie in [0, 1]", f"any for {data.name}")
+    if held is not data.values:
+        raise InputError.expected("values", "be unit for images, which lie in [0, 1]", f"any for {data.name}")
     # Scaled before a part is taken: the scale is that of the whole, whatever is certified.
     data = data.scaled() if scale == Scaling.STD else data
     return data.take(limit=limit, every=every)
@@ -128,10 +128,10 @@ def _from_folder(path: Path, split: str | None, *, resize: int | None, crop: int
     return ImageData(files, torch.tensor(labels), classes, torch.arange(len(files)), name, str(path))
 
 
-def _from_file(path: Path, split: str | None, domain: tuple[float, float] | None) -> ImageData:
+def _from_file(path: Path, split: str | None, values: Values) -> ImageData:
     if path.suffix != ".npz" or not path.is_file():
         raise InputError.expected("name", "be a known name, or a .npz file or folder that exists", repr(str(path)))
-    return read_npz(path, split=split, domain=domain)
+    return read_npz(path, split=split, values=values)
 
 
 def _known_name(name: PathLike) -> str | None:

@@ -13,8 +13,7 @@ from torch.utils.data import Dataset
 from certcal.data.folder import ImageFiles
 from certcal.errors import InputError
 from certcal.scalars import check_integer, check_number
-
-UNIT = (0.0, 1.0)  # the domain of images
+from certcal.settings import Values
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -22,7 +21,7 @@ class ImageData(Dataset[tuple[Tensor, int]]):
     """n labelled inputs, usable as a torch `Dataset` or, through `tensors()`, as a pair of tensors.
 
     Images come out in [0, 1], never normalised: σ and radii are in these units, and normalising is the model's job.
-    Inputs without a domain, such as tables, come out as they are, or scaled by `scaled`.
+    Inputs of any values, such as tables, come out as they are, or scaled by `scaled`.
     """
 
     pixels: Tensor | ImageFiles  # (n, …), uint8 or float32; or files, decoded when asked for
@@ -31,7 +30,7 @@ class ImageData(Dataset[tuple[Tensor, int]]):
     index: Tensor  # (n,) int64 position of each image in the data set it was taken from
     name: str
     source: str  # where it was read
-    domain: tuple[float, float] | None = UNIT  # between which numbers all inputs lie, or None
+    values: Values = Values.UNIT  # what the inputs hold
     scale: "Scale | None" = None  # by which they were divided
     total: int | None = None  # how many the data set has that they were taken from; None: these are all
 
@@ -57,15 +56,15 @@ class ImageData(Dataset[tuple[Tensor, int]]):
         """What σ and radii are measured in."""
         if self.scale is not None:
             return "features divided by their standard deviation"
-        return "inputs in [0, 1]" if self.domain == UNIT else "the inputs as they are"
+        return "inputs in [0, 1]" if self.values is Values.UNIT else "the inputs as they are"
 
     def scaled(self) -> "ImageData":
         """The same inputs, less their mean and divided by their standard deviation, per feature or per channel.
 
         Radii are then in standard deviations. The model is given the inputs as they were: `certcal.models.Unscale`.
         """
-        if self.domain is not None:
-            raise InputError.expected("scale", "be none for inputs in [0, 1] (or domain be any)", "std")
+        if self.values is Values.UNIT:
+            raise InputError.expected("scale", "be none for inputs in [0, 1] (or values be any)", "std")
         mean, std = channel_statistics(self)
         flat = next((place for place, one in enumerate(std) if one == 0), None)
         if flat is not None:

@@ -6,10 +6,9 @@ from typing import Any
 import torch
 from torch.utils.data import DataLoader, Subset
 
-from certcal.data import UNIT
 from certcal.errors import InputError
 from certcal.scalars import check_integer, one_or_more
-from certcal.settings import ValidationSettings, checks
+from certcal.settings import ValidationSettings, Values, checks
 from certcal.training import validate
 
 try:
@@ -39,7 +38,7 @@ class CertifyEvery(Callback):  # type: ignore[misc]  # Lightning is no requireme
         data: other inputs, as for `collect_evidence`; all of them are used.
         model: what of the module to certify, given the module; by default the module itself, called with a batch.
         seed: of the noise.
-        outputs, domain: as for `collect_evidence`.
+        outputs, values: as for `collect_evidence`.
     """
 
     def __init__(
@@ -58,7 +57,7 @@ class CertifyEvery(Callback):  # type: ignore[misc]  # Lightning is no requireme
         model: Callable[[Any], Callable[[torch.Tensor], Any]] | None = None,
         seed: int = 0,
         outputs: str = "logits",
-        domain: tuple[float, float] | None = UNIT,
+        values: str = Values.UNIT,
     ) -> None:
         self.every = check_integer("every", every, minimum=1)
         self.asked = ValidationSettings(
@@ -72,7 +71,7 @@ class CertifyEvery(Callback):  # type: ignore[misc]  # Lightning is no requireme
         )
         self.sigma = checks.positive("sigma", sigma)
         self.data, self.model, self.seed = data, model, checks.seed("seed", seed)
-        self.reading: dict[str, Any] = {"outputs": outputs, "domain": domain}
+        self.reading: dict[str, Any] = {"outputs": outputs, "values": values}
         self._last: tuple[int, dict[str, float]] | None = None  # epoch and values
 
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:

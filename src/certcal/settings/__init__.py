@@ -21,7 +21,6 @@ from certcal.settings.choices import (
     Domain,
     Engine,
     Family,
-    InputDomain,
     LastLayer,
     MapKind,
     Method,
@@ -35,6 +34,7 @@ from certcal.settings.choices import (
     RunnerUp,
     Scaling,
     Tracker,
+    Values,
     is_program,
 )
 from certcal.settings.cluster import Beside, Cluster, PlaceSettings, as_cluster, check_address
@@ -123,7 +123,6 @@ __all__ = [
     "Engine",
     "EvaluateSettings",
     "Family",
-    "InputDomain",
     "LastLayer",
     "LogSettings",
     "MachineSettings",
@@ -154,6 +153,7 @@ __all__ = [
     "Tracker",
     "TrainSettings",
     "ValidationSettings",
+    "Values",
     "as_budget",
     "as_cluster",
     "build",

@@ -139,8 +139,8 @@ class Outputs(StrEnum):
     PROBABILITIES = "probabilities"
 
 
-class InputDomain(StrEnum):
-    """Where inputs live, before anybody moves them."""
+class Values(StrEnum):
+    """What inputs hold, before anybody moves them."""
 
     UNIT = "unit"  # in [0, 1], as images do
     ANY = "any"  # tables, signals, embeddings: σ and radii are in their own units

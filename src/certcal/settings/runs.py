@@ -28,7 +28,6 @@ from certcal.settings.choices import (
     Certifier,
     Claim,
     Domain,
-    InputDomain,
     LastLayer,
     Method,
     Norm,
@@ -38,6 +37,7 @@ from certcal.settings.choices import (
     Relaxation,
     RunnerUp,
     Scaling,
+    Values,
 )
 from certcal.settings.declare import Record, setting
 from certcal.settings.toml import build, check, is_needed, read_toml, toml_text
@@ -84,8 +84,8 @@ class DataSettings(Record, panel="What to certify"):
     resize: int | None = setting(None, "Image folders: scale the shorter side to this.", check=side)
     crop: int | None = setting(None, "Image folders: keep the central square of this side.", check=side)
     channels: int = setting(3, "Image folders: 3 for RGB, 1 for grey")
-    domain: str = setting(
-        "unit", "What inputs of a .npz file hold: values in [0, 1], or any", choices=InputDomain, option="--values"
+    values: str = setting(
+        "unit", "What inputs of a .npz file hold: values in [0, 1], or any", choices=Values, was="domain"
     )
     scale: str = setting("none", "Divide inputs that live anywhere by this, so that radii are in it", choices=Scaling)
 

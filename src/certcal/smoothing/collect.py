@@ -11,7 +11,6 @@ import torch
 from torch import nn
 
 from certcal.cluster import Cluster, as_cluster
-from certcal.data import UNIT
 from certcal.errors import CertcalWarning, InputError
 from certcal.inputs import check_device
 from certcal.interrupts import deferred_interrupts
@@ -37,7 +36,7 @@ from certcal.models import (
 )
 from certcal.progress import Progress
 from certcal.scalars import check_choice, check_flag, check_integer, check_number, one_or_more
-from certcal.settings import MAX_CHUNK, MAX_DRAWS
+from certcal.settings import MAX_CHUNK, MAX_DRAWS, Values
 from certcal.smoothing.evidence import Evidence, EvidenceHeader
 from certcal.smoothing.job import Job, StoppingRule
 from certcal.smoothing.keeper import Keeper
@@ -64,7 +63,7 @@ def collect_evidence(
     plan: Sequence[int] | None = None,
     outputs: str = "logits",
     temperatures: Sequence[float] | None = None,
-    domain: tuple[float, float] | None = UNIT,
+    values: str = Values.UNIT,
     device: str | None = None,
     precision: str = "float32",
     batch_size: int | None = None,
@@ -104,7 +103,7 @@ def collect_evidence(
         outputs: "logits", or "probabilities" if the model ends in a softmax or a sigmoid.
         temperatures: count the scores of each draw with its logits divided by each of these: one forward pass, as many
             histograms. `Evidence.at_temperature` gives each; the first is the one that is meant where none is named.
-        domain: None for inputs that do not live in [0, 1]; sigma and radii are in their own units then.
+        values: "any" for inputs that do not live in [0, 1]; sigma and radii are in their own units then.
         device: where to run; the model's own device by default.
         precision: "float32", or "bfloat16" / "float16" for autocast. The certificate is of the model run that way.
         batch_size: draws per forward pass on a GPU, in whole chunks; by default as many as run fastest, which takes
@@ -148,7 +147,7 @@ def collect_evidence(
     tf32 = bool(torch.backends.cudnn.allow_tf32)
     place = _device(str(device_of(model)) if device is None else device, cluster)
     conditions = Conditions(str(place), precision, batch_size, fuse, compile, tf32)
-    source = Source(data, domain=_checked_domain(domain))
+    source = Source(data, values=Values(check_choice("values", values, tuple(Values))))
     if getattr(data, "scale", None) is not None and not any(isinstance(one, Unscale) for one in model.modules()):
         told = "`data` is divided by its standard deviations, and the model sees it so: was it trained on such inputs?"
         mend = "Otherwise give Unscale(data.scale.mean, data.scale.std, model) of certcal.models."
@@ -196,12 +195,6 @@ def collect_evidence(
             elif not job.over:
                 _sample_there(cluster, ready, conditions, probe, shape, job)
     return keeper.evidence(source.indices)
-
-
-def _checked_domain(domain: object) -> tuple[float, float] | None:
-    if domain is None or (isinstance(domain, tuple | list) and tuple(domain) == UNIT):
-        return None if domain is None else UNIT
-    raise InputError.expected("domain", "be None or (0, 1)", repr(domain))
 
 
 def _tempered(temperatures: Sequence[float] | None, outputs: str) -> dict[str, Any]:

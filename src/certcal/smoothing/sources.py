@@ -13,9 +13,10 @@ import torch
 from torch import Tensor
 from torch.utils.data import BatchSampler, DataLoader, SequentialSampler
 
-from certcal.data import UNIT, ImageData, as_classes, as_pair, as_values, channels_first, is_grey, is_picture
+from certcal.data import ImageData, as_classes, as_pair, as_values, channels_first, is_grey, is_picture
 from certcal.errors import InputError
 from certcal.inputs import contiguous, to_numpy
+from certcal.settings import Values
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,16 +36,16 @@ class Item:
 
 
 class Source:
-    """Numbered inputs of a data set, read when needed; in [0, 1], or anywhere if `domain` is None."""
+    """Numbered inputs of a data set, read when needed; in [0, 1], or of any values."""
 
-    def __init__(self, data: Any, *, domain: tuple[float, float] | None = UNIT) -> None:
+    def __init__(self, data: Any, *, values: Values = Values.UNIT) -> None:
         if isinstance(data, Mapping):
             data = as_pair(data, "instead of them")
-        self._data, self._domain = data, domain
+        self._data, self._values = data, values
         self._rgb = self._grey = False  # whether pictures get three channels, and plain pixels one
-        self.units = "inputs in [0, 1]" if domain is not None else "the inputs as they are"
+        self.units = "inputs in [0, 1]" if values is Values.UNIT else "the inputs as they are"
         if isinstance(data, ImageData):
-            self._domain, self.units = data.domain, data.units
+            self._values, self.units = data.values, data.units
             self.indices = data.index.tolist()  # positions in the original data set: a subset keeps its noise
         elif isinstance(data, DataLoader):
             self.indices = list(range(_loader_length(data)))
@@ -107,7 +108,7 @@ class Source:
             return ask(first)
         except InputError:
             self._rgb = is_picture(value)
-            self._grey = self._domain is not None and first.ndim == 2
+            self._grey = self._values is Values.UNIT and first.ndim == 2
             if self._rgb or self._grey:
                 try:
                     return ask(next(self.items(set())).input)
@@ -116,8 +117,8 @@ class Source:
             raise
 
     def _item(self, index: int, value: Any, label: Any) -> Item:
-        """An item, if its input lies in the domain and its label is a class."""
-        unit = self._domain is not None
+        """An item, if its input holds what it should and its label is a class."""
+        unit = self._values is Values.UNIT
         try:
             tensor = as_values(value, bytes_to_unit=unit, rgb=self._rgb)
         except InputError as error:
@@ -128,8 +129,8 @@ class Source:
         low, high = (float(end) for end in tensor.aminmax())
         if not (-math.inf < low and high < math.inf):
             raise InputError.expected("data", "hold finite numbers", f"NaN or infinity in input {index}")
-        if self._domain is not None and not (low >= self._domain[0] and high <= self._domain[1]):
-            wanted = "hold inputs in [0, 1] (normalisation is the model's first layer; domain=None takes any numbers)"
+        if unit and not (low >= 0.0 and high <= 1.0):
+            wanted = "hold inputs in [0, 1] (normalisation is the model's first layer; values='any' takes all numbers)"
             raise InputError.expected("data", wanted, f"values from {low:.4g} to {high:.4g} at input {index}")
         return Item(index, tensor, _class_of(label, index))
 

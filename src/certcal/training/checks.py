@@ -9,6 +9,7 @@ from torch import nn
 from certcal.data import ImageData
 from certcal.errors import InputError, TrainingError, one_line
 from certcal.models import as_outputs, held_still
+from certcal.settings import Values
 
 
 def check_data(data: ImageData) -> None:
@@ -28,7 +29,7 @@ def check_data(data: ImageData) -> None:
         got = f"{data.classes[int(labels[0])]!r} alone in {data.name}"
         raise InputError.expected("data", "have images of at least two classes", got)
     pixels = data.pixels
-    if isinstance(pixels, torch.Tensor) and pixels.is_floating_point() and data.domain is not None:
+    if isinstance(pixels, torch.Tensor) and pixels.is_floating_point() and data.values is Values.UNIT:
         low, high = (float(value) for value in pixels.aminmax())
         if not (low >= 0.0 and high <= 1.0):  # a NaN fails both
             raise InputError.expected("data", "have inputs in [0, 1]", f"values from {low} to {high} in {data.name}")
