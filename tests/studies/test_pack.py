@@ -112,7 +112,7 @@ def test_what_was_killed_between_rows_and_manifest_is_added_again(copy, monkeypa
     assert not list(copy.folder.rglob(".*.part"))
 
 
-def test_evidence_is_submitted_not_numbers(copy, tmp_path):
+def test_evidence_is_submitted_not_numbers(copy, tmp_path, monkeypatch):
     old = copy.entry[0]
     evidence = copy.evidence(old).select(np.arange(60))
     facts = {"name": "mine", "data": "digits", "network": "net", "method": "own", "radii": [0.1], "source": "me"}
@@ -120,6 +120,7 @@ def test_evidence_is_submitted_not_numbers(copy, tmp_path):
     assert pack == Pack.read(copy.folder)
     assert pack.problems() == []
     assert differences([row for row in pack.rows() if row.entry == "mine"], entry_rows("mine", evidence, [0.1])) == []
+    monkeypatch.setattr("certcal.smoothing.shards._provenance", lambda: {"written": "later"})
     assert add_to_pack(copy.folder, evidence, facts) == pack  # as after a kill at the last moment
     with pytest.raises(InputError, match="`name` to be new in the pack"):
         add_to_pack(copy.folder, evidence, facts | {"method": "another"})

@@ -13,7 +13,7 @@ from certcal.files import hold_folder, plain, remove_litter, replacing
 from certcal.runs import RunFolder, digest_of
 from certcal.scalars import guarded
 from certcal.settings import BRIER_LOSS, build, read_toml, toml_list
-from certcal.smoothing import Evidence, load_evidence, save_evidence
+from certcal.smoothing import Evidence, evidence_digest, load_evidence, save_evidence
 from certcal.studies.reference_rows import LOOSE, ReferenceRow, entry_rows
 
 MANIFEST, ROWS, FOLDER = "manifest.toml", "rows.json", "evidence"
@@ -189,14 +189,14 @@ def _with_entry(path: Path, evidence: Evidence, entry: Mapping[str, Any], approx
     """The manifest is written last: without it an entry is not there, and the same command adds it again."""
     pack = Pack.read(path) if (path / MANIFEST).is_file() else Pack(path, ())
     own = build(Entry, dict(entry) | {"sha256": ""}, "entry")
-    names, file = {one.name for one in pack.entry}, pack.file(own)
-    with replacing(file) as part:
-        save_evidence(evidence, part)
-        own = replace(own, sha256=digest_of(part))
-        if own in pack.entry:  # it was added, and the command did not live to say so
+    names, file = {one.name: one for one in pack.entry}, pack.file(own)
+    if before := names.get(own.name):
+        same = replace(before, sha256="") == own and evidence_digest(pack.evidence(before)) == evidence_digest(evidence)
+        if same:  # it was added, and the command did not live to say so
             return pack
-        if own.name in names:
-            raise InputError.expected("name", "be new in the pack", repr(own.name))
+        raise InputError.expected("name", "be new in the pack", repr(own.name))
+    save_evidence(evidence, file)
+    own = replace(own, sha256=digest_of(file))
     new = Pack(path, (*pack.entry, own))
     try:
         made = new.made(own, approximate=approximate)
