@@ -18,7 +18,9 @@ demo: .venv/ready  ## train and certify a small model on digits and write its re
 	$(BIN)/certcal demo
 
 # One thread a worker: more would wait for each other. Ray's tests come one after the other, with all cores for its workers.
-PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest
+# Bytecode is kept, also of rewritten tests: to make it again takes each worker, and each command that tests start, seconds.
+BYTECODE = PYTHONDONTWRITEBYTECODE= PYTHONPYCACHEPREFIX=$(CURDIR)/.venv/bytecode
+PYTEST = $(BYTECODE) OMP_NUM_THREADS=1 $(BIN)/python -m pytest
 QUICK = not slow and not browser and not ray
 
 test: .venv/ready  ## run the quick tests: every feature, two minutes on two cores

@@ -308,7 +308,9 @@ def test_every_row_and_input_has_its_own_share(probit, monkeypatch):
     monkeypatch.setattr(
         sandwich_room, "confront", lambda *a, **o: given.append(o["levels"]) or Finding(0, -1.0, 1.0, 1.0)
     )
-    attack_certificates(model, data, evidence, radii=[0.1, 0.2], alpha=0.01, delta=0.01, adversaries="brier", **QUICK)
+    attack_certificates(
+        model, data, evidence, radii=[0.1, 0.2], alpha=0.01, delta=0.01, adversaries="brier", draws=10, steps=1
+    )
     assert given == [Levels.shared(0.01, rows=2, inputs=200)] * 2
 
 

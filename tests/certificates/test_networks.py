@@ -120,6 +120,7 @@ def test_lipschitz_constants_are_read_from_the_network(images):
         intervals_by_lipschitz(nn.Flatten(), inputs, labels, radii=(0.1,))
 
 
+@pytest.mark.slow  # to import them
 def test_orthogonal_layers_take_the_constant_that_is_given(images):
     """orthogonium's layers are 1-Lipschitz and carry no constant: the user states it, and search does not refute it."""
     layers = pytest.importorskip("orthogonium.layers")

@@ -364,6 +364,7 @@ class TestDoor:
         assert dataset_names() == ("mnist", "fashion-mnist", "kmnist", "cifar10", "cifar100", "svhn", "digits")
 
 
+@pytest.mark.slow
 def test_the_room_loads_no_optional_package() -> None:
     code = "import sys, certcal.data; print([name for name in sys.modules if name in sys.argv])"
     optional = ["PIL", "sklearn", "torchvision", "safetensors", "matplotlib", "torchmetrics"]

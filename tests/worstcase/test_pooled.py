@@ -35,7 +35,10 @@ def truth(means, radius, sigma=0.5, levels=None):
     return np.array([first + tail @ steps for tail in tails])
 
 
-@pytest.mark.parametrize(("levels", "radius"), [(None, 0.4), (np.repeat([0.1, 0.5, 0.9, 1.0], 64), 0.0)])
+@pytest.mark.parametrize(
+    ("levels", "radius"),
+    [pytest.param(None, 0.4, marks=pytest.mark.slow), (np.repeat([0.1, 0.5, 0.9, 1.0], 64), 0.0)],
+)
 def test_sums_of_adjusted_bounds_fail_at_no_more_than_their_rate(rng, levels, radius):
     """With one sign vector: Σ of true lower bounds ≥ Σ of adjusted ones − margin, and the same above.
 

@@ -42,7 +42,7 @@ def test_mean_and_spread_are_bounded_together(problem, factor, uncertified):
 
 @pytest.mark.parametrize("make", [smoothed_like, mixed])
 def test_mean_and_spread_are_bounded_tightly_for_many_inputs(make):
-    lower, upper, correct, _ = make(300)
+    lower, upper, correct, _ = make(100)
     edges = np.arange(7) / 6
     for factor in (0.05, 0.15):
         stated = WorstCaseProblem.checked(lower, upper, correct, edges=edges)
@@ -101,12 +101,12 @@ def test_covers_the_worst_case_of_a_population_of_intervals(rng):
     edges = np.arange(5) / 4
     truth = worst_case_by_enumeration(lower, upper, correct, edges)
     broken = 0
-    for _ in range(300):
+    for _ in range(150):
         pick = rng.integers(0, 60, 120)
         lies = rng.random(120) < 0.05
         told = [np.where(lies, correct[pick], side[pick]) for side in (lower, upper)]
         broken += population_bound(*told, correct[pick], alpha=0.05, delta=0.2, edges=edges).value < truth
-    assert broken <= 0.2 * 300
+    assert broken <= 0.2 * 150
 
 
 def test_bad_input():
