@@ -95,7 +95,7 @@ def admm() -> Iterator[Figure]:
     values = {}
 
     def ours():
-        values["ours"] = certcal.approximate_certified_calibration_error(
+        values["ours"] = certcal.worstcase.approximate_certified_calibration_error(
             lower, upper, correct, confidence=clean, steps=3000, **one_run
         ).value
 
@@ -138,7 +138,7 @@ def gpu_figures() -> Iterator[Figure]:
     one_run = {"starts": "brier", "confidence_rates": 0.01, "assignment_rates": 0.1, "rho_factors": 1.01}
 
     def solve(**settings):
-        solution = certcal.approximate_certified_calibration_error(
+        solution = certcal.worstcase.approximate_certified_calibration_error(
             lower, upper, correct, confidence=clean, device="cuda", **settings
         )
         torch.cuda.synchronize()

@@ -22,7 +22,7 @@ def figures() -> Iterator[Figure]:
     lower, upper, _, _ = problem(10**4)
     for accuracy in (0.05, 0.5, 0.95):
         right = np.random.default_rng(1).random(10**4) < accuracy
-        own = partial(certcal.any_binning_calibration_error, lower, upper, right)
+        own = partial(certcal.worstcase.any_binning_calibration_error, lower, upper, right)
         yield _processor(f"any binning, N = 10⁴, M = 15, {100 * accuracy:.0f} % right", own, 5)
 
     lower, upper, correct, clean = problem(10**5)

@@ -71,7 +71,7 @@ def compare(confidence, correct) -> None:
         ("Brier confidences", {"method": "brier"}),
     ):
         start = time.perf_counter()
-        found = certcal.approximate_certified_calibration_error(
+        found = certcal.worstcase.approximate_certified_calibration_error(
             lower, upper, correct, confidence=confidence, **settings
         )
         print(f"  {label:<26}  {found:.1%}   {time.perf_counter() - start:.1f} s")

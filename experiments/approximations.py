@@ -13,9 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from certcal import approximate_certified_calibration_error, certified_calibration_error
+from certcal import certified_calibration_error
 from certcal.certificates import ConfidenceIntervals, confidence_bounds_at
 from certcal.studies import Pack
+from certcal.worstcase import approximate_certified_calibration_error
 
 ROOT = Path(__file__).resolve().parents[1]
 OUT = ROOT / "experiments" / "results" / "approximations-cifar10.json"

@@ -14,9 +14,9 @@ from pathlib import Path
 import numpy as np
 from scipy.special import ndtr
 
-from certcal import clopper_pearson
 from certcal.certificates import PLANNED_SHARE, StopWhenDecided
 from certcal.means import anytime_limits
+from certcal.proportions import clopper_pearson
 from certcal.smoothing import Evidence, EvidenceHeader
 
 ALPHA, SIGMA, RADII = 0.001, 0.25, (0.05, 0.1, 0.25, 0.5)

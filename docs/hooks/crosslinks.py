@@ -14,7 +14,7 @@ KEPT_OR_CODE = re.compile(KEPT + r"|<code>((?:\w+\.)*(\w+))(?:\([^<]*)?</code>",
 def public_names() -> dict[str, str]:
     """Each name in a room's `__all__` and where it is documented."""
     places = {"CertcalError": "certcal.CertcalError", "InputError": "certcal.InputError"}
-    places["clopper_pearson"] = "certcal.clopper_pearson"
+    places["clopper_pearson"] = "certcal.proportions.clopper_pearson"
     for source in sorted(ROOMS.glob("*/__init__.py")):
         for node in ast.parse(source.read_text()).body:
             if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "__all__":

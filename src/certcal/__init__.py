@@ -22,19 +22,14 @@ if TYPE_CHECKING:
         reliability_curve,
         top_label_brier_score,
     )
-    from certcal.proportions import clopper_pearson
     from certcal.recalibration import recalibrate
     from certcal.smoothing import Evidence, collect_evidence, load_evidence, save_evidence
     from certcal.worstcase import (
         Kind,
         Solution,
         allowed_failures,
-        any_binning_calibration_error,
-        approximate_certified_calibration_error,
-        certified_auroc,
         certified_brier_score,
         certified_calibration_error,
-        certified_operating_point,
         jointly_certified_brier_score,
         jointly_certified_calibration_error,
         population_bound,
@@ -52,15 +47,10 @@ __all__ = [
     "ace_attack",
     "adaptive_calibration_error",
     "allowed_failures",
-    "any_binning_calibration_error",
-    "approximate_certified_calibration_error",
     "certified_accuracy",
-    "certified_auroc",
     "certified_brier_score",
     "certified_calibration_error",
-    "certified_operating_point",
     "certified_radius",
-    "clopper_pearson",
     "collect_evidence",
     "confidence_bounds",
     "evaluate",
@@ -81,16 +71,23 @@ _ROOMS = {
     "certificates": "ConfidenceIntervals certified_accuracy certified_radius confidence_bounds",
     "evaluation": "evaluate",
     "metrics": "adaptive_calibration_error expected_calibration_error reliability_curve top_label_brier_score",
-    "proportions": "clopper_pearson",
     "recalibration": "recalibrate",
     "smoothing": "Evidence collect_evidence load_evidence save_evidence",
     "worstcase": (
-        "Kind Solution allowed_failures any_binning_calibration_error approximate_certified_calibration_error "
-        "certified_auroc certified_brier_score "
-        "certified_calibration_error certified_operating_point jointly_certified_brier_score "
-        "jointly_certified_calibration_error population_bound"
+        "Kind Solution allowed_failures certified_brier_score certified_calibration_error "
+        "jointly_certified_brier_score jointly_certified_calibration_error population_bound"
     ),
 }
+# Names that stood here once.
+_MOVED = dict.fromkeys(
+    (
+        "any_binning_calibration_error",
+        "approximate_certified_calibration_error",
+        "certified_auroc",
+        "certified_operating_point",
+    ),
+    "worstcase",
+) | {"clopper_pearson": "proportions"}
 _ROOM_OF = {name: room for room, names in _ROOMS.items() for name in names.split()}
 
 
@@ -99,6 +96,8 @@ def __getattr__(name: str) -> Any:
         found = getattr(import_module(f"{__name__}.{_ROOM_OF[name]}"), name)
     elif name == "__version__":
         found = import_module("importlib.metadata").version(__name__)
+    elif name in _MOVED:  # an AttributeError would lose its words in `from certcal import …`
+        raise ImportError(f"certcal.{name} has moved: it is certcal.{_MOVED[name]}.{name}")
     elif not name.startswith("_") and find_spec(f"{__name__}.{name}") is not None:
         return import_module(f"{__name__}.{name}")  # a room, such as `certcal.data`
     else:

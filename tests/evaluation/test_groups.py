@@ -104,7 +104,7 @@ def test_a_group_is_evaluated_like_a_set_of_its_own():
         assert group.row.certified_ece == certcal.certified_calibration_error(own).value
         assert group.failures == allowed_failures(40, alpha=0.01, delta=0.01)
         assert group.row.joint_ece == certcal.jointly_certified_calibration_error(own, failures=group.failures).value
-        point = certcal.certified_operating_point(own, threshold=0.8, failures=group.failures)
+        point = certcal.worstcase.certified_operating_point(own, threshold=0.8, failures=group.failures)
         assert group.joint_point.accuracy == pytest.approx(point.accuracy, nan_ok=True)
     assert table.as_dict()["groups"][0]["inputs"] == 40
 

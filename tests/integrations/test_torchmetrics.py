@@ -201,7 +201,7 @@ def test_operating_points_add_up_over_batches():
     assert np.isnan(metric.coverage)
     metric.update(lower[:1], upper[:1], correct[:1])
     metric.update(lower[1:], upper[1:], correct[1:], uncertified=2)
-    point = certcal.certified_operating_point(lower, upper, correct, threshold=0.5, uncertified=2)
+    point = certcal.worstcase.certified_operating_point(lower, upper, correct, threshold=0.5, uncertified=2)
     assert metric.compute().item() == point.accuracy
     assert metric.coverage == point.coverage
 

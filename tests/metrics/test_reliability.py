@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from certcal import clopper_pearson, expected_calibration_error, reliability_curve
+from certcal import expected_calibration_error, reliability_curve
+from certcal.proportions import clopper_pearson
 
 
 def test_curve_describes_its_bins(rng):

@@ -8,17 +8,21 @@ import certcal
 from certcal import (
     InputError,
     adaptive_calibration_error,
-    approximate_certified_calibration_error,
-    certified_auroc,
     certified_brier_score,
     certified_calibration_error,
-    clopper_pearson,
     expected_calibration_error,
     reliability_curve,
     top_label_brier_score,
 )
 from certcal.metrics import brier_score, differentiable_calibration_error, log_score, top_label_log_score
-from certcal.worstcase import certified_log_score, certified_risk_coverage_area, operating_curve
+from certcal.proportions import clopper_pearson
+from certcal.worstcase import (
+    approximate_certified_calibration_error,
+    certified_auroc,
+    certified_log_score,
+    certified_risk_coverage_area,
+    operating_curve,
+)
 
 NAN, LONG = float("nan"), np.dtype(np.longdouble)
 DENSE = "Expected `confidence` to be a dense tensor with values"
@@ -31,7 +35,7 @@ PREDICTIONS = [
     top_label_log_score,
 ]
 BOUNDED = [
-    certcal.any_binning_calibration_error,
+    certcal.worstcase.any_binning_calibration_error,
     certcal.worstcase.equal_count_calibration_error,
     certified_auroc,
     certified_risk_coverage_area,

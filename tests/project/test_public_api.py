@@ -16,7 +16,7 @@ CLASSES = {"CertcalError", "ConfidenceIntervals", "Evidence", "InputError", "Kin
 
 def test_names_are_listed_and_sorted():
     assert set(certcal.__all__) == {name for name in SIGNATURES if "." not in name} | CLASSES
-    assert len(certcal.__all__) <= 30
+    assert len(certcal.__all__) <= 25
     assert certcal.__all__ == sorted(certcal.__all__)
     assert all(hasattr(certcal, name) for name in certcal.__all__)
 
@@ -77,6 +77,16 @@ def test_rooms_are_reached_through_the_package():
     assert not shown & {"Any", "TYPE_CHECKING", "find_spec", "import_module", "iter_modules"}
     with pytest.raises(AttributeError, match="module 'certcal' has no attribute 'nothing'"):
         certcal.nothing  # noqa: B018
+
+
+@pytest.mark.parametrize(("name", "room"), certcal._MOVED.items())
+def test_names_that_moved_say_where(name, room):
+    with pytest.raises(ImportError, match=rf"certcal.{name} has moved: it is certcal.{room}.{name}$"):
+        getattr(certcal, name)
+    with pytest.raises(ImportError, match="has moved"):
+        exec(f"from certcal import {name}")
+    assert hasattr(getattr(certcal, room), name)
+    assert name not in dir(certcal)
 
 
 def test_solution_prints_in_one_line():

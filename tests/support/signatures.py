@@ -6,7 +6,7 @@ SIGNATURES = {
     "ace_attack": "(model, x, y, *, eta, omega, epsilon, **settings)",
     "adaptive_calibration_error": "(confidence, correct, *, n_bins=15)",
     "allowed_failures": "(inputs, *, alpha=None, delta)",
-    "approximate_certified_calibration_error": (
+    "worstcase.approximate_certified_calibration_error": (
         "(lower, upper=None, correct=None, *, confidence=None, method='admm', n_bins=15, edges=None, **settings)"
     ),
     "certificates.average_certified_radius": "(radius, correct)",
@@ -25,18 +25,18 @@ SIGNATURES = {
     ),
     "metrics.brier_score": "(probs, labels)",
     "certified_accuracy": "(radius, correct, *, at)",
-    "any_binning_calibration_error": (
+    "worstcase.any_binning_calibration_error": (
         f"(lower, upper=None, correct=None, *, {POPULATION}, n_bins=15, uncertified=0, failures=0)"
     ),
     "worstcase.equal_count_calibration_error": (
         f"(lower, upper=None, correct=None, *, {POPULATION}, n_bins=15, uncertified=0, failures=0, method='bound')"
     ),
-    "certified_auroc": f"(lower, upper=None, correct=None, *, {POPULATION}, uncertified=0, failures=0)",
+    "worstcase.certified_auroc": f"(lower, upper=None, correct=None, *, {POPULATION}, uncertified=0, failures=0)",
     "certified_brier_score": f"(lower, upper=None, correct=None, *, {POPULATION})",
     "certified_calibration_error": (
         f"(lower, upper=None, correct=None, *, {POPULATION}, n_bins=15, edges=None, uncertified=0)"
     ),
-    "certified_operating_point": (
+    "worstcase.certified_operating_point": (
         f"(lower, upper=None, correct=None, *, threshold, confidence=None, {POPULATION}, uncertified=0, failures=0)"
     ),
     "worstcase.operating_curve": (
@@ -49,7 +49,7 @@ SIGNATURES = {
     ),
     "worstcase.certified_log_score": f"(lower, upper=None, correct=None, *, {POPULATION})",
     "certified_radius": "(votes, trials, *, sigma, alpha)",
-    "clopper_pearson": "(successes, trials, *, alpha)",
+    "proportions.clopper_pearson": "(successes, trials, *, alpha)",
     "collect_evidence": (
         "(model, data, *, sigma, n=100000, n0=100, seed=0, chunk=250, stages=None, stop=None, plan=None, "
         "outputs='logits', temperatures=None, values=<Values.UNIT: 'unit'>, device=None, precision='float32', "

@@ -6,13 +6,14 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from certcal import (
-    Kind,
+from certcal import Kind, certified_calibration_error, expected_calibration_error
+from certcal.worstcase import (
+    AdmmSettings,
+    DeceSettings,
+    Status,
+    WorstCaseProblem,
     approximate_certified_calibration_error,
-    certified_calibration_error,
-    expected_calibration_error,
 )
-from certcal.worstcase import AdmmSettings, DeceSettings, Status, WorstCaseProblem
 from certcal.worstcase.admm import State, initialise, make_step, step
 from certcal.worstcase.diagnostics import Recorder, constraint_distances, lagrangian_terms
 from certcal.worstcase.projections import onto_assignments, onto_bounds, onto_box, onto_sphere

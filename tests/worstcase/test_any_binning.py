@@ -9,12 +9,11 @@ from certcal import (
     InputError,
     Kind,
     adaptive_calibration_error,
-    any_binning_calibration_error,
     certified_calibration_error,
     expected_calibration_error,
 )
 from certcal.metrics import equal_count_edges
-from certcal.worstcase import WorstCaseProblem, equal_count_calibration_error
+from certcal.worstcase import WorstCaseProblem, any_binning_calibration_error, equal_count_calibration_error
 from certcal.worstcase.cuts import RunProgram, best_runs
 from certcal.worstcase.dominance import Below
 from enumeration import GRID, any_binning_errors, equal_count_errors, every_attack, grid_sets

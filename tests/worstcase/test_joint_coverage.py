@@ -10,17 +10,13 @@ from itertools import islice
 import numpy as np
 import pytest
 
-from certcal import (
-    any_binning_calibration_error,
-    certified_auroc,
-    expected_calibration_error,
-    jointly_certified_calibration_error,
-    top_label_brier_score,
-)
+from certcal import expected_calibration_error, jointly_certified_calibration_error, top_label_brier_score
 from certcal.metrics import adaptive_calibration_error, equal_count_edges, miscalibration
 from certcal.worstcase import (
     WorstCaseProblem,
     allowed_failures,
+    any_binning_calibration_error,
+    certified_auroc,
     certified_ks_error,
     certified_largest_gap,
     certified_overconfidence,

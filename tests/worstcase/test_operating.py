@@ -8,12 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from certcal import InputError, certified_auroc, certified_operating_point, evaluate
+from certcal import InputError, evaluate
 from certcal.certificates import ConfidenceIntervals
 from certcal.smoothing import load_evidence
 from certcal.worstcase import (
     NoThresholdError,
     allowed_failures,
+    certified_auroc,
+    certified_operating_point,
     certified_risk_coverage_area,
     certified_threshold,
     operating_curve,
