@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 import certcal
 from certcal import InputError, evaluate
-from certcal.evaluation.groups import _least_brier, _least_ece, as_columns, group_tables
+from certcal.evaluation.disparities import least_brier, least_ece
+from certcal.evaluation.groups import as_columns, group_tables
 from certcal.metrics import equal_count_edges
 from certcal.report import acceptance, wanted_acceptance
 from certcal.worstcase import WorstCaseProblem, allowed_failures, equal_count_calibration_error, without_bins
@@ -87,11 +88,11 @@ def test_the_least_error_is_below_every_attack_and_attained_in_one_bin(problem, 
     uncertified, failures = free
     z, c = every_attack(*problem, POINTS, uncertified=uncertified, failures=failures)
     own = WorstCaseProblem.checked(*problem, uncertified=uncertified)
-    least = _least_ece(own, failures)
+    least = least_ece(own, failures)
     assert least <= ece(z, c).min() + 1e-12
     if least > 0.0:
         assert least == pytest.approx(np.abs((c - z).mean(axis=1)).min())
-    assert _least_brier(own, failures) == pytest.approx(np.square(c - z).mean(axis=1).min(), abs=1e-12)
+    assert least_brier(own, failures) == pytest.approx(np.square(c - z).mean(axis=1).min(), abs=1e-12)
 
 
 def test_a_group_is_evaluated_like_a_set_of_its_own():
@@ -195,8 +196,8 @@ def test_all_groups_hold_together():
 
 def test_failures_take_the_largest_near_losses():
     problem = WorstCaseProblem.checked([0.1, 0.2], [0.5, 0.6], [1, 0])
-    assert _least_brier(problem, 0) == pytest.approx((0.25 + 0.04) / 2)
-    assert _least_brier(problem, 1) == pytest.approx(0.04 / 2)
+    assert least_brier(problem, 0) == pytest.approx((0.25 + 0.04) / 2)
+    assert least_brier(problem, 1) == pytest.approx(0.04 / 2)
 
 
 def test_a_note_says_at_most_what_failures_cost():
@@ -299,3 +300,53 @@ def test_other_binnings_are_in_rows_clean_certified_and_joint(population):
     assert own["equal_count"] == own["equal_count_fixed"] == report[0].adaptive_ece
     assert own["equal_count"] <= own["any_binning"] <= own["without_bins"] + 1e-12
     assert own["without_bins"] == pytest.approx(np.abs(right - clean).mean())
+
+
+def test_one_failure_count_for_all_groups_would_cost_most_groups_more():
+    """The numbers of docs/groups.md: K of the whole set, and K_g where the groups share δ."""
+    sizes = {(1000,): [5], (100,) * 10: [3] * 10, (500, 500): [4, 4], (999, 1): [6, 1]}
+    for groups, wanted in sizes.items():
+        delta = 0.001 / len(groups)
+        assert [allowed_failures(size, alpha=0.001, delta=delta) for size in groups] == wanted
+
+
+def test_notes_are_a_few_sentences_however_many_groups_there_are():
+    names = np.repeat(np.arange(30), np.where(np.arange(30) < 20, 11, 2))
+    certified = names != 3
+    bounds = bounds_of([0.9] * len(names), [1.0] * len(names), [True] * len(names), certified, alpha=0.02)
+    (table,) = group_tables(bounds, {"x": names}, threshold=0.5, edges=EDGES, delta=0.01)
+    none, small, cost = table.notes
+    assert none == "No input is certified at R = 0.1 in group 3."
+    assert (
+        small
+        == "All certificates may fail in groups 20, 21, 22, 23, 24, 25, 26, 27 and 2 more: so few guarantee nothing."
+    )
+    assert cost.startswith(
+        "Certificates that may fail cost guaranteed values up to 28 points: in groups 0 (3 of 11), 1 (3"
+    )
+    assert table.as_dict()["notes"] == table.notes
+    assert sum(bool(group.note) for group in table.groups) == 30
+
+
+def test_predicted_classes_of_bounds_from_elsewhere_come_with_a_caveat():
+    """Whether they depend on the draws that certify cannot be seen; evidence of ours has separate draws for them."""
+    correct = [True, False] * 20
+    for alpha, groups, warned in (
+        (0.01, "predicted", True),
+        (0.0, "predicted", False),
+        (0.01, np.arange(40) % 4, False),
+    ):
+        (table,) = evaluate(bounds_of([0.6] * 40, [0.9] * 40, correct, alpha=alpha), groups=groups).groups[0]
+        assert ("were chosen apart from the draws" in " ".join(table.notes)) == warned
+    evidence = random_evidence(np.random.default_rng(3), inputs=60, draws=300)
+    (table,) = evaluate(evidence, radii=[0.1], alpha=0.01, groups="predicted").groups[0]
+    assert table.caveat == ""
+
+
+def test_a_disparity_knows_its_clean_value():
+    lower = np.array([0.6] * 10 + [0.8] * 10)
+    bounds = bounds_of(lower, lower + 0.1, [True] * 9 + [False] + [True] * 10)
+    (table,) = group_tables(bounds, {"x": np.repeat(["a", "b"], 10)}, threshold=0.7, edges=EDGES, delta=0.1)
+    clean = {own.metric: own.clean for own in table.disparities}
+    assert clean == pytest.approx({"accuracy": 0.1, "ece": 0.1, "brier": (0.16 * 9 + 0.36) / 10 - 0.04})
+    assert all(own.clean <= own.certified + 1e-12 for own in table.disparities)

@@ -3,15 +3,13 @@
 import json
 import re
 
-import numpy as np
 import pytest
 
 from browser import open_page, probe
 from certcal import evaluate
-from certcal.report import groups_section, operating_section, page_data
 from certcal.report.html import render_page
 from certcal.runs import write_results
-from page_samples import FACTS, page_sample
+from page_samples import page_sample
 from smoothing_oracles import random_evidence
 
 LONG = "A_name_without_any_place_to_break_it_" * 4
@@ -296,91 +294,3 @@ def test_the_page_of_a_run_shows_its_metrics(browser, tmp_path, rng):
     ):
         numbers = [float(text.removesuffix(" %")) / (100 if "%" in text else 1) for text in shown[label]]
         assert numbers == pytest.approx([row[key] for row in metrics["rows"]], abs=step)
-
-
-@pytest.fixture(scope="module")
-def grouped(tmp_path_factory):
-    """A page with thresholds and groups, of which one is never certified at the largest radius."""
-    evidence = random_evidence(np.random.default_rng(3), inputs=160, draws=5000)
-    names = np.where(np.arange(160) % 4 == 0, "few", "many")
-    report = evaluate(evidence, radii=(0.0, 0.1, 0.3), alpha=0.001, threshold=0.6, groups={"site": names})
-    made = tmp_path_factory.mktemp("grouped") / "page.html"
-    sections = {"operating": operating_section(report), "groups": groups_section(report)}
-    data = page_data(report, title="groups", created="2026-11-16", facts=FACTS, sections=sections)
-    made.write_text(render_page(data), encoding="utf-8")
-    return report, made
-
-
-def test_the_threshold_slider_says_the_point_in_words_and_moves_its_marks(browser, grouped):
-    report, path = grouped
-    with open_page(browser, path, hash="#R=0.1") as page:
-        assert page.inner_text("#tau") == "0.60"
-
-        def check(at):
-            own, clean = (report.operating(1, joint=way, thresholds=[at / 100])[0] for way in (True, False))
-            text = page.inner_text("#accept")
-            assert text.startswith(f"Accept from {at / 100:.2f}: ")
-            assert page.inner_text("#tau") == f"{at / 100:.2f}"
-            shown = [
-                float(share.removesuffix(" %")) / 100 for share in page.locator("#accept strong").all_inner_texts()
-            ]
-            for share, value in zip(shown, (own.accuracy, own.coverage), strict=True):
-                assert value - 2e-3 < share <= value + 1e-12
-            assert f"{100 * clean.clean_coverage:.1f}"[:3] in text
-            label = page.locator("#plot-accepted svg").get_attribute("aria-label")
-            assert f"at threshold {at / 100:.2f}: clean " in label
-            line = page.locator("#plot-accepted line.now")
-            return float(line.get_attribute("x1"))
-
-        places = [check(60)]
-        page.locator("#threshold").press("ArrowRight")
-        places.append(check(61))
-        page.locator("#threshold").fill("75")
-        places.append(check(75))
-        assert places == sorted(set(places))
-        page.locator("#threshold").press("End")
-        assert page.inner_text("#accept").startswith("Accept from 1.00: no input can reach this threshold unless its ")
-        sure, joint = (report.operating(1, joint=way) for way in (False, True))
-        nothing = (joint.coverage == 0) & (joint.accuracy == 0) & ~np.isnan(sure.accuracy)
-        page.locator("#threshold").fill(str(nothing.argmax()))
-        most = joint.threshold[joint.right > 0].max()
-        assert page.inner_text("#accept").endswith(f"of those are right. Something is up to {most:.2f}.")
-        page.locator("#threshold").press("Home")
-        assert "of the certified inputs are accepted" in page.inner_text("#accept")
-        page.locator("#radius").press("Home")
-        assert "within R = 0, at least" in page.inner_text("#accept")
-
-
-def test_the_heat_map_of_groups_follows_the_radius(browser, grouped):
-    report, path = grouped
-    with open_page(browser, path, hash="#R=0.1") as page:
-        assert page.locator("#groups h3").all_inner_texts() == ["By site"]
-        for row, radius in enumerate((0.0, 0.1, 0.3)):
-            page.evaluate(f"location.hash = '#R={radius}'")
-            page.wait_for_function(f"document.getElementById('chosen').textContent === '{radius:g}'")
-            (table,) = report.groups[row]
-            lines = page.locator("#groups tbody tr")
-            assert lines.locator("th").all_inner_texts() == [group.name for group in table.groups]
-            for place, group in enumerate(table.groups):
-                texts = lines.nth(place).locator("td").all_text_contents()
-                assert texts[:2] == [str(group.inputs), str(group.row.certified)]
-                if group.row.certified:
-                    assert float(texts[4].removesuffix(" %")) / 100 >= group.row.joint_ece
-            assert page.locator("#groups li").count() == len(table.disparities) + sum(
-                bool(group.note) for group in table.groups
-            )
-        shaded = page.eval_on_selector_all("#groups td[class^=shade-]", "nodes => nodes.map(n => n.className)")
-        assert shaded
-        colours = page.eval_on_selector_all(
-            "#groups td[class^=shade-]", "nodes => nodes.map(n => getComputedStyle(n).backgroundColor)"
-        )
-        plain = page.eval_on_selector("#groups td:not([class])", "node => getComputedStyle(node).backgroundColor")
-        assert plain not in colours
-
-
-@pytest.mark.parametrize("width", [390, 1280])
-def test_thresholds_and_groups_fit_the_screen(browser, grouped, width):
-    with open_page(browser, grouped[1], width=width) as page:
-        assert page.evaluate("document.documentElement.scrollWidth") <= width
-        for name in ("#accept", "#threshold", "#groups table"):
-            assert page.locator(name).is_visible()

@@ -137,6 +137,7 @@ def test_further_metrics_operating_points_and_groups_have_tables(evidence):
     report = evaluate(evidence, radii=RADII, alpha=0.01, any_binning=True, groups={"half_of": np.arange(120) % 2})
     made = more_tables(report, [operating_data(report, position, step=5) for position in range(len(report))])
     assert sorted(made) == [
+        *(f"disparities.{end}" for end in ("csv", "md", "tex")),
         *(f"further.{end}" for end in ("csv", "md", "tex")),
         *(f"groups.{end}" for end in ("csv", "md", "tex")),
         "operating.csv",
@@ -154,6 +155,13 @@ def test_further_metrics_operating_points_and_groups_have_tables(evidence):
     assert [(row["column"], row["name"], row["inputs"]) for row in groups[:2]] == [
         ("half_of", str(n), "60") for n in "01"
     ]
+    apart = list(csv.DictReader(io.StringIO(made["disparities.csv"])))
+    (table,), heads = report.groups[1], ("clean", "certified", "guaranteed")
+    for own, row in zip(table.disparities, [row for row in apart if row["radius"] == "0.1"], strict=True):
+        assert [float(row[name]) for name in heads] == [own.clean, own.certified, own.joint]
+        assert (row["metric"], row["above"], row["below"]) == (own.metric, *own.between)
+        points = percent(own.joint, Rounding.UP, 1).replace(" %", " points")
+        assert own.metric == "brier" or f" | {points} | {row['above']} | {row['below']} |" in made["disparities.md"]
     assert "| 0.1 | AUROC | " in made["further.md"]
     lines = [line.split(" | ") for line in made["further.md"].splitlines() if "| Overconfidence |" in line]
     for line, row in zip(lines, report, strict=False):
@@ -162,3 +170,13 @@ def test_further_metrics_operating_points_and_groups_have_tables(evidence):
             assert row.further["joint_overconfidence"] <= shown < row.further["joint_overconfidence"] + 1.01e-4
     assert r"half\_of" in made["groups.tex"]
     assert made["groups.tex"].count(r"\\") == 1 + 2 * len(RADII)
+
+
+def test_names_of_groups_stay_in_their_cells(evidence):
+    names = np.where(np.arange(120) % 2, "a\n|b", "<script>")
+    report = evaluate(evidence, radii=[0.1], alpha=0.01, groups={"x": names})
+    made = more_tables(report, [operating_data(report, 0)])
+    assert len(made["groups.md"].splitlines()) == 4
+    assert "<script" not in made["groups.md"] + made["disparities.md"]
+    assert r"| a \|b |" in made["groups.md"]
+    assert [row["name"] for row in csv.DictReader(io.StringIO(made["groups.csv"]))] == ["<script>", "a\n|b"]

@@ -6,7 +6,7 @@ from certcal.evaluation.confidence_map import ConfidenceMap
 from certcal.evaluation.further import ANY_BINNING, FURTHER
 from certcal.evaluation.gap import Gap, planned_draws, split_gap, with_more_draws
 from certcal.evaluation.given import as_given
-from certcal.evaluation.groups import Disparity, Group, GroupTable
+from certcal.evaluation.group_table import Disparity, Group, GroupTable
 from certcal.evaluation.metric import Before, Given, Metric, Rounding
 from certcal.evaluation.report import Report
 from certcal.evaluation.requirements import Judgement, Requirement, judge

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from certcal.evaluation.metric import Measured, Metric, three
+from certcal.types import FloatArray
 from certcal.worstcase import NoThresholdError, OperatingPoint, certified_operating_point, certified_threshold
 
 _SHARE: dict[str, Any] = {"digits": 1, "percent": True, "error": False}
@@ -81,3 +82,8 @@ WANTED: Mapping[str, Metric] = {
         **_SHARE,
     ),
 }
+
+
+def thresholds_with(own: float) -> FloatArray:
+    """Thresholds from 0 to 1 in steps of 0.01, and one of the user's own."""
+    return np.union1d(np.linspace(0.0, 1.0, 101).round(2), [own])

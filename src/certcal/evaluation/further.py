@@ -1,6 +1,7 @@
 """Further metrics of a row: rankings, one-sided errors and other binnings. In results they stand apart."""
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,8 @@ from certcal.evaluation.metric import Measured, Metric, Rounding, three
 from certcal.metrics import adaptive_calibration_error, equal_count_edges
 from certcal.scalars import check_choice
 from certcal.worstcase import (
+    Solution,
+    WorstCaseProblem,
     any_binning_calibration_error,
     certified_auroc,
     certified_ks_error,
@@ -20,6 +23,13 @@ from certcal.worstcase import (
     jointly_certified_calibration_error,
     without_bins,
 )
+
+
+def _ks(problem: WorstCaseProblem, *, failures: int) -> Solution:
+    """No gap below a threshold exceeds the error without bins, which knows more of uncertified inputs."""
+    own = certified_ks_error(problem, failures=failures)
+    return replace(own, value=min(own.value, without_bins(problem, failures)))
+
 
 _PERCENT: dict[str, Any] = {"digits": 2, "percent": True}
 _SIDES: dict[str, tuple[str, Callable[..., Any]]] = {
@@ -32,7 +42,7 @@ _SIDES: dict[str, tuple[str, Callable[..., Any]]] = {
         certified_underconfidence,
     ),
     "largest_gap": ("the largest weighted gap of one bin", certified_largest_gap),
-    "ks": ("the largest gap below a threshold: the Kolmogorov–Smirnov calibration error", certified_ks_error),
+    "ks": ("the largest gap below a threshold: the Kolmogorov–Smirnov calibration error", _ks),
 }
 
 
@@ -126,19 +136,25 @@ ANY_BINNING: Mapping[str, Metric] = {
 }
 
 
-# No one-sided error exceeds the calibration error of the same bins, nor the KS error or that of fixed bins every one's.
+# What no value may exceed, so that none contradicts another: a one-sided error the calibration error of the same bins,
+# the KS error and that of fixed bins the error of every binning.
 _UNDER = {
-    **dict.fromkeys(("joint_overconfidence", "joint_underconfidence", "joint_largest_gap"), "joint_ece"),
-    **dict.fromkeys(("joint_ks", "joint_equal_count_fixed"), "joint_any_binning"),
+    f"{part}_{name}": f"{part}_{above}"
+    for part in ("certified", "joint")
+    for above, names in {
+        "ece": ("overconfidence", "underconfidence", "largest_gap"),
+        "any_binning": ("ks", "equal_count_fixed"),
+    }.items()
+    for name in names
 }
 
 
-def further_of(at: Measured, names: Iterable[str], joint_ece: float = 1.0) -> dict[str, float]:
-    """The further metrics of these names, beside the row's joint ECE; NaN where the row's population is empty."""
+def further_of(at: Measured, names: Iterable[str], above: Mapping[str, float]) -> dict[str, float]:
+    """The further metrics of these names, beside those of the row; NaN where the row's population is empty."""
     known, found = {**FURTHER, **WANTED, **ANY_BINNING}, dict[str, float]()
     for name in names:
         own = known[check_choice("further", name, tuple(known))]
         same = name.replace("joint_", "certified_") if at.failures == 0 else ""  # no certificate may fail
         found[name] = found[same] if same in found else float(own.of(at)) if at.inputs else np.nan
-    above = {**found, "joint_ece": joint_ece}
-    return {name: min(value, above.get(_UNDER.get(name, ""), value)) for name, value in found.items()}
+    limits = {**above, **found}
+    return {name: min(value, limits.get(_UNDER.get(name, ""), value)) for name, value in found.items()}

@@ -1,7 +1,6 @@
 """Certified metrics of groups of inputs, at levels that hold for all groups together. Proofs: docs/groups.md."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -9,87 +8,22 @@ from numpy.typing import NDArray
 
 from certcal.certificates import ConfidenceIntervals
 from certcal.errors import InputError
-from certcal.evaluation.row import Row, row_at
+from certcal.evaluation.accepted import thresholds_with
+from certcal.evaluation.disparities import disparities_of
+from certcal.evaluation.group_table import GROUP_METRICS, Group, GroupTable
+from certcal.evaluation.row import row_at
 from certcal.settings import Population
 from certcal.types import FloatArray
-from certcal.worstcase import OperatingPoint, WorstCaseProblem, allowed_failures, certified_operating_point
+from certcal.worstcase import allowed_failures, certified_operating_point, operating_curve
 
 OWN = ("predicted", "label")  # groups that certificates bring along
 MOST = 1000
 FEW = 20  # groups from which on a column in which most have one input is taken for identifiers
-_METRICS = (
-    "radius", "inputs", "certified", "accuracy", "certified_accuracy", "joint_accuracy", "ece", "certified_ece",
-    "joint_ece", "brier", "certified_brier", "joint_brier",
-)  # fmt: skip
+CAVEAT = (
+    "These groups are predicted classes of bounds from elsewhere: their guarantees hold only if the classes were "
+    "chosen apart from the draws that certify."
+)
 Columns = Mapping[str, NDArray[Any]]
-
-
-@dataclass(frozen=True)
-class Group:
-    """What is certified of one group at one radius. The joint values of all groups hold together."""
-
-    name: str
-    inputs: int  # of the group, certified or not
-    row: Row
-    failures: int  # certificates of this group that may fail
-    point: OperatingPoint | None  # None where the population is empty
-    joint_point: OperatingPoint | None
-
-    @property
-    def note(self) -> str:
-        """What a small group can and cannot show; empty if there is nothing to say."""
-        if self.row.certified == 0:
-            return f"No input of group {self.name} is certified at R = {self.row.radius:g}."
-        if self.failures >= self.row.certified:
-            return (
-                f"Group {self.name} is too small: all of its {self.row.certified} certificates may fail, so nothing is "
-                "guaranteed for it."
-            )
-        if self.failures >= 0.05 * self.row.certified:
-            return (
-                f"Group {self.name}: up to {self.failures} of its {self.row.certified} certificates may fail, which "
-                f"costs its guaranteed values up to {100 * self.failures / self.row.certified:.0f} points."
-            )
-        return ""
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain data for JSON."""
-        own = {name: getattr(self.row, name) for name in _METRICS if name not in ("radius", "inputs")}
-        for name, point in (("certified", self.point), ("joint", self.joint_point)):
-            own |= {f"{name}_coverage": getattr(point, "coverage", np.nan)}
-            own |= {f"{name}_selective_accuracy": getattr(point, "accuracy", np.nan)}
-        return {"name": self.name, "inputs": self.inputs, "failures": self.failures, **own, "note": self.note}
-
-
-@dataclass(frozen=True)
-class Disparity:
-    """The largest difference of a metric between two groups of a column, under attack."""
-
-    metric: str
-    certified: float  # if every certificate holds
-    joint: float  # allowing for those that may fail
-    between: tuple[str, str]  # the group that is above, and the one below, of the joint value
-
-
-@dataclass(frozen=True)
-class GroupTable:
-    """The groups of one column at one radius, and the largest disparities between them."""
-
-    column: str
-    radius: float
-    threshold: float
-    groups: tuple[Group, ...]
-    disparities: tuple[Disparity, ...]
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain data for JSON."""
-        return {
-            "column": self.column,
-            "radius": self.radius,
-            "threshold": self.threshold,
-            "groups": [group.as_dict() for group in self.groups],
-            "disparities": [vars(own) | {"between": list(own.between)} for own in self.disparities],
-        }
 
 
 def as_columns(groups: Any, bounds: ConfidenceIntervals) -> Columns:
@@ -142,11 +76,13 @@ def group_tables(
     population: str = Population.CERTIFIED,
     edges: FloatArray,
     delta: float,
+    drawn_apart: bool = True,
 ) -> tuple[GroupTable, ...]:
     """The groups of every column at one radius.
 
     Each of the G groups of all columns gets delta / G. Together, with probability at least 1 − delta, no group has more
     failed certificates than its own `failures`, so all joint values of all groups and their disparities hold at once.
+    `drawn_apart` says that predicted classes are known not to depend on the draws that certify.
 
     Paper: —; docs/groups.md.   Errs: accuracies low, errors and disparities high.
     """
@@ -157,81 +93,21 @@ def group_tables(
         order = np.split(np.argsort(place, kind="stable"), np.cumsum(np.bincount(place))[:-1])
         parts = {str(name): bounds.select(own) for name, own in zip(names, order, strict=True)}
         made = tuple(_group(name, own, threshold, population, edges, share) for name, own in parts.items())
-        between = _disparities(made, list(parts.values()), population)
-        tables.append(GroupTable(column, bounds.radius, threshold, made, between))
+        between = disparities_of(made, list(parts.values()), population)
+        by_class = np.array_equal(columns[column], bounds.predicted)
+        caveat = CAVEAT if by_class and bounds.level > 0 and not drawn_apart else ""
+        tables.append(GroupTable(column, bounds.radius, threshold, made, between, caveat))
     return tuple(tables)
 
 
 def _group(
     name: str, own: ConfidenceIntervals, threshold: float, population: str, edges: FloatArray, delta: float
 ) -> Group:
-    row = row_at(own, population=population, edges=edges, delta=delta, metrics=_METRICS)
+    row = row_at(own, population=population, edges=edges, delta=delta, metrics=GROUP_METRICS)
     failures = allowed_failures(own, delta=delta)
-    points: list[OperatingPoint | None] = [None, None]
-    if row.inputs:
-        points = [
-            certified_operating_point(own, threshold=threshold, population=population, failures=count)
-            for count in (0, failures)
-        ]
-    return Group(name, len(own), row, failures, *points)
-
-
-def _disparities(
-    groups: Sequence[Group], parts: Sequence[ConfidenceIntervals], population: str
-) -> tuple[Disparity, ...]:
-    """max over groups g ≠ h of (most of g) − (least of h): attacks on different groups do not disturb each other."""
-    found = []
-    for metric in ("accuracy", "ece", "brier"):
-        spans = [
-            [_span(metric, group, own, population, joint=joint) for group, own in zip(groups, parts, strict=True)]
-            for joint in (False, True)
-        ]
-        certified, joint = (_largest(span) for span in spans)
-        if certified is not None and joint is not None:
-            above, below = joint[1:]
-            found.append(Disparity(metric, certified[0], joint[0], (groups[above].name, groups[below].name)))
-    return tuple(found)
-
-
-def _largest(spans: Sequence[tuple[float, float]]) -> tuple[float, int, int] | None:
-    """The largest difference of a group's most and another one's least, and which two these are."""
-    low, high = np.array(spans).T
-    known = np.flatnonzero(~np.isnan(low + high))
-    if len(known) < 2:
-        return None
-    tops, bottoms = known[np.argsort(-high[known])[:2]], known[np.argsort(low[known])[:2]]
-    pairs = [(g, h) for g in tops for h in bottoms if g != h]
-    g, h = max(pairs, key=lambda pair: high[pair[0]] - low[pair[1]])
-    return min(float(np.nextafter(high[g] - low[h], 2.0)), 1.0), int(g), int(h)
-
-
-def _span(metric: str, group: Group, own: ConfidenceIntervals, population: str, *, joint: bool) -> tuple[float, float]:
-    """Between which values a metric of a group stays under attack."""
-    failures, size = (group.failures if joint else 0), len(own)
-    if metric == "accuracy":
-        sure = int((own.certified & own.correct).sum())
-        free = int((~own.certified).sum()) + failures
-        return max(sure - failures, 0) / size, min(sure + free, size) / size
-    if group.row.inputs == 0:
-        return np.nan, np.nan
-    most = getattr(group.row, f"joint_{metric}" if joint else f"certified_{metric}")
-    problem = WorstCaseProblem.of(own, population=population)
-    least = _least_brier(problem, failures) if metric == "brier" else _least_ece(problem, failures)
-    return least * (1 - 2.0**-40), most
-
-
-def _least_brier(problem: WorstCaseProblem, failures: int) -> float:
-    """With everyone at the near end, and those that lose most without loss where certificates fail."""
-    losses = np.sort(np.where(problem.correct, np.square(1.0 - problem.upper), np.square(problem.lower)))
-    return float(losses[: len(losses) - failures].sum()) / problem.size if failures < len(losses) else 0.0
-
-
-def _least_ece(problem: WorstCaseProblem, failures: int) -> float:
-    """At least the distance of mean confidence and accuracy, whatever the bins; a bound from below."""
-    free = problem.uncertified + failures
-
-    def distance(gaps: FloatArray) -> float:
-        kept = np.sort(gaps)[: max(len(gaps) - failures, 0)]
-        return (float(kept.sum()) - free) / problem.size
-
-    return max(distance(problem.correct - problem.upper), distance(problem.lower - problem.correct), 0.0)
+    if not row.inputs:
+        return Group(name, len(own), row, failures, None, None, None)
+    point = certified_operating_point(own, threshold=threshold, population=population)
+    every = thresholds_with(threshold)
+    curve = operating_curve(own, thresholds=every, population=population, failures=failures)
+    return Group(name, len(own), row, failures, point, curve[int(np.searchsorted(every, threshold))], curve)

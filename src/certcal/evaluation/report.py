@@ -13,15 +13,16 @@ import numpy as np
 
 from certcal.certificates import ConfidenceIntervals, average_certified_radius
 from certcal.errors import InputError
+from certcal.evaluation.accepted import thresholds_with
 from certcal.evaluation.confidence_map import ConfidenceMap
-from certcal.evaluation.groups import GroupTable
+from certcal.evaluation.group_table import GroupTable
 from certcal.evaluation.row import Row
 from certcal.files import expanded, plain, replacing
 from certcal.metrics import Bins
 from certcal.settings import Claim
 from certcal.shown import ShownRows
 from certcal.smoothing import Evidence
-from certcal.types import ArrayLike
+from certcal.types import ArrayLike, FloatArray
 from certcal.worstcase import (
     NoThresholdError,
     OperatingCurve,
@@ -88,7 +89,7 @@ class Report(ShownRows):
     def operating(
         self, position: int, *, joint: bool = False, thresholds: ArrayLike | None = None
     ) -> OperatingCurve | None:
-        """The operating points of a row, by default from 0 to 1 in steps of 0.01; None if its population is empty.
+        """The operating points of a row, by default at `thresholds`; None if its population is empty.
 
         The joint ones of all rows and thresholds hold together with probability at least 1 - delta.
         """
@@ -97,12 +98,20 @@ class Report(ShownRows):
         failures = self.failures if joint else 0
         if thresholds is not None or (position, failures) not in self._curves:
             curve = operating_curve(
-                self.bounds[position], thresholds=thresholds, population=self.population, failures=failures
+                self.bounds[position],
+                thresholds=self.thresholds if thresholds is None else thresholds,
+                population=self.population,
+                failures=failures,
             )
             if thresholds is not None:
                 return curve
             self._curves[position, failures] = curve
         return self._curves[position, failures]
+
+    @property
+    def thresholds(self) -> FloatArray:
+        """Thresholds from 0 to 1 in steps of 0.01, and the report's own."""
+        return thresholds_with(self.threshold)
 
     def least_threshold(
         self, position: int, *, accuracy: float | None = None, joint: bool = True

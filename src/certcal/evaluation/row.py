@@ -245,5 +245,5 @@ def row_at(
         name: approximate_certified_calibration_error(bounds, method=name, edges=at.bins.edges).value
         for name in (approximations if at.inputs else ())
     }
-    found["further"] = further_of(at, further, found.get("joint_ece", 1.0))
+    found["further"] = further_of(at, further, {name: own for name, own in found.items() if name.endswith("_ece")})
     return Row(**found, worst=at.worst if at.inputs and "certified_ece" in found else None)

@@ -149,9 +149,10 @@ def evaluate(
             replace(row, before=row_at(old, metrics=WITHOUT_MAP, share=share, **options))
             for row, old in zip(rows, found, strict=True)
         ]
-    tables = (
-        tuple(group_tables(own, columns, threshold=asked.threshold, **options) for own in bounds) if columns else ()
-    )
+    apart = own_draws is not None
+    tables = [
+        group_tables(own, columns, threshold=asked.threshold, drawn_apart=apart, **options) for own in bounds if columns
+    ]
     return Report(
         tuple(rows),
         bounds,
@@ -163,7 +164,7 @@ def evaluate(
         recalibration,
         open_at,
         asked.claim,
-        groups=tables,
+        groups=tuple(tables),
         share=share,
         **accepting,
     )

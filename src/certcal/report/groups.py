@@ -1,12 +1,16 @@
 """What pages, screens and tables show of groups."""
 
+from itertools import groupby
 from typing import Any
 
 import numpy as np
 
 from certcal.evaluation import GroupTable, Report, Rounding
-from certcal.report.tables import number, percent
+from certcal.report.tables import exactly, number, percent
+from certcal.types import FloatArray
 
+MOST_CURVES = 300  # groups × radii whose operating points at every threshold a page holds
+_CURVES = {"coverage": "coverage", "selective_accuracy": "accuracy"}
 _NAMES = {"accuracy": "accuracy", "ece": "ECE", "brier": "Brier score"}
 _GROUP_COLUMNS = (
     ("inputs", "inputs", None, Rounding.NEAREST),
@@ -21,15 +25,17 @@ _GROUP_COLUMNS = (
 
 
 def groups_section(report: Report) -> dict[str, Any] | None:
-    """The part of the page about groups: per radius and column a heat map in numbers, and the largest disparities."""
+    """The part of the page about groups: per radius and column a heat map in numbers, and notes."""
     if not report.groups:
         return None
     first = {row.radius: position for position, row in reversed(list(enumerate(report.rows)))}
-    views = [[_table(table) for table in report.groups[first[radius]]] for radius in sorted(first)]
+    views = [[(_table(table), _curves(table)) for table in report.groups[first[radius]]] for radius in sorted(first)]
+    many = len(views) * sum(len(table.groups) for table in report.groups[0]) > MOST_CURVES
     return {
         "columns": [label for _, label, _, _ in _GROUP_COLUMNS],
-        "threshold": f"{report.threshold:g}",
-        "views": views,
+        "places": None if many else [[key for key, *_ in _GROUP_COLUMNS].index(f"joint_{name}") for name in _CURVES],
+        "threshold": exactly(report.threshold),
+        "views": [[table if many else table | {"curves": curves} for table, curves in one] for one in views],
     }
 
 
@@ -61,26 +67,53 @@ def _table(table: GroupTable) -> dict[str, Any]:
             }
             for place, row in enumerate(rows)
         ],
-        "disparities": _disparities(table),
-        "notes": _notes(table),
+        "notes": group_words(table),
     }
+
+
+def _curves(table: GroupTable) -> list[list[list[Any]] | None]:
+    """Of each group coverage and accuracy of those accepted from each threshold, in tenths of a percent.
+
+    Equal neighbours are told once: [value, how often].
+    """
+    return [
+        None if group.joint_curve is None else [_tenths(getattr(group.joint_curve, name)) for name in _CURVES.values()]
+        for group in table.groups
+    ]
+
+
+def _tenths(shares: FloatArray) -> list[list[int | None]]:
+    tenths = [None if np.isnan(own) else int(own * 1000 + 1e-9) for own in shares.tolist()]
+    return [[value, len(list(same))] for value, same in groupby(tenths)]
 
 
 def group_words(table: GroupTable) -> list[str]:
     """The largest differences between groups, and what small ones can and cannot show."""
-    return [*(f"Largest difference in {own}." for own in _disparities(table)), *_notes(table)]
+    told = [
+        f"Largest difference in {_NAMES[own.metric]}: at most {_points(own.joint, Rounding.UP, own.metric)} between "
+        f"{own.between[0]} and {own.between[1]} ({_points(own.clean, Rounding.NEAREST, own.metric)} without attack)."
+        for own in table.disparities
+    ]
+    return told + table.notes
 
 
-def _disparities(table: GroupTable) -> list[str]:
+def disparity_lines(table: GroupTable) -> list[list[str]]:
+    """Of each metric the largest difference between groups: clean, certified, guaranteed, and between which."""
     return [
-        f"{_NAMES[own.metric]}: at most {_cell(own.joint, Rounding.UP, own.metric).replace(' %', ' points')} between "
-        f"{own.between[0]} and {own.between[1]}"
+        [
+            _NAMES[own.metric],
+            _points(own.clean, Rounding.NEAREST, own.metric),
+            _points(own.certified, Rounding.UP, own.metric),
+            _points(own.joint, Rounding.UP, own.metric),
+            *own.between,
+        ]
         for own in table.disparities
     ]
 
 
-def _notes(table: GroupTable) -> list[str]:
-    return [group.note for group in table.groups if group.note]
+def _points(value: float, rounding: Rounding, metric: str) -> str:
+    """A difference of shares in points, and of scores as it is."""
+    return _cell(value, rounding, metric).replace(" %", " points")
 
 
 def _cell(value: float, rounding: Rounding, key: str) -> str:

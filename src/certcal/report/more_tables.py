@@ -5,7 +5,7 @@ from typing import Any
 
 from certcal.errors import InputError
 from certcal.evaluation import Report
-from certcal.report.groups import group_lines
+from certcal.report.groups import disparity_lines, group_lines
 from certcal.report.operating import further_lines
 from certcal.report.tables import csv_text, exactly, latex_text, markdown_text
 from certcal.scalars import guarded
@@ -45,7 +45,26 @@ def more_tables(report: Report, operating: Sequence[Mapping[str, Any] | None]) -
         ]
         labels = group_lines(report.groups[0][0])[0]
         made |= _rounded("groups", ["column", "group", *labels[1:]], lines, "rll" + "r" * (len(labels) - 1))
+        made |= _disparities(report)
     return made
+
+
+_APART = ("clean", "certified", "guaranteed", "above", "below")
+
+
+def _disparities(report: Report) -> dict[str, str]:
+    """The largest differences between groups."""
+    tables = [table for several in report.groups for table in several]
+    exact = [
+        [table.column, table.radius, own.metric, own.clean, own.certified, own.joint, *own.between]
+        for table in tables
+        for own in table.disparities
+    ]
+    lines = [[exactly(table.radius), table.column, *line] for table in tables for line in disparity_lines(table)]
+    return {
+        "disparities.csv": csv_text(["column", "radius", "metric", *_APART], exact),
+        **_rounded("disparities", ["column", "difference in", *_APART], lines, "rllrrrll"),
+    }
 
 
 def _in_latex(text: str) -> str:

@@ -1,10 +1,11 @@
 """What pages, screens and results show of operating points, in words and as curves, and of further metrics."""
 
+import re
 from typing import Any
 
 import numpy as np
 
-from certcal.evaluation import ANY_BINNING, FURTHER, WANTED, Metric, Report, Rounding, Row
+from certcal.evaluation import ACCEPTED, ANY_BINNING, FURTHER, WANTED, Metric, Report, Rounding, Row
 from certcal.files import plain
 from certcal.report.content import by_radius
 from certcal.report.tables import exactly, number, percent
@@ -12,6 +13,7 @@ from certcal.scalars import check_integer, guarded
 from certcal.worstcase import OperatingCurve, OperatingPoint
 
 _SHARES = ("coverage", "accuracy")
+_ABOVE = {own.label.capitalize() for own in {**ACCEPTED, **WANTED}.values()}  # which the page says with its slider
 
 
 @guarded
@@ -24,13 +26,14 @@ def operating_data(report: Report, position: int, *, step: int = 1) -> dict[str,
     certified, joint = (report.operating(position, joint=way) for way in (False, True))
     if certified is None or joint is None:
         return None
+    shown = np.searchsorted(certified.threshold, np.linspace(0.0, 1.0, 101).round(2)[::step])
     points = {
         "threshold": certified.threshold,
         **{f"clean_{name}": getattr(certified, f"clean_{name}") for name in _SHARES},
         **{f"certified_{name}": getattr(certified, name) for name in _SHARES},
         **{f"joint_{name}": getattr(joint, name) for name in _SHARES},
     }
-    return {name: plain(values[::step]) for name, values in points.items()}
+    return {name: plain(values[shown]) for name, values in points.items()}
 
 
 def operating_section(report: Report) -> dict[str, Any]:
@@ -39,13 +42,16 @@ def operating_section(report: Report) -> dict[str, Any]:
     views = []
     for position in range(len(own)):
         curves = [own.operating(position, joint=way) for way in (False, True)]
-        found: dict[str, Any] = {"further": _further(own.rows[position])}
+        further = [line for line in _further(own.rows[position]) if line[0] not in _ABOVE]
+        found: dict[str, Any] = {"further": further}
         for name, curve in zip(("certified", "joint"), curves, strict=True):
             if curve is not None:
                 found |= _curve(name, curve)
         views.append(found)
     return {
-        "threshold": round(100 * report.threshold),
+        "thresholds": plain(report.thresholds),
+        "threshold": int(np.searchsorted(report.thresholds, report.threshold)),
+        "wanted": f"{100 * (0.95 if report.accept_accuracy is None else report.accept_accuracy):.10g}",
         "delta": report.delta,
         "confident": percent(1 - report.delta, Rounding.DOWN, 1),
         "views": views,
@@ -54,7 +60,7 @@ def operating_section(report: Report) -> dict[str, Any]:
 
 def _curve(name: str, curve: OperatingCurve) -> dict[str, Any]:
     """Shares as the page draws and says them: rounded down to four digits."""
-    shares = {f"{name}_{key}": np.floor(getattr(curve, key) * 1e4) / 1e4 for key in _SHARES}
+    shares = {f"{name}_{key}": np.floor(getattr(curve, key) * 1e4 + 1e-9) / 1e4 for key in _SHARES}
     if name == "certified":
         shares |= {f"clean_{key}": getattr(curve, f"clean_{key}").round(4) for key in _SHARES}
     return {key: plain(values) for key, values in shares.items()}
@@ -69,11 +75,11 @@ def _further(row: Row) -> list[list[str]]:
     """Label, help, clean, certified and guaranteed value of each further metric."""
     known = {**FURTHER, **WANTED, **ANY_BINNING}
     lines = []
-    for name in dict.fromkeys(name.removeprefix("certified_").removeprefix("joint_") for name in row.further):
+    for name in dict.fromkeys(re.sub("^(certified|joint)_", "", name) for name in row.further):
         parts = [f"{part}{name}" for part in ("", "certified_", "joint_")]
         first = next(known[part] for part in parts if part in known)
         text = [_written(known[part], row.further[part]) if part in row.further else "" for part in parts]
-        label = first.label.removeprefix("certified, ").removeprefix("certified ")
+        label = first.label.removeprefix("certified ")
         lines.append([label[0].upper() + label[1:], first.help.split(", without")[0], *text])
     return lines
 
@@ -91,14 +97,13 @@ def acceptance(report: Report, position: int) -> str:
 
     Where nothing is guaranteed, up to which threshold something is.
     """
-    curve = report.operating(position, joint=True, thresholds=[report.threshold])
+    curve = report.operating(position, joint=True)
     if curve is None:
         return ""
-    point = curve[0]
+    point = curve[int(np.searchsorted(curve.threshold, report.threshold))]
     if point.coverage > 0.0 or point.accuracy > 0.0:
         return _sentence(report, position, point)
-    every = report.operating(position, joint=True)
-    helpful = [] if every is None else every.threshold[(every.right > 0) & (every.threshold > 0)].tolist()
+    helpful = curve.threshold[(curve.right > 0) & (curve.threshold > 0)].tolist()
     told = f"Up to {max(helpful):g} something is." if helpful else "Nor is it at any other threshold."
     return f"{_within(report, position, str(point))} {told}"
 

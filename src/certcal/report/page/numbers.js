@@ -6,6 +6,9 @@ const page = JSON.parse(document.getElementById("data").textContent);
 const place = Object.fromEntries(page.columns.map((column, i) => [column.key, i]));
 const order = page.rows.map((_, i) => i).sort((i, j) => page.rows[i].radius - page.rows[j].radius); // rows by radius
 const followers = []; // functions of the chosen row, called whenever another one is chosen
+const readers = []; // functions of what the address asks for, called when the page opens and when the address changes
+const kept = {}; // what the address keeps beside the radius, by name
+const tauFollowers = []; // functions that are called whenever another threshold is chosen
 let chosen = page.default_view; // the row everything below the table is about
 
 function cell(row, key) {

@@ -12,12 +12,18 @@ function operatingHere() {
   return own.certified_accuracy ? own : null;
 }
 
+/** The position of the chosen threshold among those there are. */
 function tauAt() {
   return Number(document.getElementById("threshold").value);
 }
 
+function tauText(at = tauAt()) {
+  const tau = page.operating.thresholds[at], short = tau.toFixed(2);
+  return Number(short) === tau ? short : String(tau);
+}
+
 function fillOperating() {
-  const own = operatingHere(), at = tauAt(), tau = (at / 100).toFixed(2), host = document.getElementById("accept");
+  const own = operatingHere(), at = tauAt(), tau = tauText(), host = document.getElementById("accept");
   document.getElementById("tau").textContent = tau;
   document.getElementById("threshold").setAttribute("aria-valuetext", `threshold ${tau}`);
   host.replaceChildren();
@@ -27,7 +33,7 @@ function fillOperating() {
   else if (own.certified_accuracy[at] === null) host.textContent = `Accept from ${tau}: no input can reach this threshold unless its certificate fails, so nothing is guaranteed of those accepted.`;
   else if (own.joint_accuracy[at] === 0 && own.joint_coverage[at] === 0) {
     const most = own.joint_coverage.findLastIndex((value, i) => i > 0 && (value > 0 || own.joint_accuracy[i] > 0));
-    const some = most > 0 ? `Something is up to ${(most / 100).toFixed(2)}.` : "Nor is it at any other threshold.";
+    const some = most > 0 ? `Something is up to ${tauText(most)}.` : "Nor is it at any other threshold.";
     host.textContent = `Accept from ${tau}: whatever the attack within R = ${cell(chosen, "radius")}, nothing is guaranteed, neither how many are accepted nor how many of those are right. ${some}`;
   } else {
     const whose = page.population === "certified" ? "certified inputs" : "inputs";
@@ -40,14 +46,29 @@ function fillOperating() {
     host.append(` of the ${whose} are accepted, with ${page.operating.confident} confidence (${certified}; ${clean}).`);
     if (page.population === "certified") host.append(" Inputs that are not certified at this R are left out: evaluate with --population all to count them.");
   }
+  fillWanted(own);
   const body = document.querySelector("#further tbody");
   body.replaceChildren();
   for (const [name, help, ...values] of page.operating.views[chosen].further) {
     const line = make("tr", body), head = make("th", line, name);
     head.scope = "row";
-    head.dataset.help = help;
+    make("span", head, help, "help");
     for (const value of values) make("td", line, value);
   }
+}
+
+/** The smallest of the thresholds from which those accepted have the wanted accuracy, whatever the attack. */
+function fillWanted(own) {
+  const share = Number(document.getElementById("wanted").value) / 100, button = document.getElementById("take"), host = document.getElementById("wanted-answer");
+  const whose = page.population === "certified" ? "certified inputs" : "inputs";
+  const helpful = own ? own.joint_accuracy.map((value, i) => (own.joint_coverage[i] > 0 ? value : 0)) : [0];
+  const first = helpful.findIndex((value) => value > 0 && value >= share), best = Math.max(...helpful);
+  button.hidden = first < 0 || first === tauAt();
+  button.dataset.at = first;
+  if (!(share > 0 && share <= 1)) host.textContent = "give a share above 0 and up to 100 %.";
+  else if (first >= 0) host.textContent = `accept from ${tauText(first)}; at least ${writtenShare(own.joint_coverage[first], true, "down", 3)} of the ${whose} are then accepted, whatever the attack.`;
+  else if (best > 0) host.textContent = `no threshold guarantees it here. The most is ${writtenShare(best, true, "down", 3)}, from ${tauText(helpful.indexOf(best))}.`;
+  else host.textContent = "no threshold guarantees anything here.";
 }
 
 function operatingLine(plot, area, points, line) {
@@ -65,22 +86,22 @@ function operatingLine(plot, area, points, line) {
 
 function operatingPlot(name, looks, x, yLabel, pointsOf, range) {
   return makePlot(name, (plot, width) => {
-    const own = operatingHere();
+    const own = operatingHere(), { thresholds } = page.operating;
     if (!own) return emptyPlot(plot, width);
     const lines = POINTS(...looks).map((line) => ({ line, points: pointsOf(own, line.key) }));
     const [from, to] = range(lines.flatMap(({ points }) => points.filter(Boolean).map((point) => point[1])));
     const y = { from, to, label: yLabel, text: axisText(true) };
     const area = axes(plot, { width, height: tall(290, 200), x: { from: 0, to: 1, text: axisText(x.percent), label: x.label }, y, inset: 6, left: 50, right: 20 });
-    if (x.marked) draw(area.grid, "line", { class: "now", x1: area.x(tauAt() / 100), x2: area.x(tauAt() / 100), y1: area.top, y2: area.bottom });
+    if (x.marked) draw(area.grid, "line", { class: "now", x1: area.x(thresholds[tauAt()]), x2: area.x(thresholds[tauAt()]), y1: area.top, y2: area.bottom });
     for (const { line, points } of lines) operatingLine(plot, area, points, line);
     const told = lines.map(({ line, points }) => `${line.text} ${points[tauAt()] ? writtenShare(points[tauAt()][1], true, "nearest", 3) : "none"}`);
-    plot.svg.setAttribute("aria-label", `${yLabel} at threshold ${(tauAt() / 100).toFixed(2)}: ${told.join(", ")}.`);
+    plot.svg.setAttribute("aria-label", `${yLabel} at threshold ${tauText()}: ${told.join(", ")}.`);
     inspectable(plot, area, {
-      count: 101,
+      count: thresholds.length,
       start: tauAt(),
       nearest: (at) => nearestThreshold(lines, area, at),
-      spot: (i) => [area.x(lines[0].points[i]?.[0] ?? i / 100), (area.top + area.bottom) / 2],
-      tell: (i) => [`τ = ${(i / 100).toFixed(2)}`, lines.map(({ line, points }) => [line.text, points[i] ? writtenShare(points[i][1], true, "nearest", 3) : "—"])],
+      spot: (i) => [area.x(lines[0].points[i]?.[0] ?? thresholds[i]), (area.top + area.bottom) / 2],
+      tell: (i) => [`τ = ${tauText(i)}`, lines.map(({ line, points }) => [line.text, points[i] ? writtenShare(points[i][1], true, "nearest", 3) : "—"])],
       mark: (i, cursor) => {
         for (const { points } of lines) if (points[i]) draw(cursor, "circle", { class: "halo", cx: area.x(points[i][0]), cy: area.y(points[i][1]), r: 6 });
       },
@@ -90,7 +111,7 @@ function operatingPlot(name, looks, x, yLabel, pointsOf, range) {
 
 function nearestThreshold(lines, area, at) {
   const away = (i) => Math.min(...lines.map(({ points }) => (points[i] ? Math.abs(area.x(points[i][0]) - at) : Infinity)));
-  return Array.from({ length: 101 }, (_, i) => i).reduce((best, i) => (away(i) < away(best) ? i : best), 0);
+  return page.operating.thresholds.map((_, i) => i).reduce((best, i) => (away(i) < away(best) ? i : best), 0);
 }
 
 if (page.operating) {
@@ -99,13 +120,33 @@ if (page.operating) {
   const low = (values) => [Math.min(0.95, Math.floor(Math.min(...values, 1) * 20) / 20), 1];
   const plotsHere = [
     operatingPlot("accepted", ["neutral", "correct"], { label: "threshold τ", percent: false, marked: true }, "accuracy", (own, key) =>
-      own[`${key}_accuracy`].map((value, i) => (known(value) ? [i / 100, value] : null)), low),
+      own[`${key}_accuracy`].map((value, i) => (known(value) ? [page.operating.thresholds[i], value] : null)), low),
     operatingPlot("coverage", ["neutral", "incorrect"], { label: "coverage", percent: true }, "risk", (own, key) =>
       own[`${key}_accuracy`].map((value, i) => (known(value) ? [own[`${key}_coverage`][i], 1 - value] : null)), top),
   ];
   followers.push(fillOperating);
-  document.getElementById("threshold").addEventListener("input", () => {
+  const tauSlider = document.getElementById("threshold"), takeButton = document.getElementById("take");
+  const follow = () => {
     fillOperating();
+    tauFollowers.forEach((own) => own());
     plotsHere.forEach((plot) => repaint(plot));
+  };
+  const moveTo = (at) => {
+    tauSlider.value = at;
+    if (at === page.operating.threshold) delete kept.tau;
+    else kept.tau = page.operating.thresholds[at];
+  };
+  const move = (at) => {
+    moveTo(at);
+    writeAddress(addressNow());
+    follow();
+  };
+  tauSlider.addEventListener("input", () => move(tauAt()));
+  takeButton.addEventListener("click", () => move(Number(takeButton.dataset.at)));
+  document.getElementById("wanted").addEventListener("input", () => fillWanted(operatingHere()));
+  readers.push((asked) => {
+    const at = asked.has("tau") ? page.operating.thresholds.findIndex((tau) => Math.abs(tau - Number(asked.get("tau"))) < 1e-9) : -1;
+    moveTo(at < 0 ? page.operating.threshold : at);
+    follow();
   });
 }

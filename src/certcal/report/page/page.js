@@ -22,7 +22,7 @@ function choose(row, { remember = true } = {}) {
   hintScrolling();
   hideTip();
   plots.forEach((plot) => repaint(plot));
-  if (remember) writeAddress(`#R=${page.rows[row].radius}`);
+  if (remember) writeAddress(addressNow());
 }
 
 /** The sentence, with the number that it is about in bold. */
@@ -57,6 +57,11 @@ function setUpScrolling() {
   }
 }
 
+/** The radius, and what else was chosen. */
+function addressNow() {
+  return `#${Object.entries({ R: page.rows[chosen].radius, ...kept }).map(([name, value]) => `${name}=${value}`).join("&")}`;
+}
+
 function writeAddress(hash) {
   try {
     history.replaceState(null, "", hash);
@@ -65,10 +70,12 @@ function writeAddress(hash) {
   }
 }
 
+/** Show what the address asks for. */
 function readAddress() {
-  const match = /^#R=([0-9.eE+-]+)$/.exec(location.hash);
-  const row = match ? page.rows.findIndex((row) => Math.abs(row.radius - Number(match[1])) < 1e-9) : -1;
-  return row < 0 ? null : row;
+  const asked = new URLSearchParams(location.hash.slice(1).replaceAll("+", "%2B"));
+  const row = asked.has("R") ? page.rows.findIndex((row) => Math.abs(row.radius - Number(asked.get("R") || NaN)) < 1e-9) : -1;
+  choose(row < 0 ? page.default_view : row, { remember: false });
+  readers.forEach((read) => read(asked));
 }
 
 function setUpTheme() {
@@ -96,7 +103,7 @@ function setUpChoice() {
     event.preventDefault();
     choose(i);
   }));
-  addEventListener("hashchange", () => choose(readAddress() ?? page.default_view, { remember: false }));
+  addEventListener("hashchange", readAddress);
 }
 
 /** On paper a plot is as wide as its column there, not as on the screen. */
@@ -130,7 +137,7 @@ setUpTheme();
 setUpChoice();
 setUpPaper();
 setUpScrolling();
-choose(readAddress() ?? page.default_view, { remember: false });
+readAddress();
 let room = 0;
 new ResizeObserver(([{ contentRect }]) => {
   if (contentRect.width !== room) plots.forEach((plot) => repaint(plot));
