@@ -5,6 +5,7 @@ however often one looks, so one error probability covers all radii and looks tog
 """
 
 from collections.abc import Callable
+from functools import lru_cache
 
 import numpy as np
 
@@ -12,13 +13,17 @@ from certcal.certificates.cells import CellLimits, Index, MeanLimits
 from certcal.certificates.looks import Limits, by_look
 from certcal.means import anytime_limits, dkw_half_width, empirical_bernstein, hoeffding
 from certcal.proportions import clopper_pearson
-from certcal.smoothing import Counts, Evidence
+from certcal.smoothing import Counts, Evidence, EvidenceHeader
 from certcal.types import FloatArray
+
+# Limits at the thresholds of a grid: of counts, draws, the level of all of them together, and how many there are.
+Band = Callable[[Counts, Counts, float, int], tuple[FloatArray, FloatArray]]
 
 # Part of alpha that the limits of the mean get when they join those of the distribution. Anything from a tenth to a
 # half gives much the same widths.
 _MEAN_SHARE = 0.25
 _ROWS = 1024  # inputs whose places are looked up at a time
+_REMEMBERED = 2**17  # pairs of counts and draws, at most, whose limits are remembered: 4 MB
 
 
 def hoeffding_limits(evidence: Evidence, alpha: float) -> MeanLimits:
@@ -40,23 +45,12 @@ def bernstein_limits(evidence: Evidence, alpha: float) -> MeanLimits:
 
 def dkw_limits(evidence: Evidence, alpha: float) -> CellLimits:
     """DKW limits of the distribution of the scores: the paper's CDF certificate."""
-
-    def band(reached: Counts, draws: Counts, level: float) -> tuple[FloatArray, FloatArray]:
-        # The addend covers the rounding of the share and of its sum and difference with the half-width.
-        half_width = dkw_half_width(draws, alpha=level) + 2.0**-51
-        share = reached / draws
-        return np.maximum(share - half_width, 0.0), np.minimum(share + half_width, 1.0)
-
-    return _cell_limits(evidence, alpha, band)
+    return _cell_limits(evidence, alpha, _dkw)
 
 
 def clopper_pearson_limits(evidence: Evidence, alpha: float) -> CellLimits:
     """Clopper–Pearson limits of the distribution, alpha / (2 T) for each side of each of the T interior thresholds."""
-    return _cell_limits(
-        evidence,
-        alpha,
-        lambda reached, draws, level: clopper_pearson(reached, draws, alpha=level / _thresholds(evidence)),
-    )
+    return _cell_limits(evidence, alpha, _clopper_pearson)
 
 
 def combined_limits(evidence: Evidence, alpha: float) -> CellLimits:
@@ -77,29 +71,54 @@ def _mean_limits(evidence: Evidence, alpha: float, planned: Limits) -> MeanLimit
     return MeanLimits(*_under_normals(evidence, lower, upper))
 
 
-def _cell_limits(
-    evidence: Evidence, alpha: float, planned: Callable[[Counts, Counts, float], tuple[FloatArray, FloatArray]]
-) -> CellLimits:
+def _dkw(reached: Counts, draws: Counts, level: float, _: int) -> tuple[FloatArray, FloatArray]:
+    # The addend covers the rounding of the share and of its sum and difference with the half-width.
+    half_width = dkw_half_width(draws, alpha=level) + 2.0**-51
+    share = reached / draws
+    return np.maximum(share - half_width, 0.0), np.minimum(share + half_width, 1.0)
+
+
+def _clopper_pearson(reached: Counts, draws: Counts, level: float, thresholds: int) -> tuple[FloatArray, FloatArray]:
+    return clopper_pearson(reached, draws, alpha=level / thresholds)
+
+
+def _cell_limits(evidence: Evidence, alpha: float, band: Band) -> CellLimits:
     place, reached, draws = _distinct_pairs(evidence)
-    lower, upper = by_look(
-        evidence.header,
+    inside = int(evidence.histogram.shape[1]) - 1  # thresholds that lie inside the grid
+    asked = band, evidence.header, alpha, inside
+    if len(reached) <= _REMEMBERED:
+        lower, upper = _remembered(*asked, reached.tobytes(), draws.tobytes())
+    else:
+        lower, upper = _pair_limits(*asked, reached, draws)
+    return _cells(evidence, place, *_under_normals(evidence, lower, upper))
+
+
+def _pair_limits(
+    band: Band, header: EvidenceHeader, alpha: float, thresholds: int, reached: Counts, draws: Counts
+) -> FloatArray:
+    """Lower and upper limits of P(score ≥ s) for pairs of counts and draws, shape (2, pairs)."""
+    return by_look(
+        header,
         draws,
         alpha,
-        planned=lambda at, level: planned(reached[at], draws[at], level),
-        any_time=lambda at, level: anytime_limits(reached[at], draws[at], alpha=level / _thresholds(evidence)),
+        planned=lambda at, level: band(reached[at], draws[at], level, thresholds),
+        any_time=lambda at, level: anytime_limits(reached[at], draws[at], alpha=level / thresholds),
     )
-    return _cells(evidence, place, *_under_normals(evidence, lower, upper))
+
+
+@lru_cache(maxsize=16)
+def _remembered(
+    band: Band, header: EvidenceHeader, alpha: float, thresholds: int, reached: bytes, draws: bytes
+) -> FloatArray:
+    """The same of the same counts is not computed twice: whoever compares maps certifies the same inputs many times."""
+    counts = (np.frombuffer(part, dtype=np.int64) for part in (reached, draws))
+    return _pair_limits(band, header, alpha, thresholds, *counts)
 
 
 def _under_normals(evidence: Evidence, lower: FloatArray, upper: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Limits of what Gaussian noise gives, from those of what the noise that was drawn gives; docs/noise.md."""
     slip = evidence.header.slip
     return np.maximum(lower - slip, 0.0), np.minimum(upper + slip, 1.0)
-
-
-def _thresholds(evidence: Evidence) -> int:
-    """How many thresholds lie inside the grid."""
-    return int(evidence.histogram.shape[1]) - 1
 
 
 def _cells(evidence: Evidence, place: Index, lower: FloatArray, upper: FloatArray) -> CellLimits:
