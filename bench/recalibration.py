@@ -35,21 +35,18 @@ def figures() -> Iterator[Figure]:
 
 
 def temperatures() -> Figure:
-    """How much more three temperatures cost than one, pass by pass in turns, so that load hits both alike."""
+    """How much more CPU time three temperatures cost than one: medians of passes in turns, so that load hits both."""
     model = build_model("lenet", classes=10, channels=1, size=28).eval()
     data = torch.rand(4, 1, 28, 28), torch.zeros(4, dtype=torch.int64)
 
-    def draw(count: tuple[float, ...] | None) -> float:
-        start = time.process_time()
+    def draw(counted: tuple[float, ...] | None) -> None:
         certcal.collect_evidence(
-            model, data, sigma=0.5, n=2000, n0=10, temperatures=count, device="cpu", progress=False
+            model, data, sigma=0.5, n=500, n0=10, temperatures=counted, device="cpu", progress=False
         )
-        return time.process_time() - start
 
-    draw(None)
-    pairs = [(draw(None), draw((1.0, 0.5, 0.25))) for _ in range(12)]
-    # Others can only add to a time, caches and all: the least is what the work itself takes.
-    one, three = (min(side) for side in zip(*pairs, strict=True))
-    more = three / one - 1
-    note = in_ms({"one": one, "three": three}) + " of CPU time, 8000 draws of a LeNet, least of 12"
-    return Figure("three temperatures instead of one, more time", 100 * more, "%", 3, note=note)
+    calls = {"one": lambda: draw(None), "three": lambda: draw((1.0, 0.5, 0.25))}
+    times = medians(calls, repeats=25, clock=time.process_time)
+    note = in_ms(times) + " of CPU time, 2000 draws of a LeNet, medians of 25 in turns"
+    return Figure(
+        "three temperatures instead of one, more time", 100 * (times["three"] / times["one"] - 1), "%", 3, note=note
+    )

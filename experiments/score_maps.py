@@ -95,7 +95,9 @@ def rows_of(held: dict[str, list[Scores]], radius: float) -> list[dict]:
     """Means and deviations between splits of the maps that the table shows."""
     rows = []
     for name in ("identity", *SHOWN):
-        mean, spread = ({key: float(how(of(held, name, key))) for key in asdict(held[name][0])} for how in (_mean, _std))
+        mean, spread = (
+            {key: float(how(of(held, name, key))) for key in asdict(held[name][0])} for how in (_mean, _std)
+        )
         row = {"radius": radius, "map": name, "scores": mean, "spread": spread}
         same = OUTER + name[name.find(", λ = ") :]
         if name.startswith(("inside", "both", "temperature")) and same in held:
@@ -114,14 +116,21 @@ def equal_errors(held: dict[str, list[Scores]], radius: float) -> list[dict]:
     for share in SHARES:
         outer = f"{OUTER}, λ = {share:g}"
         error, own = (of(held, outer, key) for key in ("certified_ece", "auroc"))
-        row = {"radius": radius, "clean_weight": share, "certified_ece": float(_mean(error)), "outer": float(_mean(own))}
+        row = {
+            "radius": radius,
+            "clean_weight": share,
+            "certified_ece": float(_mean(error)),
+            "outer": float(_mean(own)),
+        }
         for kind in KINDS:
             errors, aurocs = (
                 np.array([of(held, f"{kind}, λ = {other:g}", key) for other in SHARES])
                 for key in ("certified_ece", "auroc")
             )
             best = _best_at(_mean(errors, axis=1), aurocs, float(_mean(error)) + EQUAL)
-            row[kind] = None if best is None else {"mean": float(_mean(best - own)), "deviation": float(_std(best - own))}
+            row[kind] = (
+                None if best is None else {"mean": float(_mean(best - own)), "deviation": float(_std(best - own))}
+            )
         rows.append(row)
     return rows
 
@@ -176,7 +185,9 @@ def equal_table(bodies: list[dict]) -> str:
         for row in body["equal"]:
             gains = [row[kind] for kind in KINDS]
             told = ["" if own is None else f"{own['mean']:+.3f} ± {own['deviation']:.3f}" for own in gains]
-            start = f"| {body['name']} | {row['radius']:g} | {row['clean_weight']:g} | {100 * row['certified_ece']:.1f} "
+            start = (
+                f"| {body['name']} | {row['radius']:g} | {row['clean_weight']:g} | {100 * row['certified_ece']:.1f} "
+            )
             lines.append(f"{start}| {row['outer']:.3f} | {' | '.join(told)} |")
     return "\n".join(lines)
 
@@ -190,9 +201,7 @@ def write_page() -> None:
         equal_table(bodies),
     ]
     head, rest = text.split(START, 1)
-    PAGE.write_text(
-        head + START + "\n\n" + "\n\n".join(parts) + "\n\n" + END + rest.split(END, 1)[1], encoding="utf-8"
-    )
+    PAGE.write_text(head + START + "\n\n" + "\n\n".join(parts) + "\n\n" + END + rest.split(END, 1)[1], encoding="utf-8")
 
 
 def main() -> None:
@@ -213,7 +222,12 @@ def main() -> None:
     evidence = certcal.load_evidence(chosen.evidence)
     if chosen.inputs:
         evidence = evidence.select(slice(chosen.inputs))
-    body = {"machine": describe_machine(), "commit": commit(), "name": chosen.name, "title": chosen.title or chosen.name}
+    body = {
+        "machine": describe_machine(),
+        "commit": commit(),
+        "name": chosen.name,
+        "title": chosen.title or chosen.name,
+    }
     body |= {"alpha": ALPHA, "splits": chosen.splits, "inputs": len(evidence), "draws": int(evidence.draws.max())}
     body |= {"accuracy": round(float(evidence.correct.mean()), 4), "sigma": evidence.header.sigma}
     body |= {"rows": [], "equal": []}

@@ -9,7 +9,8 @@ from scipy import stats
 
 from certcal import InputError, allowed_failures, certified_calibration_error, confidence_bounds, evaluate
 from certcal.recalibration import IsotonicMap
-from certcal.report import explanation
+from certcal.report import explanation, page_data
+from certcal.report.html import render_page
 from certcal.runs.evaluate import settings_of
 from certcal.smoothing import load_evidence
 from certcal.worstcase import alpha_for_set, jointly_certified_calibration_error, pooled_claims
@@ -55,6 +56,10 @@ def test_each_way_pays_with_its_part_of_delta(drawn, population):
         assert row.as_dict()["joint_ece_pooled"] == claim.value
 
 
+def page_of(report):
+    return render_page(page_data(report, title="one", created="today", facts=[])).split("<script")[0]
+
+
 def test_the_page_names_the_stated_bound(drawn):
     report = evaluate(drawn, radii=RADII, alpha=0.01, claim="best")
     told = explanation(report, 1)
@@ -62,7 +67,14 @@ def test_the_page_names_the_stated_bound(drawn):
     assert "3 ways that share this probability" in told
     assert "the least bound, by pooling errors over inputs, is stated (by failed certificates" in told
     assert settings_of(report).evaluate.claim == "best"
-    assert "ways" not in explanation(evaluate(drawn, radii=RADII, alpha=0.01), 1)
+    assert "If none fails, by each input's own certificate the calibration error" in told
+    plain = evaluate(drawn, radii=RADII, alpha=0.01)
+    assert "ways" not in explanation(plain, 1)
+    best, alone = (page_of(one) for one in (report, plain))
+    assert "How it is guaranteed" in best
+    assert best.count("sampling errors cancel") == 2
+    assert "How many certificates may fail" in alone
+    assert "several bounds" not in alone
 
 
 def test_pooling_is_left_out_where_it_would_not_hold(drawn):

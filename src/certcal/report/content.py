@@ -49,6 +49,7 @@ def page_data(
         "assumptions": [list(row) for row in ASSUMPTIONS] if report.evidence is not None else [],
         "facts": [list(fact) for fact in facts],
         "population": str(report.population),
+        "several_bounds": any(row.claims for row in report),  # of the calibration error; the least is stated
         "proven": report.level == 0,  # no certificate can fail, so that nothing is said of it
         "classes": None if classes is None else list(classes),
         "columns": [

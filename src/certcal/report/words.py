@@ -165,7 +165,7 @@ def explanation(report: Report, position: int) -> str:
         f"inputs, with probability at least {complement(report.delta)} {share}, and these numbers allow for the "
         "worst choice. "
         f"{_ways(row)}"
-        f"If none fails, the calibration error is at most {percent(row.certified_ece, Rounding.UP)}. "
+        f"If none fails, {_alone(row)}the calibration error is at most {percent(row.certified_ece, Rounding.UP)}. "
         f"Without an attack it is {clean if report.evidence is None else f'estimated at {clean}'}."
     )
 
@@ -180,6 +180,11 @@ def _ways(row: Row) -> str:
         f"The calibration error is bounded in {len(row.claims)} ways that share this probability and hold together; "
         f"the least bound, by {_WAYS[least]}, is stated ({', '.join(others)}). "
     )
+
+
+def _alone(row: Row) -> str:
+    """Whose bound may be above the stated one: each input's certificate has a sampling error of its own."""
+    return "by each input's own certificate " if row.claims else ""
 
 
 def _measured(report: Report) -> str:
