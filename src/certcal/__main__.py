@@ -9,6 +9,6 @@ if __name__ == "__main__":
     with contextlib.suppress(OSError):  # a working folder that is gone
         here = os.getcwd()
         sys.path[:] = [place for place in sys.path if place and os.path.realpath(place) != here]
-    from certcal.cli.app import main
+    from certcal.cli import main
 
     main()

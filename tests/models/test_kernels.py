@@ -88,7 +88,7 @@ def test_a_window_is_counted_as_plain_torch_would(kind, place, monkeypatch):
     outputs = (outputs.softmax(dim=1) if kind == "probabilities" else outputs).to(place)
     tallies = []
     for kernel in (False, True):
-        monkeypatch.setattr("certcal.smoothing.tally.has_kernels", lambda _, kernel=kernel: kernel)
+        monkeypatch.setattr("certcal.smoothing.tally.kernels_for", lambda _, kernel=kernel: kernels if kernel else None)
         tally = Tally(3, 10, place)
         tally.add(outputs, torch.tensor([0, 2, 0], device=place), torch.tensor([4, 0, 9], device=place), kind)
         tallies.append(tally)

@@ -1,19 +1,17 @@
 """Certificates as tables, one row per input and radius: written as Parquet, read from Parquet, CSV or a data frame."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from os import PathLike
-from pathlib import Path
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from certcal.certificates.columns import COLUMNS, KEY, Columns, read_columns
 from certcal.certificates.intervals import ConfidenceIntervals
 from certcal.certificates.radius import NO_CLASS
 from certcal.certificates.stated import UNSAID, Stated
 from certcal.errors import InputError
-from certcal.files import expanded
 from certcal.inputs import (
     as_bounds,
     as_classes,
@@ -21,7 +19,6 @@ from certcal.inputs import (
     as_probabilities,
     as_vector,
     check_same_length,
-    from_arrow,
     to_arrow,
 )
 from certcal.scalars import one_or_more
@@ -31,15 +28,6 @@ from certcal.types import BoolArray, FloatArray
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-COLUMNS = (
-    "index", "label", "predicted", "correct", "radius", "confidence", "lower", "upper", "certified", "certified_radius",
-    "other",
-)  # fmt: skip
-_NEEDED = ("label", "predicted", "lower", "upper")
-_KEY = b"certcal.bounds"  # in the metadata of a Parquet file: what is stated of all rows
-_WORDS = {"yes": True, "no": False, "true": True, "false": False, "1": True, "0": False}
-Columns = dict[str, Any]
 
 
 def intervals_from_table(
@@ -96,7 +84,7 @@ def intervals_by_radius(
 
 
 def _made(table: Any, radii: Any, given: Columns, *, one: bool) -> tuple[ConfidenceIntervals, ...]:
-    columns, own = _read(table)
+    columns, own = read_columns(table)
     stated: dict[str, Any] = {
         "norm": Norm.DECLARED,
         "alpha": UNSAID,
@@ -135,83 +123,7 @@ def table_of(bounds: Sequence[ConfidenceIntervals]) -> "pa.Table":
     columns["radius"] = np.repeat([own.radius for own in bounds], len(first))
     stated = {name: getattr(first, name) for name in ("method", "norm", "domain", "delta_share", "least")}
     about = json.dumps({"alpha": first.level} | stated)
-    return pa.table({name: to_arrow(columns[name]) for name in names}).replace_schema_metadata({_KEY: about})
-
-
-def _read(table: Any) -> tuple[Columns, dict[str, Any]]:
-    """The known columns of a table, and what it states of all rows."""
-    if isinstance(table, str | PathLike):
-        table = _read_file(expanded("table", table))
-    if hasattr(table, "column_names"):  # PyArrow's
-        kept = {name: table[name] for name in table.column_names if name in COLUMNS}
-        for name, column in kept.items():
-            if column.null_count and name != "certified_radius":
-                raise InputError.expected(name, "be given for every input", f"{column.null_count} missing values")
-        columns = {name: _flags(name, from_arrow(column.combine_chunks())) for name, column in kept.items()}
-        stated = (table.schema.metadata or {}).get(_KEY)
-    elif isinstance(table, Mapping) or hasattr(table, "columns"):
-        names = table.keys() if isinstance(table, Mapping) else table.columns
-        columns, stated = {name: table[name] for name in names if name in COLUMNS}, None
-    else:
-        wanted = "be a .parquet or .csv file, a data frame or a mapping of columns"
-        raise InputError.expected("table", wanted, type(table).__name__)
-    missing = [name for name in _NEEDED if name not in columns]
-    if missing or not {"certified", "certified_radius"} & set(columns):
-        name = missing[0] if missing else "certified"
-        raise InputError.expected("table", f"have a column {name!r}", f"only {', '.join(columns) or 'unknown ones'}")
-    return columns, {} if stated is None else _stated(stated)
-
-
-def _stated(text: bytes) -> dict[str, Any]:
-    """What the metadata of a table say of all rows, each with its type."""
-    try:
-        found = json.loads(text)
-        for name, value in found.items():
-            kind = _STATED[name]
-            if isinstance(value, bool) or not isinstance(value, kind):
-                raise TypeError(name)
-        if not (0 < found.get("delta_share", 1) <= 1 and 0 <= found.get("least", 0) <= 1):
-            raise ValueError("a share is out of range")
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        wanted = f"have metadata that can be read under {_KEY.decode()!r}, or none"
-        raise InputError.expected("table", wanted, "damaged ones") from error
-    return {name: value for name, value in found.items() if value == value}  # NaN: unsaid
-
-
-_STATED: dict[str, Any] = {
-    "alpha": (int, float), "method": str, "norm": str, "domain": str, "delta_share": (int, float),
-    "least": (int, float),
-}  # fmt: skip
-
-
-def _flags(name: str, column: Any) -> Any:
-    """A column of flags in words as booleans; others as they are."""
-    values = np.asarray(column)
-    if name not in ("certified", "correct") or values.dtype.kind not in "OUS":
-        return column
-    words = [_WORDS.get(str(value).strip().lower()) for value in values]
-    if None in words:
-        row = words.index(None)
-        raise InputError.expected(name, "be 0 or 1, true or false, yes or no", f"{values[row]!r} in row {row}")
-    return np.array(words)
-
-
-def _read_file(path: Path) -> "pa.Table":
-    import pyarrow as pa
-    from pyarrow import csv, parquet
-
-    if not path.is_file() and path.suffix in (".csv", ".parquet"):
-        raise InputError.expected("table", "be a file that exists", str(path))
-    try:
-        if path.suffix == ".parquet":
-            # Not `read_table`, which imports pandas where it is installed, for a second.
-            with parquet.ParquetFile(path) as file:
-                return file.read(columns=[name for name in file.schema_arrow.names if name in COLUMNS])
-        if path.suffix == ".csv":
-            return csv.read_csv(path)
-    except pa.ArrowInvalid as error:
-        raise InputError.expected("table", f"be a readable {path.suffix} file", f"{path} ({error})") from error
-    raise InputError.expected("table", "be a .parquet or .csv file", path.name)
+    return pa.table({name: to_arrow(columns[name]) for name in names}).replace_schema_metadata({KEY: about})
 
 
 def _met(columns: Columns) -> Columns:

@@ -25,7 +25,7 @@ from certcal.models.outputs import (
     logits_of,
     no_distribution,
 )
-from certcal.models.philox import NOISE, Noise, Purpose, has_kernels
+from certcal.models.philox import NOISE, Noise, Purpose, kernels_for
 from certcal.models.running import Conditions, Runner, held_still, made_up_inputs
 from certcal.models.seeds import place_generator, place_seed
 from certcal.models.temperature import Tempered
@@ -60,8 +60,8 @@ __all__ = [
     "doubt_outputs",
     "fastest_convolutions",
     "grid_step",
-    "has_kernels",
     "held_still",
+    "kernels_for",
     "load_checkpoint",
     "logits_of",
     "made_up_inputs",

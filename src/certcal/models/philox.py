@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from functools import cache
 from importlib.util import find_spec
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -95,11 +95,9 @@ class Noise:
             self._add_on_cpu(source, target.view(table.shape[1], -1, source.shape[1]), table)
             return
         slot, index, first = table
-        if has_kernels(out.device):
-            from certcal.models.kernels import launch_noisy_rows
-
+        if kernels := kernels_for(out.device):
             noise = (self._knots(out.device), self.step, self.seed, self.stream)
-            launch_noisy_rows(target, source, slot, index, first, noise)
+            kernels.launch_noisy_rows(target, source, slot, index, first, noise)
         else:
             self._add_anywhere(source, target, slot, index, first)
 
@@ -195,9 +193,13 @@ def _signed(word: int) -> int:
     return word - 2**64 if word >= 2**63 else word
 
 
-def has_kernels(device: torch.device) -> bool:
-    """Whether kernels can be compiled for a device; without, a GPU draws the same noise in plain torch, slowly."""
-    return device.type == "cuda" and _has_triton()
+def kernels_for(device: torch.device) -> Any:
+    """The kernels, if they can be compiled for a device; without, a GPU draws the same noise in plain torch, slowly."""
+    if device.type != "cuda" or not _has_triton():
+        return None
+    from certcal.models import kernels
+
+    return kernels
 
 
 @cache

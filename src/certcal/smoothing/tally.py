@@ -1,9 +1,11 @@
 """Statistics of a window of inputs under noise: whole numbers, so that no order or cut of the draws shows in them."""
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
-from certcal.models import as_probabilities, has_kernels, no_distribution
+from certcal.models import as_probabilities, kernels_for, no_distribution
 from certcal.smoothing.evidence import CELLS, SCORE_UNIT, threshold_grid
 
 
@@ -25,8 +27,8 @@ class Tally:
 
     def add(self, outputs: Tensor, slots: Tensor, selected: Tensor, kind: str) -> None:
         """Count outputs (rows, k) of a kind, as many rows for each of the slots; `selected` has one class per input."""
-        if has_kernels(outputs.device):
-            self._add_in_one_kernel(outputs, slots, selected, kind)
+        if kernels := kernels_for(outputs.device):
+            self._add_in_one_kernel(kernels.launch_tally_rows, outputs, slots, selected, kind)
         else:
             self._add(outputs.float(), slots, selected, kind)
 
@@ -52,11 +54,9 @@ class Tally:
             bad |= no_distribution(probs)
         self.invalid.scatter_add_(0, owner, bad.long())
 
-    def _add_in_one_kernel(self, outputs: Tensor, slots: Tensor, selected: Tensor, kind: str) -> None:
-        from certcal.models.kernels import launch_tally_rows
-
+    def _add_in_one_kernel(
+        self, launch: Callable[..., None], outputs: Tensor, slots: Tensor, selected: Tensor, kind: str
+    ) -> None:
         counts = (self.votes, self.histogram, self.score_units, self.square_units, self.invalid)
         temperatures = torch.tensor(self.temperatures, device=outputs.device) if self.temperatures else None
-        launch_tally_rows(
-            counts, outputs, slots, selected, self._thresholds, logits=kind == "logits", temperatures=temperatures
-        )
+        launch(counts, outputs, slots, selected, self._thresholds, logits=kind == "logits", temperatures=temperatures)
