@@ -45,6 +45,12 @@ def one_line(error: BaseException, *, most: int = 400) -> str:
     return " ".join(str(error).split())[:most] or type(error).__name__
 
 
+def kind_of(value: object) -> str:
+    """The type of a value, with its article: "an int"."""
+    name = type(value).__name__
+    return f"{'an' if name.startswith(('nd', *'aeiouAEIO')) else 'a'} {name}"
+
+
 def raised(error: Exception) -> str:
     """An exception of the user's code with the place it comes from: theirs, not ours or that of a library they call."""
     theirs = [

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from certcal.errors import InputError
+from certcal.errors import InputError, kind_of
 from certcal.types import ArrayLike, BoolArray, FloatArray
 
 if TYPE_CHECKING:
@@ -31,9 +31,9 @@ def to_numpy(name: str, value: ArrayLike) -> NDArray[Any]:
     except (ValueError, TypeError) as error:
         raise InputError.expected(name, "be an array of numbers", f"a ragged {type(value).__name__}") from error
     except RuntimeError as error:  # a list of tensors that require gradients
-        raise InputError.expected(name, "be an array of numbers", f"a {type(value).__name__} of tensors") from error
+        raise InputError.expected(name, "be an array of numbers", f"{kind_of(value)} of tensors") from error
     if array.dtype.kind not in "buif":
-        kind = f"a {type(value).__name__}" if array.dtype == object else f"an array of dtype {array.dtype}"
+        kind = kind_of(value) if array.dtype == object else f"an array of dtype {array.dtype}"
         raise InputError.expected(name, "be an array of numbers", kind)
     if array.dtype.itemsize > 8:
         raise InputError.expected(name, "have at most 64-bit numbers", f"an array of dtype {array.dtype}")

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, ParamSpec, TypeVar, get_args, get_origin
 
-from certcal.errors import InputError
+from certcal.errors import InputError, kind_of
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -105,7 +105,7 @@ def guarded(function: Callable[P, R]) -> Callable[P, R]:
         given = signature.bind(*args, **kwargs).arguments
         for name, (described, fits) in wanted().items():
             if name in given and not fits(given[name]):
-                raise InputError.expected(name, f"be {described}", f"a {type(given[name]).__name__}")
+                raise InputError.expected(name, f"be {described}", kind_of(given[name]))
         return function(*args, **kwargs)
 
     return checked

@@ -60,6 +60,8 @@ def test_train_then_certify_with_the_line_it_prints(desk, certcal):
     wrong = ["data.npz" if word == "HELD_OUT.npz" else word for word in words]
     _, error = certcal("certify", "other", *wrong[2:], "--n", "300", "--radii", "0.05", "--no-figures")
     assert "data.npz is what the model was trained on: certify inputs that it has not seen" in error
+    for line in (("certify", "dry", *wrong[2:], "--dry-run"), ("plan", *wrong[2:], "--n", "1000")):
+        assert "is what the model was trained on" in certcal(*line)[1]
     assert "draws: 300 become 500, as they are made in chunks of 250" in error
     _, error = certcal("certify", "other", "--n", "250", "--no-figures")
     assert "draws: there are 500 of each input already; all are kept and used, though --n asks for 250" in error

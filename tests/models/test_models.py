@@ -125,7 +125,7 @@ def test_import_paths_take_settings(mine: None) -> None:
         ("no.such.module:f", {}, "No module named"),
         ("mine:absent", {}, "no attribute 'absent'"),
         (":f", {}, "importable"),
-        ("mine:NUMBER", {}, "callable, but got 'mine:NUMBER', a int"),
+        ("mine:NUMBER", {}, "callable, but got 'mine:NUMBER', an int"),
         ("mine:text", {"object": 3}, "a function from a batch to outputs, but got str"),
         ("mine:wide", {"depth": 3}, "unexpected keyword argument 'depth'"),
         ("lenet", {"shortcut": "identity"}, "unexpected keyword argument 'shortcut'"),

@@ -27,6 +27,7 @@ from certcal.report import (
     to_latex,
     to_markdown,
 )
+from certcal.report.words import complement
 from smoothing_oracles import random_evidence
 
 RADII = (0.0, 0.1, 0.3, 5.0)
@@ -130,7 +131,19 @@ def test_levels_are_never_rounded_to_certainty(evidence):
     assert "fail with probability at most 1.0" in explanation(loose, 0)
     tiny = evaluate(evidence, radii=[0.1], alpha=1e-8, method="cdf", split_alpha=False)
     assert "fails with probability at most 2e-08" in " ".join(caveats(tiny))
-    assert "none fails, and these" in explanation(evaluate(evidence, radii=[0.1], alpha=1e-9, delta=0.5), 0)
+    assert "none fails, so that nothing had to be added" in explanation(
+        evaluate(evidence, radii=[0.1], alpha=1e-9, delta=0.5), 0
+    )
+
+
+def test_probabilities_are_said_in_few_digits_on_the_careful_side(evidence):
+    report = evaluate(evidence, radii=[0.1], alpha=0.001 / 3, delta=1e-4 / 7)
+    assert "With probability at least 99.99857 % over" in guarantee(report, 0)  # 99.998571428…
+    assert "fail with probability at most 0.000334;" in explanation(report, 0)
+    for delta in (1e-4 / 7, 1 / 3, 1e-12, 0.05):
+        said = complement(delta).removesuffix(" %")
+        found = float(said) / 100 if "−" not in said else 1 - float(said.split("−")[1])
+        assert 1 - 1.01 * delta <= found <= 1 - delta
 
 
 def test_further_metrics_operating_points_and_groups_have_tables(evidence):

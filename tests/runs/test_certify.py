@@ -98,6 +98,30 @@ def test_a_run_that_was_interrupted_can_be_evaluated_as_it_is(settings, eager, t
     assert set(evidence.draws) == {2000}
 
 
+def test_an_interrupted_run_has_inputs_of_all_classes_though_a_folder_has_one_after_the_other(settings, monkeypatch):
+    from certcal.smoothing import local
+
+    held = dict(np.load("data.npz"))
+    order = np.argsort(held["labels"], kind="stable")
+    np.savez("data.npz", inputs=held["inputs"][order], labels=held["labels"][order])
+    windows, sample = [], local._sample_window
+
+    def cut(*arguments):
+        if len(windows) == 1:
+            raise KeyboardInterrupt
+        windows.append(1)
+        sample(*arguments)
+
+    monkeypatch.setattr(local, "_sample_window", cut)
+    monkeypatch.setattr(local, "WINDOW", 8)
+    run = RunFolder.named("cut")
+    with pytest.raises(KeyboardInterrupt):
+        certify_run(run, settings)
+    assert len(load_evidence(run.evidence)) == 8
+    assert set(load_evidence(run.evidence).label.tolist()) == {0, 1, 2}
+    assert "Calibration error:" in certcal("evaluate", "cut", "--no-figures", cwd=".")[0]
+
+
 def test_short_runs_take_no_first_look(settings, tmp_path):
     looks = []
     certify_run(RunFolder(tmp_path / "run"), settings, first=lambda: looks.append(1))

@@ -247,6 +247,8 @@ def test_a_model_that_never_saw_noise_is_warned_of_on_screen_in_metrics_and_on_t
     (warning,) = json.loads(out)["checks"]["warnings"]
     assert "never saw noise? It needs training under noise" in warning
     assert "Accuracy falls from 100% without noise" in warning
+    assert not any(one["at_least"] for one in json.loads(out)["checks"]["scan"])
+    assert ", R ≈ 0" in error
     assert warning in error
     page = (desk / "runs" / "shy" / "report.html").read_text()
     assert 'id="checks"' in page
@@ -271,6 +273,8 @@ def test_a_good_model_passes_in_silence(desk):
     assert [one["sigma"] for one in checks["scan"]] == pytest.approx([0.025, 0.05, 0.1, 0.2])
     assert all(one["accuracy"] > 0.9 for one in checks["scan"])
     assert "checks: 100% of 40 inputs are right without noise" in error
+    assert all(one["at_least"] for one in checks["scan"])  # of half of the inputs all draws are right
+    assert "σ = 0.1: 100%, R ≥ 0.1" in error
     assert 'id="checks"' not in (desk / "runs" / "good" / "report.html").read_text()
 
 
@@ -280,6 +284,17 @@ def test_a_dry_run_checks_and_draws_nothing(desk):
     assert "checks: 100% of 40 inputs are right without noise" in error
     assert not (desk / "runs" / "dry").exists()
     certcal("certify", "dry", "--model", "nets:soft", *WORDS, "--dry-run", cwd=desk, code=2)
+
+
+def test_what_only_looks_has_nothing_to_keep_when_it_is_stopped(desk, monkeypatch):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("certcal.runs.check_run", interrupted)
+    monkeypatch.setattr("certcal.runs.plan_run", interrupted)
+    words = ("--model", "nets:make", "--data", "squares.npz", "--sigma", "0.1")
+    for line in (("certify", "dry", *words, "--dry-run"), ("plan", *words)):
+        assert certcal(*line, cwd=desk, code=130)[1].splitlines()[-1] == "Stopped. Nothing was written."
 
 
 @pytest.mark.slow

@@ -114,7 +114,8 @@ def main(arguments: list[str] | None = None) -> None:
         code = error.code
     if code in (STOPPED, TERMINATED):
         verb = next((word for word in given if not word.startswith("-")), "")
-        complain(f"Stopped. {_KEPT.get(verb, '')}".strip())
+        kept = "Nothing was written." if "--dry-run" in given or verb == "plan" else _KEPT.get(verb, "")
+        complain(f"Stopped. {kept}".strip())
     sys.exit(code or 0)
 
 

@@ -85,6 +85,7 @@ def _show(results: "Results") -> None:
     from certcal.report import (
         answer,
         answer_about,
+        clean_words,
         default_view,
         exactly,
         explanation,
@@ -106,6 +107,8 @@ def _show(results: "Results") -> None:
     console.print(Text(answer_about(report, shown), style="dim"))
     console.print()
     console.print(table)
+    if words := clean_words(report):
+        console.print(Text(words, style="dim"))
     console.print()
     why = f"Shown: R = {exactly(report.rows[shown].radius)}, {why_first(report)}."
     sentence = Text(guarantee(report, shown))

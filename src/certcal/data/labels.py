@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from certcal.errors import InputError
+from certcal.errors import InputError, kind_of
 from certcal.inputs import to_numpy
 
 
@@ -25,7 +25,7 @@ def as_classes(
     """
     table = _as_table(labels, name)
     if table.ndim == 0:
-        raise InputError.expected(name, "be one-dimensional", f"a {type(labels).__name__}")
+        raise InputError.expected(name, "be one-dimensional", kind_of(labels))
     if table.dtype.kind in "US" and table.ndim <= 2 and table.size == len(table):
         return _from_names(table.reshape(-1).astype(np.str_), classes, name)
     table = to_numpy(name, table)

@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import nn
 
-from certcal.errors import CertcalError, InputError, raised
+from certcal.errors import CertcalError, InputError, kind_of, raised
 from certcal.models.files import optional, source_of
 from certcal.models.functions import as_module
 from certcal.models.lenet import LeNet, SmallCNN
@@ -142,7 +142,7 @@ def _imported(path: str) -> Callable[..., Any]:
     except (ImportError, AttributeError, TypeError, ValueError) as error:
         raise InputError.expected("name", "be an importable package.module:factory", f"{path!r}: {error}") from error
     if not callable(found):
-        raise InputError.expected("name", "lead to something callable", f"{path!r}, a {type(found).__name__}")
+        raise InputError.expected("name", "lead to something callable", f"{path!r}, {kind_of(found)}")
     return found  # type: ignore[no-any-return]
 
 

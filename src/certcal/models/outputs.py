@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from certcal.errors import CertcalError, InputError, raised
+from certcal.errors import CertcalError, InputError, kind_of, raised
 from certcal.models.devices import device_of
 from certcal.settings import Outputs
 
@@ -64,7 +64,7 @@ def _told(answer: object) -> str:
     if isinstance(answer, Mapping):
         return f"a dict of {', '.join(f'{key} ({_told(value)})' for key, value in answer.items()) or 'nothing'}"
     if isinstance(answer, tuple | list):
-        return f"a {type(answer).__name__} of {', '.join(map(_told, answer)) or 'nothing'}"
+        return f"{kind_of(answer)} of {', '.join(map(_told, answer)) or 'nothing'}"
     return type(answer).__name__
 
 

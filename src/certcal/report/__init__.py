@@ -58,7 +58,7 @@ from certcal.report.views import (
     prepare_moves,
     prepare_widths,
 )
-from certcal.report.words import answer, answer_about, caveats, explanation, guarantee
+from certcal.report.words import answer, answer_about, caveats, clean_words, explanation, guarantee
 
 __all__ = [
     "GALIL",
@@ -87,6 +87,7 @@ __all__ = [
     "cells",
     "changed_csv",
     "chosen_because",
+    "clean_words",
     "columns",
     "comparison_cells",
     "comparison_markdown",

@@ -39,7 +39,7 @@ def advice_section(
             _row("sampling error", gap.sampling, f"{draws:,} draws", (*more, gap.guaranteed - gap.more_draws)),
             _row("the model's own miscalibration", gap.clean, "also without an attack",
                  None if mapped is None else (*map_it, gap.guaranteed - mapped)),
-            _row("inputs without a certificate", gap.uncertified, "they count as the adversary likes", None),
+            _uncertified(gap, sigma),
         ], _temperature(gap, tempered))  # fmt: skip
 
     return {"views": [view(gap) for gap in gaps]}
@@ -49,16 +49,18 @@ def _view(gap: Gap, parts: list[dict[str, Any]], further: list[dict[str, Any]]) 
     """The parts at one radius, which is the largest, and the step that would help most."""
     rows = [row for row in parts if row["points"] != "0.0" or row["gain"]] + further
     largest = max(parts, key=lambda row: row["size"])
-    steps = [row for row in rows if row["gain"]]
+    steps = [row for row in rows if row["worth"] >= LEAST]
     # A smaller radius is another question: what lowers the answer to this one comes first.
     best = max(steps, key=lambda row: (row["command"] != "" and row["worth"] > WORTH, row["worth"]), default=None)
     most = "most" if 2 * largest["size"] > gap.guaranteed else "the largest part"
     whole = percent(gap.guaranteed, Rounding.UP)
     why = f"{most} of the guaranteed {whole} is {largest['cause']}: {largest['points']} points ({largest['why']})."
-    if best is None:
-        return {"why": why, "next": "no step known here would lower it by half a point.", "command": "", "rows": rows}
-    step = f"{best['action']} (about {best['gain']})."
-    return {"why": why, "next": step, "command": best["command"], "rows": rows}
+    step, command = "no step known here would lower it by half a point.", ""
+    if best is not None:
+        step, command = f"{best['action']} (about {best['gain']}).", best["command"]
+    elif largest["gain"]:  # inputs without a certificate
+        step = f"{largest['action']} ({largest['gain']})."
+    return {"why": why, "next": step, "command": command, "rows": rows}
 
 
 def _row(cause: str, size: float, why: str, step: tuple[str, str, float] | None) -> dict[str, Any]:
@@ -70,9 +72,20 @@ def _row(cause: str, size: float, why: str, step: tuple[str, str, float] | None)
     }  # fmt: skip
 
 
+def _uncertified(gap: Gap, sigma: float) -> dict[str, Any]:
+    """How much more training would gain is not foreseen, but it is at most this part: never the step named first."""
+    row = _row("inputs without a certificate", gap.uncertified, "they count as the adversary likes", None)
+    if gap.uncertified < LEAST:
+        return row
+    action = (
+        f"train under this noise, so that fewer predictions may flip: certcal train --objective noise --sigma {sigma:g}"
+    )
+    return row | {"action": action, "gain": f"up to −{row['points']} points"}
+
+
 def _nearer(gap: Gap) -> tuple[str, str, float]:
     half = exactly(gap.radius / 2)
-    return f"ask for half the radius, R = {half}, or train with a larger σ", "", gap.guaranteed - gap.half_radius
+    return f"ask for half the radius, R = {half}", "", gap.guaranteed - gap.half_radius
 
 
 def _temperature(gap: Gap, command: Callable[[str], str]) -> list[dict[str, Any]]:

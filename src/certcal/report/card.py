@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from html import escape
 from typing import Any
 
-from certcal.errors import InputError
+from certcal.errors import InputError, kind_of
 from certcal.evaluation import METRICS, Population, Report, Row
 from certcal.report.assumptions import assumptions_table
 from certcal.report.content import default_view
@@ -38,7 +38,7 @@ def model_card(
     if not all(isinstance(text, str) for text in (model, data, task)):
         raise InputError.expected("model, data and task", "be texts", "others")
     if not all(isinstance(pair, tuple | list) and len(pair) == 2 for pair in pairs):
-        raise InputError.expected("facts", "be pairs of texts", f"a {type(facts).__name__}")
+        raise InputError.expected("facts", "be pairs of texts", kind_of(facts))
     shown = default_view(report)
     parts = [
         "## Calibration under attack",

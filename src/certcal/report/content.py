@@ -13,7 +13,7 @@ from certcal.metrics import ReliabilityCurve
 from certcal.report.assumptions import ASSUMPTIONS
 from certcal.report.tables import cells, columns
 from certcal.report.views import CertifiedInputs, prepare_boxes, prepare_moves, prepare_widths
-from certcal.report.words import answer, answer_about, caveats, explanation, guarantee
+from certcal.report.words import answer, answer_about, caveats, clean_words, explanation, guarantee
 from certcal.types import IntArray
 
 _FULL_VIEWS = 8  # radii up to which every view shows as many inputs as it can
@@ -45,6 +45,7 @@ def page_data(
         "created": created,
         "headline": guarantee(report, default),
         "why": why,
+        "clean": clean_words(report),
         "caveats": caveats(report),
         "assumptions": [list(row) for row in ASSUMPTIONS] if report.evidence is not None else [],
         "facts": [list(fact) for fact in facts],

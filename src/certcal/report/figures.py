@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from certcal.errors import InputError
+from certcal.errors import InputError, kind_of
 from certcal.evaluation import Row
 from certcal.metrics import ReliabilityCurve
 from certcal.recalibration import Choice, TradeOff
@@ -195,5 +195,5 @@ def axes_of(ax: "Axes | None") -> "Axes":
     if isinstance(ax, Axes):
         return ax
     if ax is not None:
-        raise InputError.expected("ax", "be Axes of matplotlib or None", f"a {type(ax).__name__}")
+        raise InputError.expected("ax", "be Axes of matplotlib or None", kind_of(ax))
     return plt.subplots(figsize=(5, 4.5), layout="constrained")[1]

@@ -1,7 +1,7 @@
 """The guarantee in words: what is claimed at a radius, with which probability, and what is not."""
 
 import math
-from decimal import Decimal
+from decimal import ROUND_CEILING, Decimal
 
 from certcal.certificates import LOG_METHOD
 from certcal.evaluation import Population, Report, Rounding, Row
@@ -57,6 +57,17 @@ def answer_about(report: Report, position: int) -> str:
     return (
         f"Both are of the {row.inputs:,} inputs ({share}) whose prediction is certified at R = "
         f"{exactly(row.radius)}. Of {all_inputs} it is {clean} without an attack."
+    )
+
+
+def clean_words(report: Report) -> str:
+    """Why the clean error changes with R, where it does: it is of other inputs."""
+    if report.population is Population.ALL or all(row.certified == report.inputs for row in report.rows):
+        return ""
+    clean = percent(report.rows[0].ece_all, Rounding.NEAREST)
+    return (
+        f"Clean ECE is that of the inputs certified at R: fewer and easier ones as R grows. Of all {report.inputs:,} "
+        f"inputs it is {clean}."
     )
 
 
@@ -159,14 +170,19 @@ def explanation(report: Report, position: int) -> str:
             f"The bounds are stated to be proven (α = 0): no certificate fails, and no chance is involved. "
             f"Without an attack the calibration error is {clean}."
         )
+    fails = f"Each input's certificates fail with probability at most {_small_chance(report.level)}"
+    surely = f"among {report.inputs:,} inputs, with probability at least {complement(report.delta)}"
+    without = clean if report.evidence is None else f"estimated at {clean}"
+    if count == 0 and not row.claims:
+        return (
+            f"{fails}; {surely} none fails, so that nothing had to be added for those that may. Without an attack the "
+            f"calibration error is {without}."
+        )
     share = "none fails" if count == 0 else "at most 1 fails" if count == 1 else f"at most {count} fail"
     return (
-        f"Each input's certificates fail with probability at most {report.level!r}; among {report.inputs:,} "
-        f"inputs, with probability at least {complement(report.delta)} {share}, and these numbers allow for the "
-        "worst choice. "
-        f"{_ways(row)}"
+        f"{fails}; {surely} {share}, and these numbers allow for the worst choice. {_ways(row)}"
         f"If none fails, {_alone(row)}the calibration error is at most {percent(row.certified_ece, Rounding.UP)}. "
-        f"Without an attack it is {clean if report.evidence is None else f'estimated at {clean}'}."
+        f"Without an attack it is {without}."
     )
 
 
@@ -250,10 +266,17 @@ def _rounding(header: EvidenceHeader) -> str:
 
 
 def complement(level: float) -> str:
-    """1 − level in percent, every digit of it."""
+    """1 − level in percent, rounded down at the third digit that counts of the level."""
     if level < 1e-9:
-        return f"1 − {level!r}"
-    return f"{(100 * (1 - Decimal(repr(level)))).normalize():f} %"
+        return f"1 − {_small_chance(level)}"
+    return f"{(100 * (1 - Decimal(_small_chance(level)))).normalize():f} %"
+
+
+def _small_chance(level: float) -> str:
+    """A probability with three digits that count, rounded up."""
+    value = Decimal(repr(level))
+    rounded = value.quantize(Decimal((0, (1,), value.adjusted() - 2)), rounding=ROUND_CEILING)
+    return repr(float(rounded))
 
 
 def _small(value: float) -> str:

@@ -5,7 +5,6 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from certcal.cluster import Cluster, as_cluster
@@ -15,7 +14,7 @@ from certcal.inputs import check_device
 from certcal.runs.checkup import Checkup, check_up
 from certcal.runs.folder import CONFIG, EVIDENCE, SHARDS, SOURCES, WEIGHTS, RunFolder
 from certcal.runs.load import load_data, load_model
-from certcal.runs.notices import class_counts, tell_checkup, tell_draws, tell_inputs
+from certcal.runs.notices import about_training, class_counts, tell_checkup, tell_draws, tell_inputs
 from certcal.runs.provenance import provenance
 from certcal.runs.switch import digest_of
 from certcal.scalars import guarded
@@ -75,7 +74,7 @@ def certify_run(
     tell_checkup(checkup, tell)
     tell_draws(run, settings.certify, tell)
     tell_inputs(run, len(data), tell)
-    warned = _about_training(settings, data) if checks else []
+    warned = about_training(settings, data) if checks else []
     for warning in warned:
         tell(f"warning: {warning}")
     run.create()
@@ -154,6 +153,7 @@ def check_run(settings: RunSettings, *, tell: Callable[[str], None]) -> tuple[Ch
         settings,
         settings.certify.device or best_device(),
     )
+    found = replace(found, warnings=(*found.warnings, *about_training(settings, data)))
     tell(f"data: {data.name}, {class_counts(data)}")
     tell_checkup(found, tell)
     return found, len(data)
@@ -174,19 +174,6 @@ def _first_looks(
     while draws * 5 <= asked.n:
         yield data, draws
         draws *= 10
-
-
-def _about_training(settings: RunSettings, data: "ImageData") -> list[str]:
-    """What to say where the weights were trained on these inputs, as the folder of the weights tells."""
-    if settings.model.weights is None:
-        return []
-    try:
-        trained = RunFolder(Path(settings.model.weights).expanduser().parent).sources().get("train", {})
-    except InputError:
-        return []
-    if trained.get("source") != [data.source, settings.data.split]:
-        return []
-    return [f"{data.source} is what the model was trained on: certify inputs that it has not seen."]
 
 
 def _added(run: RunFolder) -> list[int]:

@@ -24,6 +24,7 @@ class Scanned:
     sigma: float
     accuracy: float  # of the majority of the draws
     radius: float  # about which half of the inputs are right and might be certified; an estimate
+    at_least: bool = False  # whether it is as large as so few draws can show
 
 
 class Look:
@@ -77,7 +78,8 @@ class Look:
             share = votes.reshape(draws, len(inputs), -1).sum(dim=0)[torch.arange(len(inputs)), labels] / draws
             # Half a draw either way, so that unanimous draws give a finite radius.
             radius = factor * sigma * torch.special.ndtri(share.clamp(0.5 / draws, 1 - 0.5 / draws).double())
-            found.append(Scanned(factor * sigma, float((share > 0.5).float().mean()), max(0.0, float(radius.median()))))
+            half, right = float(radius.median()), float((share > 0.5).float().mean())
+            found.append(Scanned(factor * sigma, right, max(0.0, half), bool(share.median() == 1)))
         # Nearer to what sampling does than bare forward passes are.
         self.speed = len(FACTORS) * draws * len(inputs) / (time.perf_counter() - start)
         return tuple(found)

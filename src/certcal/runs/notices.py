@@ -1,11 +1,13 @@
 """What is said before a run draws: of data, checks, and where other draws or inputs come than were asked for."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from certcal.errors import InputError
 from certcal.runs.checkup import Checkup
 from certcal.runs.folder import RunFolder
-from certcal.settings import CertifySettings
+from certcal.settings import CertifySettings, RunSettings
 
 if TYPE_CHECKING:
     from certcal.data import ImageData
@@ -20,6 +22,19 @@ def class_counts(data: "ImageData") -> str:
     if len(present) <= 10:
         return f"{told} ({', '.join(f'{name} {count}' for name, count in present)})"
     return f"{told}, {least} to {most} of each"
+
+
+def about_training(settings: RunSettings, data: "ImageData") -> list[str]:
+    """What to say where the weights were trained on these inputs, as the folder of the weights tells."""
+    if settings.model.weights is None:
+        return []
+    try:
+        trained = RunFolder(Path(settings.model.weights).expanduser().parent).sources().get("train", {})
+    except InputError:
+        return []
+    if trained.get("source") != [data.source, settings.data.split]:
+        return []
+    return [f"{data.source} is what the model was trained on: certify inputs that it has not seen."]
 
 
 def tell_draws(run: RunFolder, asked: CertifySettings, tell: Callable[[str], None]) -> None:
@@ -58,7 +73,11 @@ def tell_checkup(checkup: Checkup | None, tell: Callable[[str], None]) -> None:
     if checkup is None:
         return
     tell(f"checks: {checkup.accuracy:.0%} of {checkup.inputs} inputs are right without noise")
-    scan = "; ".join(f"σ = {one.sigma:g}: {one.accuracy:.0%}, R ≈ {one.radius:.2g}" for one in checkup.scan)
-    tell(f"checks: right under noise, and the radius up to which half stay right (estimates): {scan}")
+    scan = "; ".join(
+        f"σ = {one.sigma:g}: {one.accuracy:.0%}, R {'≥' if one.at_least else '≈'} {one.radius:.2g}"
+        for one in checkup.scan
+    )
+    few = " (≥: as far as the few draws show)" * any(one.at_least for one in checkup.scan)
+    tell(f"checks: right under noise, and the radius up to which half stay right (estimates): {scan}{few}")
     for warning in checkup.warnings:
         tell(f"warning: {warning}")

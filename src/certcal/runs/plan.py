@@ -9,6 +9,7 @@ from certcal.certificates import confidence_bounds
 from certcal.evaluation import row_at, with_more_draws
 from certcal.runs.checkup import Checkup, check_up
 from certcal.runs.load import load_data, load_model
+from certcal.runs.notices import about_training
 from certcal.scalars import guarded
 from certcal.settings import MAX_DRAWS, RunSettings
 from certcal.smoothing import Evidence
@@ -65,6 +66,7 @@ def plan_run(
     model = load_model(settings.model, data, sigma=settings.certify.sigma)
     device = settings.certify.device or best_device()
     checkup = check_up(model, data, settings, device)
+    checkup = replace(checkup, warnings=(*checkup.warnings, *about_training(settings, data)))
     for warning in checkup.warnings:
         tell(f"warning: {warning}")
     found: list[Foreseen] = []

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from certcal.cluster import Cluster, as_cluster
-from certcal.errors import CertcalWarning, InputError
+from certcal.errors import CertcalWarning, InputError, kind_of
 from certcal.inputs import check_device
 from certcal.interrupts import deferred_interrupts
 from certcal.models import (
@@ -130,9 +130,9 @@ def collect_evidence(
     for name, flag in (("compile", compile), ("progress", progress)):
         check_flag(name, bool(flag) if flag is None else flag)
     if store is not None and not isinstance(store, str | PathLike):
-        raise InputError.expected("store", "be a path", f"a {type(store).__name__}")
+        raise InputError.expected("store", "be a path", kind_of(store))
     if begin is not None and not callable(begin):
-        raise InputError.expected("begin", "be a function or None", f"a {type(begin).__name__}")
+        raise InputError.expected("begin", "be a function or None", kind_of(begin))
     check_integer("seed", seed, minimum=0, maximum=2**63 - 1)
     check_choice("outputs", outputs, OUTPUTS)
     check_choice("precision", precision, PRECISIONS)

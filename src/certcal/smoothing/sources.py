@@ -72,14 +72,14 @@ class Source:
         return len(self.indices)
 
     def items(self, skip: set[int]) -> Iterator[Item]:
-        """The inputs in order, but for those to skip."""
+        """The inputs but for those to skip: of data read by position in an order by which any first part is spread."""
         if isinstance(self._data, DataLoader):
             for index, (value, label) in zip(self.indices, _unbatched(self._data), strict=True):
                 if index not in skip:
                     yield self._item(index, value, label)
             return
-        for position, index in enumerate(self.indices):
-            if index not in skip:
+        for position in _spread(len(self)):
+            if (index := self.indices[position]) not in skip:
                 yield self._item(index, *self._at(position))
 
     def some(self, count: int) -> Tensor:
@@ -133,6 +133,14 @@ class Source:
             wanted = "hold inputs in [0, 1] (normalisation is the model's first layer; values='any' takes all numbers)"
             raise InputError.expected("data", wanted, f"values from {low:.4g} to {high:.4g} at input {index}")
         return Item(index, tensor, _class_of(label, index))
+
+
+def _spread(count: int) -> list[int]:
+    """Positions in the order of their multiples of the golden section, modulo 1: the first so many are evenly spread.
+
+    A run that was interrupted so has inputs of all classes, where a folder has one class after the other.
+    """
+    return [int(one) for one in np.argsort(np.arange(count) * ((math.sqrt(5) - 1) / 2) % 1.0, kind="stable")]
 
 
 def _is_arrays(data: Any) -> bool:
