@@ -14,7 +14,11 @@ from certcal.recalibration import (
     ScoreMap,
     TemperedMap,
     choose_map,
+    fit_nested,
+    fit_score_map,
     load_map,
+    recalibrate,
+    recalibrate_bounds,
     save_map,
 )
 from collecting import collect
@@ -66,6 +70,52 @@ def test_the_choice_is_made_among_temperatures_too(evidence):
     errors = [own.certified_ece for own in (choice.untouched, *choice.scores)]
     assert choice.chosen == (Candidate(), *(one for one, _ in choice.tried))[int(np.argmin(errors))]
     assert choice.map.divisor == choice.chosen.temperature
+
+
+FITS = {
+    "bounds": lambda many: recalibrate(confidence_bounds(many, radius=0.0, alpha=0.01)),
+    "nothing": lambda many: recalibrate_bounds(
+        confidence_bounds(many.select(np.arange(5)), radius=0.0, alpha=0.01), on_failure="identity"
+    ),
+    "scores": lambda many: fit_score_map(many, radii=0.0, alpha=0.01),
+    "nested": lambda many: fit_nested(many, radii=0.0, alpha=0.01),
+    "both": lambda many: Candidate("brier", "isotonic", 0.5).fit(many, radii=(0.0,), alpha=0.01),
+    "chosen": lambda many: (
+        choose_map(many, radii=0.0, alpha=0.01, candidates=(Candidate(None, "isotonic", 0.5),), repeats=1).map
+    ),
+}
+
+
+@pytest.mark.parametrize("fit", FITS.values(), ids=FITS)
+def test_a_map_is_deployed_at_the_temperature_it_was_fitted_at(fit, tmp_path):
+    evidence = collect(temperatures=(0.25, 1.0))
+    rows, rng = np.tile(np.arange(len(evidence)), 20), np.random.default_rng(0)
+    many = evidence.select(rows)
+    object.__setattr__(many, "label", np.where(rng.random(len(many)) < 0.7, many.selected, (many.selected + 1) % 4))
+    own = fit(many)
+    assert own.divisor == 0.25
+    save_map(own, tmp_path / "map.json")
+    (bounds,) = own.certify(evidence, radii=0.0, alpha=0.01)
+    model = RecalibratedModel(small_model(), load_map(tmp_path / "map.json"), sigma=0.3, draws=3000)
+    said = model(small_data()[0]).confidence.numpy()
+    assert (bounds.lower - 0.02 <= said).all()  # it is an estimate itself
+    assert (said <= bounds.upper + 0.02).all()
+    (other,) = own.certify(evidence.at_temperature(1.0), radii=0.0, alpha=0.01)  # whatever the evidence stands at
+    np.testing.assert_array_equal(other.lower, bounds.lower)
+    assert np.isnan(evaluate(evidence.at_temperature(1.0), radii=0.0, recalibration=own)[0].before.joint_ece)
+
+
+def test_a_map_of_another_temperature_is_refused():
+    evidence = collect(temperatures=(0.25, 1.0))
+    bounds = confidence_bounds(evidence, radius=0.1, alpha=0.01)
+    for refused in (
+        lambda: LIFTED.certify(evidence, radii=0.1, alpha=0.01),
+        lambda: LIFTED.intervals(bounds),
+        lambda: evaluate(evidence, radii=0.1, recalibration=LIFTED),
+    ):
+        with pytest.raises(InputError, match=r"fitted at the temperature 0.25 of these .* but got one at 1\."):
+            refused()
+    assert evaluate(evidence, radii=0.1, recalibration=TemperedMap(0.25, LIFTED)).temperature == 0.25
 
 
 def test_what_cannot_be_is_refused(evidence):

@@ -145,6 +145,7 @@ def _intervals(
         certified_radius=radii.radius,
         radius=distance,
         delta_share=share_of_delta(evidence),
+        temperature=evidence.temperature,
         other=other,
         least=0.0 if levels is None else float(levels[0]),
         **terms,

@@ -54,6 +54,7 @@ class ConfidenceIntervals(Shown):
     domain: Domain = Domain.EVERYWHERE  # where inputs may be moved to
     other: FloatArray | None = None  # (n,) which no confidence exceeds where another class is predicted; None: unknown
     least: float = 0.0  # below which no confidence of any class falls, such as where a map begins
+    temperature: float = 1.0  # that the model's logits are divided by, beside what the model does itself
 
     def __post_init__(self) -> None:
         own = np.asarray(self.lower).view(BoundsOf)

@@ -145,8 +145,11 @@ def evaluate(
     if own_draws is not None and len(ways) > 1:
         rows = with_best_claim(rows, bounds, own_draws, certify, ways, delta=delta, population=chosen, bins=bins)
     if recalibration is not None:
+        # Limits at two temperatures fail by events of their own, which would both have to be paid for.
+        same = all(old.temperature == new.temperature for old, new in zip(found, bounds, strict=True))
+        plain = WITHOUT_MAP if same else [name for name in WITHOUT_MAP if not name.startswith("joint_")]
         rows = [
-            replace(row, before=row_at(old, metrics=WITHOUT_MAP, share=share, **options))
+            replace(row, before=row_at(old, metrics=plain, share=share, **options))
             for row, old in zip(rows, found, strict=True)
         ]
     apart = own_draws is not None

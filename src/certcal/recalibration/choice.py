@@ -18,7 +18,7 @@ from certcal.recalibration.data import as_intervals
 from certcal.recalibration.fitting import recalibrate_bounds
 from certcal.recalibration.heldout import held_out_maps
 from certcal.recalibration.inside import fit_inside
-from certcal.recalibration.maps import AnyMap, IdentityMap
+from certcal.recalibration.maps import AnyMap, IdentityMap, temperature_facts
 from certcal.recalibration.score_maps import TemperedMap
 from certcal.recalibration.scores import Scores
 from certcal.scalars import check_number, guarded, one_or_more
@@ -58,7 +58,8 @@ class Candidate:
         if self.inside is not None:
             return fit_inside(evidence, radii=radii, outside=self.outside, objective=self.inside, **shared)  # type: ignore[arg-type]
         if self.outside is None:
-            return IdentityMap()
+            first = evidence if isinstance(evidence, Evidence) else as_intervals(evidence)[0]
+            return IdentityMap(about=temperature_facts(first.temperature))
         terms = {name: shared.pop(name) for name in TERMS if name in shared}
         if isinstance(evidence, Evidence):
             evidence = confidence_bounds_at(evidence, radii=radii or (), **terms)

@@ -8,7 +8,7 @@ import numpy as np
 from certcal.certificates import ConfidenceIntervals
 from certcal.errors import InputError
 from certcal.recalibration.data import FittingData, NothingToFitError, as_intervals, data_from_arrays, data_from_bounds
-from certcal.recalibration.maps import IdentityMap, IsotonicMap, RecalibrationMap
+from certcal.recalibration.maps import IdentityMap, IsotonicMap, RecalibrationMap, temperature_facts
 from certcal.recalibration.parametric import fit_beta, fit_temperature, loss_of
 from certcal.scalars import check_choice
 from certcal.settings import CLEAN_WEIGHT, MapKind, Objective, OnFailure
@@ -94,12 +94,14 @@ def recalibrate_bounds(
         clean_weight, method, objective, n_bins, edges, on_failure: as for `recalibrate`.
     """
     several = as_intervals(bounds)
-    return _fit(
+    found = _fit(
         lambda: data_from_bounds(several, weights, clean_weight, n_bins=n_bins, edges=edges),
         method=method,
         objective=objective,
         on_failure=on_failure,
     )
+    about = dict(found.about) | temperature_facts(several[0].temperature)
+    return replace(found, about=about)  # type: ignore[type-var]
 
 
 def _fit(gather: Callable[[], FittingData], *, method: str, objective: str, on_failure: str) -> RecalibrationMap:

@@ -54,26 +54,51 @@ class AnyMap(Shown, ABC):
 
     @property
     def divisor(self) -> float | None:
-        """What logits are divided by before the softmax; None: what the evidence stands at."""
-        return None
+        """What logits are divided by before the softmax, where the map was fitted so; None: nothing."""
+        return self.about.get("temperature")
 
     def certify(self, evidence: Evidence, *, radii: Iterable[float] | float, **terms: Any) -> list[ConfidenceIntervals]:
         """The certificates of the mapped confidences at each radius; terms as for `confidence_bounds_at`."""
+        if self.divisor is not None:
+            evidence = evidence.at_temperature(self.divisor)
+        self._check_temperature(evidence.temperature)
+        return self._certified(evidence, radii, terms)
+
+    def _certified(
+        self, evidence: Evidence, radii: Iterable[float] | float, terms: dict[str, Any]
+    ) -> list[ConfidenceIntervals]:
         inside, outside = self.stages
         found = confidence_bounds_at(evidence, radii=radii, score_map=inside, **terms)
-        return [outside.intervals(own) for own in found]
+        return [outside._mapped(own) for own in found]
 
     def intervals(self, bounds: ConfidenceIntervals) -> ConfidenceIntervals:
         """The certificates of the recalibrated confidences, at the same radius, level and for the same predictions."""
         inside, outside = self.stages
         if inside is not None:
             raise InputError.expected("recalibration", "map confidences: a map of scores needs their draws", self.kind)
+        self._check_temperature(bounds.temperature)
+        return outside._mapped(bounds)
+
+    def _check_temperature(self, temperature: float) -> None:
+        """Refuse confidences at another temperature than deployment divides the logits by."""
+        if temperature != (self.divisor or 1.0):
+            wanted = f"be fitted at the temperature {temperature:g} of these confidences, or be a TemperedMap"
+            raise InputError.expected("recalibration", wanted, f"one at {self.divisor or 1.0:g}")
+
+    def _mapped(self, bounds: ConfidenceIntervals) -> ConfidenceIntervals:
+        """The certificates after the map of the mean."""
+        outside = self.stages[1]
         lower, upper = outside.bounds(bounds.lower, bounds.upper)
         confidence = np.clip(outside.transform(bounds.confidence), lower, upper)
         # Another class's confidence goes through the same map.
         other = None if bounds.other is None else outside.bounds(bounds.other, bounds.other)[1]
         least = float(outside.bounds([bounds.least], [bounds.least])[0][0])
         return replace(bounds, lower=lower, upper=upper, confidence=confidence, other=other, least=least)
+
+
+def temperature_facts(temperature: float) -> dict[str, float]:
+    """What a map must keep of the temperature that it was fitted at: nothing where logits stay as they are."""
+    return {} if temperature == 1.0 else {"temperature": temperature}
 
 
 class RecalibrationMap(AnyMap):

@@ -84,8 +84,9 @@ class TemperedMap(AnyMap):
 
     def __post_init__(self) -> None:
         check_number("temperature", self.temperature, "be a finite number > 0", lambda value: value > 0)
-        if not isinstance(self.then, AnyMap) or self.then.divisor is not None:
-            raise InputError.expected("then", "be a map without a temperature", type(self.then).__name__)
+        fits = isinstance(self.then, AnyMap) and self.then.divisor in (None, self.temperature)
+        if not fits or isinstance(self.then, TemperedMap):
+            raise InputError.expected("then", "be a map without a temperature of its own", type(self.then).__name__)
 
     @property
     def stages(self) -> tuple[StepFunction | None, RecalibrationMap]:
@@ -103,7 +104,7 @@ class TemperedMap(AnyMap):
 
     def certify(self, evidence: Evidence, *, radii: Iterable[float] | float, **terms: Any) -> list[ConfidenceIntervals]:
         """The certificates of the mapped confidences at each radius, from scores at this temperature."""
-        return self.then.certify(evidence.at_temperature(self.temperature), radii=radii, **terms)
+        return self.then._certified(evidence.at_temperature(self.temperature), radii, terms)
 
     def intervals(self, bounds: ConfidenceIntervals) -> ConfidenceIntervals:
         """Refused: bounds at another temperature follow from draws alone."""
