@@ -201,6 +201,8 @@ def test_the_certified_auroc_is_never_above_the_exact_share(rng):
         (lambda: certified_threshold([0.1], [0.2], [0], accuracy=0.5), "an input that is sure to be right"),
         (lambda: certified_threshold([0.1], [0.2], [0], risk=0.5), "an input that is sure to be right"),
         (lambda: certified_auroc([0.1], [0.2], [1], failures=-1), "`failures` to be an integer"),
+        (lambda: certified_auroc([0.1], [0.2], [1], uncertified=10**10), "`uncertified` to be at most 16,777,216 here"),
+        (lambda: certified_risk_coverage_area([0.1], [0.2], [1], uncertified=10**10), "`uncertified` to be at most"),
     ],
 )
 def test_wrong_questions_are_refused(call, message):

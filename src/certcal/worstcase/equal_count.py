@@ -52,7 +52,9 @@ def equal_count_calibration_error(
     """
     size = check_integer("n_bins", n_bins, minimum=1, maximum=MAX_BINS)
     check_choice("method", method, ("bound", "milp"))
-    problem = WorstCaseProblem.checked(lower, upper, correct, population=population, uncertified=uncertified)
+    problem = WorstCaseProblem.checked(
+        lower, upper, correct, population=population, uncertified=uncertified
+    ).with_few_free()
     failed = min(check_integer("failures", failures, minimum=0), len(problem.lower))
     if method == "milp":
         return _by_milp(problem, size, failed)

@@ -18,6 +18,9 @@ from certcal.types import ArrayLike, BoolArray, FloatArray
 Score = Callable[[FloatArray], FloatArray]
 
 
+MOST_FREE = 2**24
+
+
 @dataclass(frozen=True, eq=False)
 class WorstCaseProblem:
     """Which confidences an adversary can reach: each input anywhere in [lower, upper], its correctness fixed by C1.
@@ -91,6 +94,12 @@ class WorstCaseProblem:
         known = as_correctness("correct", correct, allow_empty=free > 0)
         check_same_length("correct", known, "lower", low)
         return cls(low, high, known, choose_few_bins(n_bins, edges), free)
+
+    def with_few_free(self) -> "WorstCaseProblem":
+        """The problem itself, where its uncertified inputs can be counted one by one; else an `InputError`."""
+        if self.uncertified > MOST_FREE:
+            raise InputError.expected("uncertified", f"be at most {MOST_FREE:,} here", self.uncertified)
+        return self
 
     def free_earning(self, at_best: FloatArray, *, score: Score = np.asarray) -> FloatArray:
         """What the uncertified inputs earn together, at most, where an input of which nothing is known earns `at_best`.

@@ -40,7 +40,9 @@ def certified_auroc(
     >>> certified_auroc([0.7, 0.5, 0.4], [0.9, 0.8, 0.7], [1, 1, 0])
     0.25
     """
-    problem = WorstCaseProblem.checked(lower, upper, correct, population=population, uncertified=uncertified)
+    problem = WorstCaseProblem.checked(
+        lower, upper, correct, population=population, uncertified=uncertified
+    ).with_few_free()
     ranks = worst_ranks(problem)
     right, wrong = ranks.right[::-1], ranks.wrong  # in the order in which they fail
     failed = min(check_integer("failures", failures, minimum=0), len(problem.lower))
@@ -120,7 +122,9 @@ def certified_risk_coverage_area(
     >>> round(certified_risk_coverage_area([0.7, 0.5, 0.4], [0.9, 0.8, 0.7], [1, 1, 0]), 6)
     0.444444
     """
-    problem = WorstCaseProblem.checked(lower, upper, correct, population=population, uncertified=uncertified)
+    problem = WorstCaseProblem.checked(
+        lower, upper, correct, population=population, uncertified=uncertified
+    ).with_few_free()
     ranks, free = worst_ranks(problem), problem.uncertified
     failed = min(check_integer("failures", failures, minimum=0), len(ranks))
     right = ranks.right[: max(len(ranks.right) - failed, 0)]
