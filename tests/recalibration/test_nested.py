@@ -100,3 +100,9 @@ def test_what_cannot_teach_a_map_gives_none_and_says_why(rng):
     assert "at least 20" in own.about["reason"]
     with pytest.raises(InputError, match="at least 20"):
         fit_nested(few, **TERMS)
+
+
+@pytest.mark.parametrize("option", ["objective", "clean_weigth"])
+def test_other_options_are_refused_by_name(rng, option):
+    with pytest.raises(InputError, match=f"Expected `{option}` to be left out here, but got 'brier'"):
+        fit_nested(random_evidence(rng, inputs=10, draws=50), **TERMS, **{option: "brier"})

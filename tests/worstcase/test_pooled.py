@@ -115,6 +115,17 @@ def test_numbers_of_draws_that_differ_or_were_not_planned_are_refused(rng):
         pooled_calibration_error(late, radius=0.1, alpha=0.01, delta=0.01, population="all")
 
 
+@pytest.mark.parametrize(
+    "counted", [np.arange(20), np.ones(19, dtype=bool), [1] * 20, "all", np.ones((20, 1), dtype=bool)]
+)
+def test_what_is_no_mask_is_refused(rng, counted):
+    evidence = probit(rng, rng.normal(1.0, 0.5, 20), 200)
+    with pytest.raises(InputError, match=r"`questions` to have masks of booleans, one for each of the 20 inputs"):
+        pooled_claims(evidence, [(0.1, counted)], delta=0.01)
+    every = [True] * 20
+    assert pooled_claims(evidence, [(0.1, every)], delta=0.01)[0].inputs == 20
+
+
 def test_radii_share_delta_and_one_pilot(rng):
     """Each of three radii has a third of what is left of δ: the logarithm in the margin shows it."""
     evidence, every = probit(rng, rng.normal(1.0, 0.5, 60), 2000), np.ones(60, dtype=bool)

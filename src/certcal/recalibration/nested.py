@@ -11,11 +11,13 @@ from typing import Any
 import numpy as np
 
 from certcal.certificates import confidence_bounds_at
+from certcal.errors import InputError
 from certcal.recalibration.fitting import isotonic_fit, recalibrate_bounds
 from certcal.recalibration.heldout import Indices, split_inputs
 from certcal.recalibration.inside import ScoreData, fit_score_map, identity_levels, least_on_simplex, steps_of
 from certcal.recalibration.maps import AnyMap, IdentityMap
 from certcal.recalibration.score_maps import FullMap
+from certcal.scalars import guarded
 from certcal.settings import TERMS, MapKind
 from certcal.smoothing import Evidence
 from certcal.types import FloatArray
@@ -25,6 +27,10 @@ FOLDS = 5
 WAYS: tuple[float | None, ...] = (None, 1.0, 0.5, 0.0)
 
 
+_OPTIONS = {"weights", "clean_weight", "n_bins", "edges", "on_failure", *TERMS}
+
+
+@guarded
 def fit_nested(evidence: Evidence, *, radii: Iterable[float] | float, alpha: float, **options: Any) -> AnyMap:
     """The best of a map of scores alone, all or half of it before an isotonic map of the mean, and the latter alone.
 
@@ -37,6 +43,8 @@ def fit_nested(evidence: Evidence, *, radii: Iterable[float] | float, alpha: flo
         evidence: of the inputs to fit on.
         radii, alpha, options: as for `fit_score_map`, without `objective`.
     """
+    if unknown := sorted(options.keys() - _OPTIONS):  # nor an objective: maps are compared by their Brier scores
+        raise InputError.expected(unknown[0], "be left out here", repr(options[unknown[0]]))
     options |= {"radii": radii, "alpha": alpha}
     alone = fit_score_map(evidence, **options)
     if "reason" in alone.about:

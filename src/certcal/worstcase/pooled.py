@@ -102,13 +102,18 @@ def pooled_claims(
     """
     if not (isinstance(questions, Sequence) and all(isinstance(own, tuple) and len(own) == 2 for own in questions)):
         raise InputError.expected("questions", "be pairs of a radius and a mask of inputs", type(questions).__name__)
+    masks = [np.asarray(counted) for _, counted in questions]
+    for own in masks:
+        if own.dtype != np.bool_ or own.shape != (len(evidence),):
+            wanted = f"have masks of booleans, one for each of the {len(evidence)} inputs"
+            raise InputError.expected("questions", wanted, f"{own.dtype} of shape {own.shape}")
     spent = check_level("delta", delta) * _share(evidence)
     level = -np.expm1(np.log1p(-spent / 2) / len(evidence))  # all pilots hold together with probability 1 − spent / 2
     pilot, rest = split_draws(evidence, seed=seed)
     bins, radii = choose_few_bins(n_bins, edges), [radius for radius, _ in questions]
     pilots = confidence_bounds_at(pilot, radii=radii, alpha=float(level), score_map=score_map)
     claims: list[PooledClaim | None] = []
-    for first, (_, counted) in zip(pilots, questions, strict=True):
+    for first, counted in zip(pilots, masks, strict=True):
         if not counted.any():
             claims.append(None)
             continue
