@@ -93,6 +93,5 @@ def _temperature(gap: Gap, command: Callable[[str], str]) -> list[dict[str, Any]
     worth = gap.guaranteed - foreseen
     if worth < LEAST:
         return []
-    how = f"divide logits by {value} (more) before smoothing, in a new run: a rough estimate, as if of two classes"
-    step = how, command(value), worth
-    return [_row("the temperature", 0.0, "an estimate as if there were two classes", step) | {"points": ""}]
+    step = f"divide logits by {value} (more) before smoothing, in a new run", command(value), worth
+    return [_row("the temperature", 0.0, "a rough estimate, as if there were two classes", step) | {"points": ""}]

@@ -20,7 +20,7 @@ from certcal.report.attacks import (
 from certcal.report.content import curve_data
 from certcal.report.tables import exactly, percent
 
-_CURVES = ("radius", "clean_ece", "attacked_ece", "certified_ece", "limit_ece")
+_CURVES = ("radius", "inputs", "clean_ece", "attacked_ece", "certified_ece", "limit_ece")
 
 
 def attack_data(

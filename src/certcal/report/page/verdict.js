@@ -2,13 +2,19 @@
 
 const BARS = [
   ["guaranteed", "incorrect tint", "up", (row) => page.rows[row].joint_ece],
-  ["attacked", "attacked", "nearest", (row) => attackedAt(page.rows[row].radius)],
+  ["attacked", "attacked", "nearest", (row) => attackedAt(row)?.attacked_ece],
   ["without an attack", "correct", "nearest", (row) => page.rows[row].ece],
 ];
 
 /** What the strongest attack at just that radius attained; nothing where there was none. */
-function attackedAt(radius) {
-  return page.attack?.sandwich?.curves.find((one) => one.radius === radius)?.attacked_ece ?? null;
+function attackedAt(row) {
+  return page.attack?.sandwich?.curves.find((one) => one.radius === page.rows[row].radius);
+}
+
+/** On how many inputs an attack was tried, where they are not all that the other values are about. */
+function ofSome(name, row) {
+  const some = name === "attacked" ? attackedAt(row).inputs : null;
+  return some === null || some === page.rows[row].inputs ? "" : ` (${some} inputs tried)`;
 }
 
 function fillVerdict(row) {
@@ -26,7 +32,7 @@ function fillVerdict(row) {
   for (const [name, look, way, value] of known.reverse()) {
     const item = make("li", legend);
     draw(draw(item, "svg", { "aria-hidden": "true" }), "rect", { class: look, x: 3, y: 0, width: 16, height: 12 });
-    item.append(`${name} ${way === "up" ? "≤ " : ""}${writtenShare(value, true, way, 4)}`);
+    item.append(`${name} ${way === "up" ? "≤ " : ""}${writtenShare(value, true, way, 4)}${ofSome(name, row)}`);
   }
   make("li", legend, "of 100 %", "whole");
 }
