@@ -120,6 +120,26 @@ def test_lipschitz_bounds_are_attained_and_never_left(rng, last_layer, factor):
     assert (made.certified == (made.certified_radius >= radius)).all()
 
 
+def test_what_the_network_rounds_is_taken_off_every_margin(rng):
+    """A margin that is off by ρ lies in the bounds of the exact one, widened by ρ, and reaches ρ / (√2 L) less far."""
+    logits, off = rng.standard_normal((30, 3)), rng.random(30) * 0.1
+    options = {"labels": np.zeros(30, int), "constant": 2.0, "radius": 0.1, "temperature": 0.7}
+    exact, widened = (intervals_from_lipschitz(logits, rounding=own, **options) for own in (0.0, off))
+    np.testing.assert_allclose(
+        np.nan_to_num(widened.certified_radius),
+        np.maximum(exact.certified_radius - off / (np.sqrt(2) * 2.0), 0),
+        atol=1e-12,
+    )
+    own = exact.predicted
+    margins = logits[np.arange(30), own][:, None] - logits
+    for sign, side in ((-1, widened.lower), (1, widened.upper)):
+        moved = margins + sign * (np.sqrt(2) * 2.0 * 0.1 + off[:, None])
+        moved[np.arange(30), own] = np.inf
+        np.testing.assert_allclose(side, 1 / (1 + np.exp(-moved / 0.7).sum(axis=1)), rtol=1e-12)
+    with pytest.raises(InputError, match="Expected `rounding` to be a finite number ≥ 0, or one for each of 30 inputs"):
+        intervals_from_lipschitz(logits, rounding=-1.0, **options)
+
+
 def test_lipschitz_reads_the_temperature_but_radii_do_not_depend_on_it():
     cold, warm = (
         intervals_from_lipschitz([[2.0, 1.0, 0.0]], [0], constant=1, radius=0.3, temperature=t) for t in (0.5, 2.0)

@@ -76,7 +76,9 @@ def test_lipschitz_reads_the_constant_of_the_network(desk):
     with torch.no_grad():
         logits = net(images).double()
     top = logits.topk(2, dim=1).values
-    np.testing.assert_allclose(own[1].certified_radius, ((top[:, 0] - top[:, 1]) / (30 * 2**0.5)).numpy(), rtol=1e-6)
+    rounding = 2**-13 * logits.abs().amax(dim=1).clamp(min=1)
+    reached = ((top[:, 0] - top[:, 1] - rounding) / (30 * 2**0.5)).numpy()
+    np.testing.assert_allclose(own[1].certified_radius, np.where(reached > 0, reached, np.nan), rtol=1e-4)
     other, _ = certify(desk, "lip3", "--certifier", "lipschitz", "--constant", 3, "--radii", "0.01")
     assert json.loads(other)["rows"][0]["certified"] >= kept["rows"][2]["certified"]
 

@@ -11,7 +11,7 @@ SIGNATURES = {
     ),
     "certificates.average_certified_radius": "(radius, correct)",
     "certificates.intervals_from_lipschitz": (
-        "(logits, labels, *, constant, radius, last_layer='global', temperature=1.0, index=None)"
+        "(logits, labels, *, constant, radius, last_layer='global', temperature=1.0, rounding=0.0, index=None)"
     ),
     "certificates.intervals_from_logits": "(lower, upper, *, labels, predicted, **stated)",
     "certificates.intervals_from_margins": (

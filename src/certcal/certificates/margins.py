@@ -11,7 +11,7 @@ import numpy as np
 from certcal.certificates.intervals import ConfidenceIntervals
 from certcal.certificates.stated import UNSAID, Stated
 from certcal.errors import InputError
-from certcal.inputs import as_classes, as_probabilities, to_numpy
+from certcal.inputs import as_classes, as_numbers, as_probabilities, to_numpy
 from certcal.scalars import check_choice, check_number
 from certcal.settings import Domain, Norm
 from certcal.types import ArrayLike, BoolArray, FloatArray
@@ -107,6 +107,7 @@ def intervals_from_lipschitz(
     radius: float,
     last_layer: str = "global",
     temperature: float = 1.0,
+    rounding: ArrayLike | float = 0.0,
     index: ArrayLike | None = None,
 ) -> ConfidenceIntervals:
     """Certificates of a Lipschitz network from its logits alone, within an ℓ2 distance of `radius`.
@@ -123,6 +124,7 @@ def intervals_from_lipschitz(
         radius: R.
         last_layer: "global" if `constant` is that of the vector of logits, "classwise" if of each logit.
         temperature: the logits are divided by it before the softmax.
+        rounding: by how much a margin of the network as it runs may be off, in all; one number, or one per input.
         index: positions of the inputs in their data set.
 
     >>> made = intervals_from_lipschitz([[3.0, 0.0]], [0], constant=1.0, radius=1.0)
@@ -139,9 +141,13 @@ def intervals_from_lipschitz(
     if not (np.abs(table) < 2.0**1000).all():  # so that their differences are finite as well
         raise InputError.expected("logits", "be finite, within ±1e300", table[~(np.abs(table) < 2.0**1000)][0])
     n, k = table.shape
+    off = as_numbers("rounding", rounding)
+    if off.shape not in ((), (n,)) or not ((off >= 0) & np.isfinite(off)).all():
+        raise InputError.expected("rounding", f"be a finite number ≥ 0, or one for each of {n} inputs", off)
     own, rows = table.argmax(axis=1), np.arange(n)
     margins = table[rows, own][:, None] - table
-    error = 2.0**-52 * (np.abs(table).max(axis=1, keepdims=True) + margins)  # of the difference and what follows
+    largest = np.abs(table).max(axis=1, keepdims=True)
+    error = 2.0**-52 * (largest + margins) + off.reshape(-1, 1) / 2  # of the difference and what follows
     shift = math.nextafter(distance * factor * slope * (1 + 2.0**-50), math.inf) if distance else 0.0
     steepest = math.nextafter(factor * slope, math.inf)
     with np.errstate(over="ignore"):  # to ∞, which says nothing

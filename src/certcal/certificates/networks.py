@@ -19,10 +19,11 @@ from certcal.errors import CertcalError, InputError
 from certcal.models import Normalize, Tempered, as_inputs, as_outputs, count_classes, held_still
 from certcal.scalars import check_choice, check_number, guarded, one_or_more
 from certcal.settings import Domain, Norm, Relaxation
-from certcal.types import ArrayLike
+from certcal.types import ArrayLike, FloatArray
 
-# auto_LiRPA works in float64 here, the network in float32, whose rounding moves its logits. Margins are widened by this
-# share of the largest logit (and at least of 1): a thousand units of single precision. It is stated, not proven.
+# What is proven holds in exact arithmetic; the network runs in float32, whose rounding moves its logits. Margins are
+# widened by this share of the largest logit (and at least of 1): a thousand units of single precision. It is stated,
+# not proven.
 SLACK = 2.0**-13
 _NORMS = {Norm.LINF: float("inf"), Norm.L2: 2.0}
 
@@ -68,7 +69,7 @@ def intervals_by_lirpa(
     points, logits = _logits(model, inputs)
     logits = logits.double()
     predicted = logits.argmax(dim=1)
-    slack = SLACK * logits.abs().amax(dim=1, keepdim=True).clamp(min=1.0).numpy()
+    slack = _slack(logits)[:, None]
     confidence = logits.softmax(dim=1).gather(1, predicted[:, None])[:, 0].numpy()
     found = []
     for radius in distances:
@@ -147,17 +148,15 @@ def intervals_by_lipschitz(
     """Certificates of a Lipschitz network in ℓ2, from its logits and its constant, at each radius.
 
     `constant` is that of the logits for inputs in [0, 1]; by default what the network itself carries, after
-    normalisation and temperature.
+    normalisation and temperature. Margins are widened by `SLACK` of the largest logit, for the network runs in float32.
 
     Paper: —; docs/certificates.md.   Errs: outward, if the constant is one.
     """
     slope = lipschitz_constant(model) if constant is None else constant
     distances = _distances(radii)
     _, logits = _logits(model, inputs)
-    return tuple(
-        intervals_from_lipschitz(logits, labels, constant=slope, radius=radius, last_layer=last_layer, index=index)
-        for radius in distances
-    )
+    known: dict[str, Any] = {"constant": slope, "last_layer": last_layer, "rounding": _slack(logits), "index": index}
+    return tuple(intervals_from_lipschitz(logits, labels, radius=radius, **known) for radius in distances)
 
 
 def _distances(radii: Iterable[float] | float) -> tuple[float, ...]:
@@ -173,6 +172,11 @@ def _logits(model: nn.Module, inputs: ArrayLike) -> tuple[Tensor, Tensor]:
         points = as_inputs(inputs, model, boxed=False, name="inputs")
         count_classes(model, points)  # refuses inputs that the model does not take
         return points, as_outputs(model(points.clone()), len(points))
+
+
+def _slack(logits: Tensor) -> FloatArray:
+    """By how much the margins of each input are widened, shape (n,)."""
+    return np.asarray(SLACK * logits.double().abs().amax(dim=1).clamp(min=1.0))
 
 
 @guarded

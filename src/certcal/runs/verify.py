@@ -16,7 +16,7 @@ from certcal.runs.folder import CONFIG, EVIDENCE, RunFolder, save_bounds
 from certcal.runs.load import load_data, load_model
 from certcal.runs.plain import keep_bounds
 from certcal.scalars import guarded
-from certcal.settings import BoundsRunSettings, Certifier
+from certcal.settings import BoundsRunSettings, Certifier, DataSettings, build
 
 BATCH = 50  # inputs that are certified and stored together
 
@@ -43,13 +43,16 @@ def verify_run(
     inputs, labels = data.tensors()
     fingerprint = model_fingerprint(model)
     options: dict[str, Any] = {"constant": asked.constant, "last_layer": asked.last_layer}
+    made_by: dict[str, Any] = {"widened": True}  # those of earlier versions were not, and are not mixed with these
     certify: Any = intervals_by_lipschitz
     if asked.certifier == Certifier.LIRPA:
-        certify = intervals_by_lirpa
+        certify, made_by = intervals_by_lirpa, {}
         options = {"norm": asked.norm or "linf", "relaxation": asked.relaxation, "domain": asked.domain}
     elif asked.norm not in (None, "l2"):
         raise InputError.expected("norm", "be l2 for a Lipschitz network", repr(asked.norm))
-    key = json.dumps({"model": fingerprint, "data": asdict(settings.data), "radii": radii, **options}, sort_keys=True)
+    key = json.dumps(
+        {"model": fingerprint, "data": asdict(settings.data), "radii": radii, **options, **made_by}, sort_keys=True
+    )
     run.create()
     with run.writing(), run.kept_if_refused(CONFIG, unless=f"{run.shards.name}/bounds-*"):
         _check_same(run, key)
@@ -81,9 +84,18 @@ def verify_run(
     return bounds
 
 
+def _renamed(key: str) -> Any:
+    """What a folder's certificates are of, with the names that settings have now; None if it cannot be read."""
+    try:
+        kept = json.loads(key)
+        return kept | {"data": asdict(build(DataSettings, kept["data"], "bounds.json"))}
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        return None
+
+
 def _check_same(run: RunFolder, key: str) -> None:
     before: Path = run.shards / "bounds.json"
-    if before.is_file() and before.read_text(encoding="utf-8") != key:
+    if before.is_file() and _renamed(before.read_text(encoding="utf-8")) != json.loads(key):
         wanted = "hold certificates of the same model, data, radii and certifier (use another folder)"
         raise InputError.expected("run", wanted, f"others in {run.path}")
 
