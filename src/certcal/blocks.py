@@ -23,9 +23,11 @@ def over_blocks(length: int, work: Callable[[slice], Result], *, step: int = BLO
     if cores < 2:
         return map(work, slices)
     each = -(-len(slices) // cores)
-    with ThreadPoolExecutor(cores) as pool:
-        parts = pool.map(lambda first: list(map(work, slices[first : first + each])), range(0, len(slices), each))
-        return chain.from_iterable(parts)
+    shares = [slices[first : first + each] for first in range(0, len(slices), each)]
+    with ThreadPoolExecutor(len(shares) - 1) as pool:
+        others = [pool.submit(lambda share: list(map(work, share)), share) for share in shares[1:]]
+        own = list(map(work, shares[0]))  # here meanwhile: a thread takes longer to start than a block to do
+        return chain(own, *(other.result() for other in others))
 
 
 def _cores() -> int:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from certcal.blocks import over_blocks
 from certcal.errors import InputError, kind_of
 from certcal.types import ArrayLike, BoolArray, FloatArray
 
@@ -123,6 +124,29 @@ def as_bounds(lower: ArrayLike, upper: ArrayLike, *, allow_empty: bool = False) 
             "lower", "be at most `upper`", f"lower = {low[index]} > upper = {high[index]} at index {index}"
         )
     return low, high
+
+
+def as_certified(
+    lower: ArrayLike, upper: ArrayLike, correct: ArrayLike, *, allow_empty: bool = False
+) -> tuple[FloatArray, FloatArray, BoolArray]:
+    """Matching bounds and correctness: `as_bounds` and `as_correctness` in one pass, each block while in the cache."""
+    given = ("lower", lower), ("upper", upper), ("correct", correct)
+    low, high, said = (as_vector(*one, allow_empty=allow_empty) for one in given)
+    low, high = low.astype(np.float64, copy=False), high.astype(np.float64, copy=False)
+    known = said if said.dtype == np.bool_ else np.empty(len(said), dtype=np.bool_)
+
+    def sound(block: slice) -> bool:
+        under, over, right = low[block], high[block], known[block]
+        if said.dtype != np.bool_:
+            np.equal(said[block], 1, out=right)
+            if not (right | (said[block] == 0)).all():
+                return False
+        return bool(under.min() >= 0.0 and over.max() <= 1.0 and (under <= over).all())
+
+    if not len(low) == len(high) == len(said) or not all(over_blocks(len(low), sound)):
+        as_bounds(low, high, allow_empty=allow_empty)  # one of these says what is wrong
+        check_same_length("correct", as_correctness("correct", said, allow_empty=allow_empty), "lower", low)
+    return low, high, known
 
 
 def as_numbers(name: str, value: ArrayLike | float) -> FloatArray:

@@ -4,7 +4,14 @@ import numpy as np
 
 from certcal.blocks import over_blocks
 from certcal.errors import InputError
-from certcal.inputs import as_class_probabilities, as_correctness, as_probabilities, check_same_length, to_numpy
+from certcal.inputs import (
+    as_class_probabilities,
+    as_correctness,
+    as_probabilities,
+    as_vector,
+    check_same_length,
+    to_numpy,
+)
 from certcal.metrics.binning import BinRule, Bins, choose_bins, sum_by_bin
 from certcal.types import ArrayLike, BoolArray, FloatArray
 
@@ -34,14 +41,14 @@ def expected_calibration_error(
     >>> round(expected_calibration_error([0.9, 0.9, 0.6, 0.6], [1, 1, 1, 0], n_bins=10), 6)
     0.1
     """
-    z, c = as_predictions(confidence, correct)
     if edges is None:
         bins = Bins.equal_width(n_bins, rule=rule, single="float64" not in str(getattr(confidence, "dtype", "float64")))
     elif rule == BinRule.PAPER:
         bins = choose_bins(n_bins, edges)
     else:
         raise InputError.expected("rule", "be 'paper' when `edges` are given", repr(rule))
-    return float(np.abs(_gap_sums(z, c, bins)).sum() / len(z))
+    sums, inputs = _checked_gap_sums(confidence, correct, bins)
+    return float(np.abs(sums).sum() / inputs)
 
 
 def adaptive_calibration_error(confidence: ArrayLike, correct: ArrayLike, *, n_bins: int = 15) -> float:
@@ -81,15 +88,38 @@ def as_predictions(confidence: ArrayLike, correct: ArrayLike) -> tuple[FloatArra
 
 def _gap_sums(confidence: FloatArray, correct: BoolArray, bins: Bins) -> FloatArray:
     """Σ (c_n − z_n) over the inputs of each bin, shape (b,)."""
+    blocks = over_blocks(len(confidence), lambda block: _gaps_of_block(confidence[block], correct[block], bins))
+    return sum(blocks, np.zeros(len(bins)))
 
-    def gaps(block: slice) -> FloatArray:
-        z, index = confidence[block], bins.assign_block(confidence[block])
-        gap = correct[block] - z
-        if bins.rule is BinRule.GUO:
-            index, gap = index[index >= 0], gap[index >= 0]
-        return sum_by_bin(index, gap, len(bins))
 
-    return sum(over_blocks(len(confidence), gaps), np.zeros(len(bins)))
+def _gaps_of_block(confidence: FloatArray, correct: BoolArray, bins: Bins) -> FloatArray:
+    index, gap = bins.assign_block(confidence), correct.astype(np.float64)
+    gap -= confidence
+    if bins.rule is BinRule.GUO:
+        index, gap = index[index >= 0], gap[index >= 0]
+    return sum_by_bin(index, gap, len(bins))
+
+
+def _checked_gap_sums(confidence: ArrayLike, correct: ArrayLike, bins: Bins) -> tuple[FloatArray, int]:
+    """`_gap_sums` of what users pass in, and how many inputs these are; each block is checked while it is in the cache.
+
+    What is wrong with them, if anything is, `as_predictions` says.
+    """
+    given, said = as_vector("confidence", confidence), as_vector("correct", correct)
+
+    def gaps(block: slice) -> FloatArray | None:
+        z, known = given[block].astype(np.float64, copy=False), said[block]
+        right = known == 1
+        sound = z.min() >= 0.0 and z.max() <= 1.0 and (right | (known == 0)).all()  # a NaN makes both extremes NaN
+        return _gaps_of_block(z, right, bins) if sound else None
+
+    sums = np.zeros(len(bins))
+    for own in over_blocks(len(given), gaps) if len(given) == len(said) else (None,):
+        if own is None:
+            as_predictions(confidence, correct)
+            raise AssertionError("predictions that are not sound were taken")
+        sums += own
+    return sums, len(given)
 
 
 def top_label(probs: ArrayLike, labels: ArrayLike) -> tuple[FloatArray, BoolArray]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from certcal.certificates import ConfidenceIntervals
 from certcal.errors import InputError
-from certcal.inputs import as_bounds, as_correctness, check_same_length
+from certcal.inputs import as_certified
 from certcal.metrics import Bins, choose_bins
 from certcal.scalars import check_choice, check_integer
 from certcal.settings import MAX_BINS, Population
@@ -90,9 +90,7 @@ class WorstCaseProblem:
         if (without := getattr(lower, "uncertified", 0)) and not free:
             got = f"those of {without} more (pass the bounds themselves, or lower[bounds.certified] and so on)"
             raise InputError.expected("lower", "be of certified inputs only", got)
-        low, high = as_bounds(lower, upper, allow_empty=free > 0)
-        known = as_correctness("correct", correct, allow_empty=free > 0)
-        check_same_length("correct", known, "lower", low)
+        low, high, known = as_certified(lower, upper, correct, allow_empty=free > 0)
         return cls(low, high, known, choose_few_bins(n_bins, edges), free)
 
     def with_few_free(self) -> "WorstCaseProblem":
