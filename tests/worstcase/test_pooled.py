@@ -139,3 +139,16 @@ def test_radii_share_delta_and_one_pilot(rng):
     nobody, again = pooled_claims(evidence, [(0.1, ~every), (0.1, every)], delta=0.01)
     assert nobody is None
     assert one.value < again.value < three[0].value
+
+
+def test_noise_that_is_not_quite_normal_is_paid_for_by_every_pooled_input(rng):
+    """At R = 0 tangents are the score itself, so that a mean is off by as much as one draw is in total variation."""
+    exact = probit(rng, rng.normal(1.5, 0.3, 50), 2000)
+    drawn = replace(exact, header=replace(exact.header, noise="philox-2", elements=10**7))
+    claims = [
+        pooled_calibration_error(own, radius=0.0, alpha=0.01, delta=0.01, population="all") for own in (exact, drawn)
+    ]
+    assert claims[0].pooled == claims[1].pooled == 50
+    assert drawn.header.slip > 1e-4
+    assert claims[1].sampling - claims[0].sampling == pytest.approx(drawn.header.slip, rel=1e-3)
+    assert claims[1].value > claims[0].value

@@ -1,0 +1,34 @@
+"""Maps inside the expectation against maps of the mean, on halves of recorded evidence that they were not fitted to."""
+
+import numpy as np
+import pytest
+from experiments.score_maps import KINDS, OUTER, SHARES, _best_at, equal_errors, held_out, makers, of
+
+from certcal.smoothing import load_evidence
+from places import ROOT
+
+FASHION = "fashion-mnist-s0.50-e1.00-m4-t10-seed0", 1.0
+DIGITS = "digits-noise-s0.25", 0.1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "radius"), [FASHION, DIGITS], ids=["fashion-mnist", "digits"])
+def test_inside_is_no_worse_in_brier_and_no_less_sharp_at_equal_certified_error(name, radius):
+    """Beyond the deviation between splits, which is the sampling error of one held-out half."""
+    held = held_out(load_evidence(ROOT / "reference" / "evidence" / f"{name}.parquet"), radius, 4, makers(radius))
+    for share in SHARES:
+        rise = of(held, f"inside, λ = {share:g}", "certified_brier") - of(
+            held, f"{OUTER}, λ = {share:g}", "certified_brier"
+        )
+        assert rise.mean() <= rise.std(ddof=1)
+    for row in equal_errors(held, radius):
+        gains = [row[kind] for kind in KINDS if row[kind] is not None]
+        assert max(own["mean"] + own["deviation"] for own in gains) >= 0
+
+
+def test_curves_are_read_on_straight_lines_between_weights():
+    errors, aurocs = np.array([0.1, 0.2, 0.4]), np.array([[0.5, 0.6], [0.7, 0.8], [0.9, 0.6]])
+    np.testing.assert_allclose(_best_at(errors, aurocs, 0.2), [0.7, 0.8])
+    np.testing.assert_allclose(_best_at(errors, aurocs, 0.125), [0.55, 0.65])
+    np.testing.assert_allclose(_best_at(errors, aurocs, 1.0), [0.7, 0.8])  # of equal means, the first
+    assert _best_at(errors, aurocs, 0.05) is None
