@@ -1,13 +1,17 @@
 """Maps inside the expectation against maps of the mean, on halves of recorded evidence that they were not fitted to."""
 
+from functools import partial
+
 import numpy as np
 import pytest
-from experiments.score_maps import KINDS, OUTER, SHARES, _best_at, equal_errors, held_out, makers, of
+from experiments.score_maps import ALPHA, KINDS, OUTER, SHARES, _best_at, equal_errors, held_out, makers, of
 
+from certcal.recalibration import Candidate
 from certcal.smoothing import load_evidence
 from places import ROOT
 
 FASHION = "fashion-mnist-s0.50-e1.00-m4-t10-seed0", 1.0
+PAGE = (ROOT / "docs" / "recalibration.md").read_text(encoding="utf-8")
 DIGITS = "digits-noise-s0.25", 0.1
 
 
@@ -24,6 +28,25 @@ def test_inside_is_no_worse_in_brier_and_no_less_sharp_at_equal_certified_error(
     for row in equal_errors(held, radius):
         gains = [row[kind] for kind in KINDS if row[kind] is not None]
         assert max(own["mean"] + own["deviation"] for own in gains) >= 0
+
+
+@pytest.mark.slow
+def test_what_can_be_had_at_a_large_radius():
+    """Twice σ on Fashion-MNIST, 20 splits, as docs/recalibration.md states it."""
+    name, radius = FASHION
+    way = {"calibration": partial(Candidate("calibration", None, 0.0).fit, radii=(radius,), alpha=ALPHA)}
+    held = held_out(load_evidence(ROOT / "reference" / "evidence" / f"{name}.parquet"), radius, 20, way)
+    before, after = (
+        {key: of(held, own, key).mean() for key in ("certified_ece", "certified_brier", "brier", "brier_all", "auroc")}
+        for own in held
+    )
+    assert after["certified_ece"] <= 0.08 < 0.3 < before["certified_ece"]
+    assert after["certified_brier"] <= min(before["brier"] + 0.005, after["brier"] + 0.006)
+    assert after["auroc"] >= before["auroc"] - 0.03
+    told = " ".join(PAGE.split())
+    shares = {f"{100 * after[name]:.1f}" for name in ("certified_ece", "certified_brier", "brier", "brier_all")}
+    part = told[told.index("**What can be had") : told.index("The paper's best at this radius")]
+    assert all(f"{value}" in part for value in shares | {f"{before['auroc']:.3f}", f"{after['auroc']:.3f}"})
 
 
 def test_curves_are_read_on_straight_lines_between_weights():

@@ -7,12 +7,12 @@ import pytest
 from scipy import stats
 
 from certcal import InputError, allowed_failures, certified_calibration_error, confidence_bounds
-from certcal.certificates import share_of_delta
+from certcal.certificates import ConfidenceIntervals, confidence_bounds_at, share_of_delta
 from certcal.recalibration import ScoreMap
 from certcal.smoothing import threshold_grid
-from certcal.worstcase import jointly_certified_calibration_error, pooled_calibration_error, pooled_claims
+from certcal.worstcase import jointly_certified_calibration_error, pooled, pooled_calibration_error, pooled_claims
 from certcal.worstcase.pooled import _Tangents, split_draws
-from smoothing_oracles import evidence_from_scores
+from smoothing_oracles import evidence, evidence_from_scores
 
 GRID, SPREAD = threshold_grid(), 0.6
 
@@ -152,3 +152,62 @@ def test_noise_that_is_not_quite_normal_is_paid_for_by_every_pooled_input(rng):
     assert drawn.header.slip > 1e-4
     assert claims[1].sampling - claims[0].sampling == pytest.approx(drawn.header.slip, rel=1e-3)
     assert claims[1].value > claims[0].value
+
+
+@pytest.mark.parametrize("shift", [0.0, 0.4, 2.0])
+def test_tangents_are_moved_outward_past_their_rounding(shift):
+    """Where a tangent touches, it is the bound itself: one pilot draw and four others have the same shares there."""
+    pilot, rest = np.zeros((1, 256), dtype=np.int64), np.zeros((1, 256), dtype=np.int64)
+    pilot[0, 100] = 1  # shares (1 + ½) / 2 up to threshold 100, ½ / 2 beyond it
+    rest[0, [0, 100, 255]] = 1, 2, 1
+    made = _Tangents(evidence(pilot), evidence(rest), shift, None, np.ones(1, dtype=bool))
+    share = np.where(np.arange(1, 256) <= 100, 0.75, 0.25)
+    steps = np.diff(GRID)
+    lower = stats.norm.cdf(stats.norm.ppf(share) - shift) @ steps[:-1]
+    upper = GRID[1] + stats.norm.cdf(stats.norm.ppf(share) + shift) @ steps[1:]
+    assert 1e-11 < lower - made.sides[0].mean[0] < 1e-8
+    assert 1e-11 < made.sides[1].mean[0] - upper < 1e-8
+
+
+def test_all_pilots_hold_together(rng, monkeypatch):
+    """Half of δ is for limits of N inputs at once, which are independent: (1 − level)^N = 1 − δ / 2."""
+    asked = []
+
+    def certify(part, **options):
+        asked.append(options["alpha"])
+        return confidence_bounds_at(part, **options)
+
+    monkeypatch.setattr(pooled, "confidence_bounds_at", certify)
+    drawn = probit(rng, rng.normal(1.0, 0.5, 30), 400)
+    pooled_claims(drawn, [(0.1, np.ones(30, dtype=bool))], delta=0.02)
+    assert asked == pytest.approx([1 - (1 - 0.01 * share_of_delta(drawn)) ** (1 / 30)], rel=1e-9)
+
+
+def test_whoever_is_pooled_and_not_counted_costs_one_input(rng):
+    drawn, every = probit(rng, rng.normal(1.5, 0.3, 60), 2000), np.ones(60, dtype=bool)
+    fewer = every & (np.arange(60) > 1)
+    (whole,), (part,) = (pooled_claims(drawn, [(0.1, some)], delta=0.01) for some in (every, fewer))
+    assert whole.pooled == part.pooled == 60
+    assert part.inputs == 58
+    assert 58 * part.value == pytest.approx(60 * whole.value + 2, abs=1e-6)
+
+
+def test_what_is_known_of_inputs_that_are_not_pooled_counts(rng, monkeypatch):
+    drawn = probit(rng, np.append(rng.normal(1.5, 0.3, 40), np.full(20, 0.1)), 2000, wrong=0.0)
+    terms = {"radius": 0.1, "alpha": 0.01, "delta": 0.01, "population": "all"}
+    known = pooled_calibration_error(drawn, **terms)
+    assert known.pooled == 40
+    monkeypatch.setattr(ConfidenceIntervals, "farthest", property(lambda own: np.ones(len(own))))
+    free = pooled_calibration_error(drawn, **terms)
+    assert known.value < free.value - 0.05
+
+
+@pytest.mark.parametrize("shift", [0.3, 1.5])
+def test_tangents_stay_outside_the_bounds_of_every_distribution(rng, shift):
+    """The lower bound is convex in the distribution and the upper one concave: a line that touches never crosses."""
+    pilot, rest = (rng.multinomial(40, rng.dirichlet(np.full(256, 0.1), 50)) for _ in range(2))
+    made = _Tangents(evidence(pilot), evidence(rest), shift, None, np.ones(50, dtype=bool))
+    share = rest[:, ::-1].cumsum(axis=1)[:, ::-1][:, 1:] / 40
+    steps = np.diff(GRID)
+    assert (made.sides[0].mean < stats.norm.cdf(stats.norm.ppf(share) - shift) @ steps[:-1]).all()
+    assert (made.sides[1].mean > GRID[1] + stats.norm.cdf(stats.norm.ppf(share) + shift) @ steps[1:]).all()
