@@ -182,11 +182,11 @@ def test_shifted_probabilities_stay_outside_many_digit_arithmetic(rng):
 
 @pytest.mark.parametrize("shift", [0.0, 0.7])
 def test_integrals_stay_outside_many_digit_arithmetic(rng, shift):
-    found = random_evidence(rng, inputs=4, draws=700)
+    found = random_evidence(rng, inputs=2, draws=700)
     cells = clopper_pearson_limits(found, 0.01)
     lower, upper = cells.at(shift)
     with mp.workdps(DIGITS):
-        for row in range(4):
+        for row in range(2):
             low, high = cells.lower[cells.lower_at[row]], cells.upper[cells.upper_at[row]]
             least = [normal_cdf(normal_quantile(p) - shift) if p > 0 else mp.mpf(0) for p in low]
             most = [normal_cdf(normal_quantile(p) + shift) if p < 1 else mp.mpf(1) for p in high]
