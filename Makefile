@@ -28,7 +28,7 @@ test: .venv/ready  ## run the quick tests: every feature, two minutes on two cor
 
 .venv/libraries: .venv/ready
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[libraries]'
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps git+https://github.com/Verified-Intelligence/auto_LiRPA \
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps git+https://github.com/Verified-Intelligence/auto_LiRPA@a050a3d \
 		|| echo 'auto_LiRPA was not fetched: tests of the certifier lirpa will be skipped'
 	@touch $@
 

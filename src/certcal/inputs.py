@@ -35,6 +35,8 @@ def to_numpy(name: str, value: ArrayLike) -> NDArray[Any]:
         raise InputError.expected(name, "be an array of numbers", f"{kind_of(value)} of tensors") from error
     if array.dtype.kind not in "buif":
         kind = kind_of(value) if array.dtype == object else f"an array of dtype {array.dtype}"
+        if array.dtype == object and array.size and isinstance(array.flat[0], str):
+            kind = f"texts, the first {array.flat[0][:40]!r}"
         raise InputError.expected(name, "be an array of numbers", kind)
     if array.dtype.itemsize > 8:
         raise InputError.expected(name, "have at most 64-bit numbers", f"an array of dtype {array.dtype}")

@@ -81,6 +81,34 @@ def test_nothing_in_the_ball_leaves_the_bounds(net, images, norm, relaxation):
     assert (made[0].upper - made[0].lower < made[1].upper - made[1].lower).all()
 
 
+@pytest.mark.parametrize("relaxation", ["ibp", "crown-ibp", "crown"])
+def test_a_tiny_network_against_every_point_of_a_grid(relaxation):
+    """Two inputs, so that the whole ball is tried; without hidden layers CROWN's ends are those of the corners."""
+    pytest.importorskip("auto_LiRPA", reason="the certifier lirpa needs auto_LiRPA")
+    torch.manual_seed(2)
+    deep, flat = nn.Sequential(nn.Linear(2, 6), nn.ReLU(), nn.Linear(6, 3)), nn.Sequential(nn.Linear(2, 3))
+    inputs, radius = torch.rand(5, 2), 0.3
+    for network in (deep, flat):
+        with torch.no_grad():
+            for own in network.parameters():
+                own.mul_(3.0)
+        (made,) = intervals_by_lirpa(network, inputs, [0] * 5, radii=radius, relaxation=relaxation)
+        for n, x in enumerate(inputs):
+            sides = [torch.linspace(max(float(v) - radius, 0), min(float(v) + radius, 1), 81) for v in x]
+            with torch.no_grad():
+                seen = network(torch.cartesian_prod(*sides)).double().softmax(dim=1)
+            own = seen[:, int(made.predicted[n])]
+            assert made.lower[n] <= float(own.min())
+            assert float(own.max()) <= made.upper[n]
+            assert not made.certified[n] or bool((seen.argmax(dim=1) == int(made.predicted[n])).all())
+            if network is flat:
+                # All margins at their worst at once: where one corner is worst for both, it attains the end.
+                logits = network(torch.cartesian_prod(*(side[[0, -1]] for side in sides))).double().detach()
+                margins = logits[:, [int(made.predicted[n])]] - logits
+                for ends, side in ((margins.amin(dim=0), made.lower[n]), (margins.amax(dim=0), made.upper[n])):
+                    assert float(1 / (torch.exp(-ends).sum())) == pytest.approx(side, abs=2e-3)
+
+
 def test_margins_are_narrower_than_the_box_of_logits_and_crown_than_ibp(net, images):
     lirpa = pytest.importorskip("auto_LiRPA", reason="the certifier lirpa needs auto_LiRPA")
     inputs, labels = images

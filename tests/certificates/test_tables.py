@@ -92,7 +92,11 @@ def test_own_tables_come_back_with_all_that_was_stated(rng):
         ({"certified_radius": [-1, np.nan, 1]}, "Expected `certified_radius` to be ≥ 0, or NaN where nothing is "),
         ({"index": [0, 0, 1]}, "Expected `index` to name each input once, but got 0 2 times (are two radii mixed, "),
         ({"confidence": [0.8, 0.9, 0.95]}, "Expected `confidence` to lie between its bounds, but got 0.9, which is "),
-        ({"label": ["a", "b", "c"]}, "Expected `label` to be an array of numbers, but got "),
+        ({"label": ["a", "b", "c"]}, "Expected `label` to be an array of numbers, but got an array of dtype <U1."),
+        (
+            {"label": np.array(["a", "b", "c"], object)},
+            "Expected `label` to be an array of numbers, but got texts, the first 'a'.",
+        ),
     ],
 )
 def test_a_malformed_table_gets_one_line(change, told):
@@ -101,6 +105,23 @@ def test_a_malformed_table_gets_one_line(change, told):
         intervals_from_table(table)
     assert str(caught.value).startswith(told)
     assert "\n" not in str(caught.value)
+
+
+def test_rows_of_other_radii_must_be_of_the_same_inputs(tmp_path):
+    """Whoever stops where a proof fails leaves the failed inputs out of larger radii: the rest would look too good."""
+    stopped = {name: [*values, values[0]] for name, values in GOOD.items()} | {"radius": [0.1, 0.1, 0.1, 0.2]}
+    stopped = {name: values for name, values in stopped.items() if not name.startswith("certified_")}
+    for radius in (0.1, 0.2):
+        with pytest.raises(InputError) as caught:
+            intervals_from_table(stopped, radius=radius)
+        told = "Expected `radius` to have a row of every input at each radius, but got 1 at R = 0.2 and 3 at R = 0.1."
+        assert str(caught.value) == told
+    other = {name: values[:2] for name, values in stopped.items()} | {"radius": [0.1, 0.2]}
+    with pytest.raises(InputError, match="Expected `index` to name the same inputs at every radius, but got others at"):
+        intervals_from_table(other, radius=0.1)
+    assert len(intervals_from_table(other | {"index": [5, 5], "predicted": [1, 0]}, radius=0.1)) == 1
+    with pytest.raises(InputError, match="Expected `table` to hold at least one row, but got none"):
+        intervals_from_table(pa.table({name: [] for name in GOOD}))
 
 
 def test_missing_values_radii_and_files_are_named(tmp_path):

@@ -72,6 +72,15 @@ def test_a_table_needs_none_of_the_slow_imports(desk):
     }
 
 
+@pytest.mark.slow
+def test_figures_are_drawn_of_a_table_too(desk):
+    words = ["--bounds", "both.parquet", "--norm", "linf", "--alpha", 0]
+    certcal("evaluate", "drawn", *words, cwd=desk)
+    drawn = sorted(path.name for path in (desk / "runs" / "drawn" / "figures").iterdir())
+    assert drawn
+    assert all((desk / "runs" / "drawn" / "figures" / name).stat().st_size > 1000 for name in drawn)
+
+
 def test_it_is_evaluated_again_from_its_own_copy(desk):
     out, _ = certcal("evaluate", "mine", "--radii", 0.1, "--population", "all", "--json", "--no-figures", cwd=desk)
     kept = json.loads(out)

@@ -30,6 +30,8 @@ def read_columns(table: Any) -> tuple[Columns, dict[str, Any]]:
     if isinstance(table, str | PathLike):
         table = _read_file(expanded("table", table))
     if hasattr(table, "column_names"):  # PyArrow's
+        if not table.num_rows:
+            raise InputError.expected("table", "hold at least one row", "none")
         kept = {name: table[name] for name in table.column_names if name in COLUMNS}
         for name, column in kept.items():
             if column.null_count and name != "certified_radius":

@@ -154,11 +154,27 @@ def _parts(columns: Columns, asked: list[float] | None) -> list[tuple[float, Col
             raise InputError.expected("radius", f"be one that the table has ({named})", f"{radius:g}")
     if len(there) == 1:
         return [(float(there[0]), columns)]
+    if asked is not None:
+        _check_whole(own, columns.get("index"))
     parts = []
     for radius in there.tolist() if asked is None else asked:
         rows = own == radius
         parts.append((radius, {name: np.asarray(column)[rows] for name, column in columns.items()}))
     return parts
+
+
+def _check_whole(own: FloatArray, index: Any) -> None:
+    """Refuse rows of several radii of which those that are not asked for are of other inputs.
+
+    A verifier that stops where it fails leaves the failed inputs out of larger radii; a report of the others would look
+    better than the model is.
+    """
+    radii, counts = np.unique(own, return_counts=True)
+    if counts.min() < counts.max():
+        got = " and ".join(f"{counts[at]} at R = {radii[at]:g}" for at in (counts.argmin(), counts.argmax()))
+        raise InputError.expected("radius", "have a row of every input at each radius", got)
+    if index is not None and len(np.unique(np.asarray(index))) != counts[0]:
+        raise InputError.expected("index", "name the same inputs at every radius", "others at some")
 
 
 def _intervals(columns: Columns, stated: Stated, known: dict[str, Any]) -> ConfidenceIntervals:
