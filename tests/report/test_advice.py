@@ -10,7 +10,8 @@ def view(**change):
     own.setdefault("guaranteed", sum(own[name] for name in parts))
     said = advice_section(
         [Gap(**own)], sigma=0.5, draws=1000, more=("make 10,000 draws", "certcal certify m --n 10000"),
-        tempered=lambda value: f"--temperature {value}", recalibrate="certcal recalibrate m", recalibrated={0.25: 0.1},
+        tempered=lambda value: (f"divide by {value}", f"--temperature {value}"),
+        recalibrate="certcal recalibrate m", recalibrated={0.25: 0.1},
     )["views"][0]  # fmt: skip
     return said, {row["cause"]: row for row in said["rows"]}
 
@@ -42,3 +43,10 @@ def test_nothing_to_do_is_said():
     assert said["next"] == "no step known here would lower it by half a point."
     said, _ = view(guaranteed=float("nan"))
     assert "no prediction is proven" in said["why"]
+
+
+def test_a_temperature_that_would_help_has_its_way():
+    _, rows = view(sharper=0.2)
+    row = rows["the temperature"]
+    assert (row["action"], row["command"], row["gain"]) == ("divide by 0.25", "--temperature 0.25", "−9.0 points")
+    assert "the temperature" not in view()[1]

@@ -2,14 +2,16 @@
 
 import json
 import shlex
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from certcal.files import sealed, unsealed
 from certcal.runs import RunFolder
-from certcal.runs.advice import _commands, _temperature
+from certcal.runs.advice import _commands, _temperature, _tempered
 from command import certcal
+from smoothing_oracles import random_evidence
 
 WORDS = ["--model", "small-cnn", "--data", "data.npz", "--sigma", 0.25, "--n", 250, "--radii", "0,0.1", "--no-figures"]
 
@@ -29,6 +31,18 @@ def test_advised_commands_run_as_they_stand(desk, monkeypatch):
     certcal(*words[1:], "--no-figures", "--no-checks", cwd=desk)
     made = RunFolder.named("my runs/a b-n500").settings()
     assert (made.model.temperature, made.certify.n, made.certify.seed) == (0.5, 500, 1)
+
+
+def test_a_temperature_that_scores_were_counted_at_needs_no_new_draws(rng, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    drawn, run = random_evidence(rng, inputs=3, draws=50), RunFolder.named("mine")
+    several = replace(drawn, header=replace(drawn.header, temperatures=(1.0, 0.25)))
+    assert _tempered(several, run, "0.25") == (
+        "divide logits by 0.25, at which scores were counted too",
+        "certcal recalibrate mine --automatic",
+    )
+    assert "in a new run" in _tempered(several, run, "2")[0]
+    assert "in a new run" in _tempered(drawn, run, "0.25")[0]
 
 
 def test_an_unfinished_run_says_so_and_is_not_judged(desk):

@@ -18,13 +18,13 @@ def advice_section(
     sigma: float,
     draws: int,
     more: Step,
-    tempered: Callable[[str], str],
+    tempered: Callable[[str], Step],
     recalibrate: str,
     recalibrated: Mapping[float, float],
 ) -> dict[str, Any]:
     """The page's section on what makes up the guaranteed error, for each radius; all of it estimates.
 
-    `more` is the way to more draws, `tempered` the command for a temperature, `recalibrate` that for a map.
+    `more` is the way to more draws, `tempered` that to another temperature, `recalibrate` that for a map.
     `recalibrated` are guaranteed errors, by radius, that a map left on inputs it was not fitted on.
     """
 
@@ -88,10 +88,10 @@ def _nearer(gap: Gap) -> tuple[str, str, float]:
     return f"ask for half the radius, R = {half}", "", gap.guaranteed - gap.half_radius
 
 
-def _temperature(gap: Gap, command: Callable[[str], str]) -> list[dict[str, Any]]:
+def _temperature(gap: Gap, tempered: Callable[[str], Step]) -> list[dict[str, Any]]:
     value, foreseen = min((("0.25", gap.sharper), ("2", gap.softer)), key=lambda pair: pair[1])
     worth = gap.guaranteed - foreseen
     if worth < LEAST:
         return []
-    step = f"divide logits by {value} (more) before smoothing, in a new run", command(value), worth
-    return [_row("the temperature", 0.0, "a rough estimate, as if there were two classes", step) | {"points": ""}]
+    row = _row("the temperature", 0.0, "a rough estimate, as if there were two classes", (*tempered(value), worth))
+    return [row | {"points": ""}]

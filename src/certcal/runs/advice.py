@@ -3,6 +3,7 @@
 import shlex
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from certcal.recalibration import held_out_scores
 from certcal.report import advice_section, by_radius, default_view
 from certcal.runs.folder import RunFolder
 from certcal.settings import is_program
+from certcal.smoothing import Evidence
 
 SPLITS = 3  # by which the effect of recalibration is foreseen
 
@@ -36,7 +38,7 @@ def advise(report: Report, run: RunFolder) -> dict[str, Any] | None:
         sigma=evidence.header.sigma,
         draws=int(evidence.draws.max()),
         more=more,
-        tempered=lambda value: anew(f"t{value}", f"--temperature {float(value) * _temperature(run):g}"),
+        tempered=partial(_tempered, evidence, run),
         recalibrate=f"certcal recalibrate {name}",
         recalibrated=_recalibrated(report),
     )
@@ -58,6 +60,19 @@ def _commands(run: RunFolder, seed: int) -> tuple[str, Callable[[str, str], str]
         return f"certcal certify {new} --config {config}{own} {options} --seed {seed}"
 
     return shlex.quote(name), anew
+
+
+def _tempered(evidence: Evidence, run: RunFolder, value: str) -> tuple[str, str]:
+    """The way to logits that are divided by so much more; which of those drawn for is best, the fitting half says."""
+    name, anew = _commands(run, (evidence.header.seed + 1) % 2**63)
+    known = float(value) * evidence.temperature
+    if known in evidence.header.temperatures:
+        return (
+            f"divide logits by {known:g}, at which scores were counted too",
+            f"certcal recalibrate {name} --automatic",
+        )
+    options = f"--temperature {float(value) * _temperature(run):g}"
+    return f"divide logits by {value} (more) before smoothing, in a new run", anew(f"t{value}", options)
 
 
 def _temperature(run: RunFolder) -> float:
