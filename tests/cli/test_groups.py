@@ -199,6 +199,8 @@ def test_columns_beside_bounds_are_groups(place):
     found = json.loads(certcal("evaluate", "bound", *words, cwd=place)[0])
     (table,) = found["groups"][0]
     assert [(one["name"], one["inputs"], one["certified"]) for one in table["groups"]] == [("a", 6, 4), ("b", 6, 4)]
+    out, _ = certcal("evaluate", "drawn", *words[:-2], "predicted", "--alpha", 0.01, cwd=place)
+    assert "hold only if the classes were chosen apart from the draws" in " ".join(out.split())
     (place / "table.csv").unlink()  # the folder keeps what it needs
     again = json.loads(certcal("evaluate", "bound", "--radii", "0.2", "--no-figures", "--json", cwd=place)[0])
     assert len(again["groups"][0][0]["groups"]) == 2
