@@ -52,7 +52,7 @@ class TestAnytimeLimits:
                 wealth = bets - s * mp.log(p) - (n - s) * mp.log(1 - p)
                 assert 0 <= wealth + mp.log(mp.mpf(alpha)) < 0.05
 
-    @pytest.mark.parametrize("p", [0.003, 0.3, 0.98])
+    @pytest.mark.parametrize("p", [0.3, *(pytest.param(p, marks=pytest.mark.slow) for p in (0.003, 0.98))])
     def test_of_many_sequences_few_ever_leave_them(self, rng, p):
         """Looked at after every ten of 600 draws; fixed limits, looked at as often, are left by many."""
         alpha, repetitions = 0.1, 4000

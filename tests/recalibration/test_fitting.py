@@ -139,7 +139,7 @@ class TestParametric:
         assert loss(fitted) <= grid + (2e-3 if objective == "calibration" else 1e-9)
         assert loss(fitted) <= loss(IdentityMap()) + 1e-12
 
-    @pytest.mark.parametrize("share", [0.7, 0.95])
+    @pytest.mark.parametrize("share", [0.7, pytest.param(0.95, marks=pytest.mark.slow)])
     def test_clean_points_count_beside_the_calibration_error_by_their_brier_score(self, share):
         lower, upper, correct, clean = smoothed_like(300)
 

@@ -378,8 +378,8 @@ def test_only_what_was_asked_for_is_shown_and_what_is_replaced_is_named(desk, ru
 
 
 def test_one_draw_contradicts_nothing_and_says_so(desk, typed):
-    words = ["--family", "smoothed", "--radii", 0.2, "--draws", 1, "--limit", 10, "--no-figures"]
-    out, _ = typed("attack", "mine", *words, cwd=desk)
+    words = ["--family", "smoothed", "--radii", 0.2, "--draws", 1, "--attack-draws", 4, "--steps", 2]
+    out, _ = typed("attack", "mine", *words, "--limit", 10, "--no-figures", cwd=desk)
     assert "With 1 fresh draw no single input could contradict its certificate." in " ".join(out.split())
 
 

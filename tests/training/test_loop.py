@@ -60,7 +60,7 @@ def test_the_same_seed_gives_the_same_bits_and_another_one_others(tmp_path):
     assert torch.equal(torch.random.get_rng_state(), state)
 
 
-@pytest.mark.parametrize(("steps", "kept"), [(1, 2), (2, 2), (5, 0)])
+@pytest.mark.parametrize(("steps", "kept"), [pytest.param(1, 2, marks=pytest.mark.slow), (2, 2), (5, 0)])
 def test_a_run_that_stops_anywhere_goes_on_bit_for_bit(tmp_path, steps, kept, monkeypatch):
     machine = replace(CPU, checkpoint_steps=steps)
     _, whole = trained(tmp_path / "whole", machine=machine, validation=VALIDATION)
