@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 import certcal
-from bench.harness import Figure, in_ms, medians
+from bench.harness import Figure, fresh_level, in_ms, medians
 from bench.smoothing import SIGMA, synthetic_evidence
 from certcal.models import build_model
 from certcal.recalibration import fit_score_map
@@ -25,8 +25,8 @@ def figures() -> Iterator[Figure]:
     evidence = replace(evidence, label=np.where(right, 0, 1))
     radii = [SIGMA / 2, SIGMA, 2 * SIGMA]
     calls = {
-        "map": lambda: fit_score_map(evidence, radii=radii, alpha=0.001),
-        "claim": lambda: pooled_calibration_error(evidence, radius=SIGMA, alpha=0.001, delta=0.001),
+        "map": lambda: fit_score_map(evidence, radii=radii, alpha=fresh_level()),
+        "claim": lambda: pooled_calibration_error(evidence, radius=SIGMA, alpha=fresh_level(), delta=fresh_level()),
     }
     times = medians(calls, repeats=3, clock=time.process_time)
     yield Figure("exact map of scores, 10 000 inputs × 256 cells × 3 radii", times["map"], "s", 5, note=_CPU)

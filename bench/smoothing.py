@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import torch
 
-from bench.harness import Figure, in_ms, medians
+from bench.harness import Figure, fresh_level, in_ms, medians
 from certcal.certificates import confidence_bounds_at
 from certcal.models import Noise, build_model, to_grid
 from certcal.models.philox import philox_words
@@ -107,7 +107,7 @@ def certifying() -> Iterator[Figure]:
     """10 000 inputs with 100 000 draws each, 13 radii, default bounds."""
     evidence = synthetic_evidence(10_000, 100_000)
     radii = [0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 2.5, 3.0]
-    calls = {"certify": lambda: confidence_bounds_at(evidence, radii=radii, alpha=0.001)}
+    calls = {"certify": lambda: confidence_bounds_at(evidence, radii=radii, alpha=fresh_level())}
     times = medians(calls, repeats=3, clock=time.process_time)
     yield Figure("certificates, 10 000 inputs × 13 radii", times["certify"], "s", 5)
 
