@@ -211,3 +211,8 @@ def test_tangents_stay_outside_the_bounds_of_every_distribution(rng, shift):
     steps = np.diff(GRID)
     assert (made.sides[0].mean < stats.norm.cdf(stats.norm.ppf(share) - shift) @ steps[:-1]).all()
     assert (made.sides[1].mean > GRID[1] + stats.norm.cdf(stats.norm.ppf(share) + shift) @ steps[1:]).all()
+
+
+def test_what_is_no_evidence_is_refused():
+    with pytest.raises(InputError, match=r"Expected `evidence` to be an? Evidence"):
+        pooled_claims(np.zeros(3), [(0.1, np.ones(3, dtype=bool))], delta=0.1)

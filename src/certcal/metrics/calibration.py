@@ -13,6 +13,7 @@ from certcal.inputs import (
     to_numpy,
 )
 from certcal.metrics.binning import BinRule, Bins, choose_bins, sum_by_bin
+from certcal.scalars import check_choice
 from certcal.types import ArrayLike, BoolArray, FloatArray
 
 
@@ -41,9 +42,12 @@ def expected_calibration_error(
     >>> round(expected_calibration_error([0.9, 0.9, 0.6, 0.6], [1, 1, 1, 0], n_bins=10), 6)
     0.1
     """
+    chosen = BinRule(check_choice("rule", rule, tuple(BinRule)))
     if edges is None:
-        bins = Bins.equal_width(n_bins, rule=rule, single="float64" not in str(getattr(confidence, "dtype", "float64")))
-    elif rule == BinRule.PAPER:
+        bins = Bins.equal_width(
+            n_bins, rule=chosen, single="float64" not in str(getattr(confidence, "dtype", "float64"))
+        )
+    elif chosen is BinRule.PAPER:
         bins = choose_bins(n_bins, edges)
     else:
         raise InputError.expected("rule", "be 'paper' when `edges` are given", repr(rule))

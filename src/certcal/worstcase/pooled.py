@@ -83,6 +83,7 @@ def pooled_calibration_error(
     return claim
 
 
+@guarded
 def pooled_claims(
     evidence: Evidence,
     questions: Sequence[tuple[float, BoolArray]],
@@ -100,7 +101,11 @@ def pooled_claims(
 
     Paper: —; docs/guarantee.md.   Errs: high.
     """
-    if not (isinstance(questions, Sequence) and all(isinstance(own, tuple) and len(own) == 2 for own in questions)):
+    if not (
+        isinstance(questions, Sequence)
+        and questions
+        and all(isinstance(own, tuple) and len(own) == 2 for own in questions)
+    ):
         raise InputError.expected("questions", "be pairs of a radius and a mask of inputs", type(questions).__name__)
     masks = [np.asarray(counted) for _, counted in questions]
     for own in masks:
