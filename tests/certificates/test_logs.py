@@ -14,12 +14,14 @@ from certcal.certificates import (
     Radii,
     average_certified_radius,
     certified_accuracy,
+    certified_radius_with_runner_up,
     intervals_from_log,
     read_certification_log,
     write_certification_log,
 )
 from certcal.certificates.logs import format_radius
 from certcal.errors import InputError
+from certcal.settings import RunnerUp
 
 HEADER = "idx\tlabel\tpredict\tradius\tcorrect\ttime\n"
 
@@ -152,4 +154,17 @@ def test_an_input_that_a_log_has_twice_is_refused(tmp_path):
     path = tmp_path / "field.tsv"
     path.write_text(HEADER + "0\t1\t1\t0.5\t1\t0\n" * 2)
     with pytest.raises(InputError, match="Expected `index` to name each input once, but got 0 2 times"):
+        intervals_from_log(path, sigma=0.5, radius=0.1, alpha=0.001)
+
+
+def test_radii_with_a_bounded_runner_up_are_marked_and_give_no_vote_share(tmp_path):
+    """They are larger than σ Φ⁻¹(p_A): a share of 42 % would be read as one of 69 %."""
+    radius = certified_radius_with_runner_up([[4200, 1000] + [600] * 8], [0], sigma=0.5, alpha=0.001)
+    assert special.ndtr(radius[0] / 0.5) > 0.42
+    path, zero = tmp_path / "log.tsv", np.array([0])
+    write_certification_log(path, Radii(zero, zero, zero, radius, alpha=0.001, runner_up=RunnerUp.BOUNDED))
+    assert path.read_text().splitlines()[0] == HEADER.strip() + "\trunner_up"
+    back = read_certification_log(path)
+    assert (back.runner_up, back.radius[0]) == (RunnerUp.BOUNDED, pytest.approx(radius[0], abs=1e-6))
+    with pytest.raises(InputError, match=r"hold radii σ Φ⁻¹.*but got radii with a bounded runner-up, which are larger"):
         intervals_from_log(path, sigma=0.5, radius=0.1, alpha=0.001)

@@ -144,8 +144,6 @@ def test_lipschitz_constants_are_read_from_the_network(images):
             seen = model(points(x, 0.1, "l2", 500, seed=n)).double().softmax(dim=1)[:, int(made.predicted[n])]
         assert made.lower[n] <= float(seen.min())
         assert float(seen.max()) <= made.upper[n]
-    with pytest.raises(InputError, match="Expected `constant` to be given for a network that does not carry its own"):
-        intervals_by_lipschitz(nn.Flatten(), inputs, labels, radii=(0.1,))
 
 
 @pytest.mark.slow  # to import them
@@ -176,3 +174,52 @@ def test_bounding_a_network_leaves_the_depth_of_recursion_as_it_was():
     net = nn.Sequential(nn.Flatten(), nn.Linear(4, 2))
     intervals_by_lirpa(net, torch.rand(2, 4), [0, 1], radii=0.1)
     assert sys.getrecursionlimit() == before
+
+
+class Branching(nn.Module):
+    """Surer by a factor of 3 as soon as a pixel is bright."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 3)
+
+    def forward(self, x):
+        logits = self.layer(x.flatten(1))
+        return logits if float(x.detach().max()) <= 0.52 else 3 * logits
+
+
+@pytest.mark.parametrize("norm", ["linf", "l2"])
+def test_a_network_that_branches_by_its_input_is_refused(norm):
+    pytest.importorskip("auto_LiRPA", reason="the certifier lirpa needs auto_LiRPA")
+    torch.manual_seed(0)
+    with pytest.raises(InputError, match="do the same operations for every input") as caught:
+        intervals_by_lirpa(Branching(), torch.full((4, 4), 0.5), [0] * 4, radii=0.1, norm=norm)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("layer", [nn.Sigmoid(), nn.SiLU(), nn.MaxPool2d(2)], ids=lambda layer: type(layer).__name__)
+def test_layers_that_need_tables_are_bounded_in_float64(layer):
+    pytest.importorskip("auto_LiRPA", reason="the certifier lirpa needs auto_LiRPA")
+    torch.manual_seed(0)
+    head = nn.Linear(2 if isinstance(layer, nn.MaxPool2d) else 8, 3)
+    net = nn.Sequential(nn.Conv2d(1, 2, 3), layer, nn.Flatten(), head).eval()
+    x = torch.rand(2, 1, 4, 4)
+    (made,) = intervals_by_lirpa(net, x, [0, 1], radii=0.1)
+    assert torch.get_default_dtype() == torch.float32
+    for n, one in enumerate(x):
+        with torch.no_grad():
+            seen = net(points(one, 0.1, "linf", 500, seed=n)).double().softmax(dim=1)[:, int(made.predicted[n])]
+        assert made.lower[n] <= float(seen.min())
+        assert float(seen.max()) <= made.upper[n]
+
+
+@pytest.mark.parametrize(("layer", "named"), [(nn.Hardtanh(), "HardTanh"), (nn.GELU(), "onnx::Erf")])
+def test_a_layer_that_cannot_be_bounded_is_named_in_one_line(layer, named, capfd):
+    pytest.importorskip("auto_LiRPA", reason="the certifier lirpa needs auto_LiRPA")
+    net = nn.Sequential(nn.Flatten(), nn.Linear(4, 3), layer, nn.Linear(3, 2))
+    with pytest.raises(
+        InputError, match=f"Expected `model` to be one that auto_LiRPA can bound by CROWN.*{named}"
+    ) as own:
+        intervals_by_lirpa(net, torch.rand(2, 4), [0, 1], radii=0.1)
+    assert "\n" not in str(own.value)
+    assert "ERROR" not in "".join(capfd.readouterr())

@@ -85,6 +85,9 @@ def test_own_tables_come_back_with_all_that_was_stated(rng):
         ({"lower": [0.7, -0.1, 0.9]}, "Expected `lower` to lie in [0, 1], but got -0.1 at index 1."),
         ({"radius": [0.1, 0.2, 0.1]}, "Expected `radius` to say which of the table's 2 radii is meant, but got none "),
         ({"radius": [0.1, np.nan, 0.1]}, "Expected `radius` to be a number in every row, but got NaN in row 1."),
+        ({"label": [1, 777777, 2]}, "Expected `label` to be classes from 0 to 99,999, but got 777777 at index 1."),
+        ({"predicted": [100000, 1, 2], "correct": None}, "Expected `predicted` to be classes from 0 to 99,999, but "),
+        ({"radius": [0.1] * 4}, "Expected `radius` to have as many entries as `label` (3), but got 4."),
         ({"label": [1, -1, 2]}, "Expected `label` to be whole numbers ≥ 0, but got -1 at index 1."),
         ({"predicted": [1, 0.5, 2]}, "Expected `predicted` to be whole numbers ≥ 0, but got 0.5 at index 1."),
         ({"correct": [1, 1, 1]}, "Expected `correct` to say whether label = predicted, but got True at index 1."),
@@ -183,3 +186,56 @@ def test_columns_pass_to_arrow_and_back(rng, kind, size):
     missing = from_arrow(pa.array([1.5, None]))
     assert missing[0] == 1.5
     assert np.isnan(missing[1])
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet", "arrow", "pandas"])
+def test_a_column_that_is_there_twice_is_named(tmp_path, kind):
+    table = pa.Table.from_arrays([pa.array(GOOD[name]) for name in (*GOOD, "lower")], names=[*GOOD, "lower"])
+    if kind == "pandas":
+        table = pd.DataFrame([[*row, 0] for row in zip(*GOOD.values(), strict=True)], columns=[*GOOD, "lower"])
+    elif kind != "arrow":
+        write = pq.write_table if kind == "parquet" else pyarrow.csv.write_csv
+        write(table, tmp_path / f"t.{kind}")
+        table = tmp_path / f"t.{kind}"
+    with pytest.raises(InputError, match="Expected `table` to name each column once, but got 'lower' 2 times"):
+        intervals_from_table(table)
+
+
+@pytest.mark.parametrize("part", [slice(4, 60), slice(-60, -20)])
+def test_a_damaged_parquet_file_gets_one_line(tmp_path, part):
+    path = tmp_path / "t.parquet"
+    pq.write_table(pa.table(GOOD), path)
+    data = bytearray(path.read_bytes())
+    data[part] = b"\xff" * len(data[part])
+    path.write_bytes(data)
+    with pytest.raises(InputError, match=r"Expected `table` to be a readable .parquet file") as caught:
+        intervals_from_table(path)
+    assert "\n" not in str(caught.value)
+
+
+def test_flags_in_words_and_empty_radii_are_read_from_every_kind(tmp_path):
+    words = GOOD | {"certified": ["yes", "no", "Yes"], "correct": ["true", "false", "1"]}
+    assert same(intervals_from_table(pd.DataFrame(words)), intervals_from_table(GOOD))
+    with pytest.raises(
+        InputError, match="Expected `certified` to be 0 or 1, true or false, yes or no, but got 'maybe'"
+    ):
+        intervals_from_table(pd.DataFrame(GOOD | {"certified": ["yes", "maybe", "no"]}))
+    nothing = {name: values for name, values in GOOD.items() if name != "certified"} | {"certified_radius": [None] * 3}
+    pyarrow.csv.write_csv(pa.table(nothing), tmp_path / "t.csv")
+    for table in (tmp_path / "t.csv", pd.DataFrame(nothing), nothing):
+        made = intervals_from_table(table)
+        assert not made.certified.any()
+        assert np.isnan(made.certified_radius).all()
+
+
+def test_radii_are_told_apart_by_all_digits_and_read_to_their_precision():
+    with pytest.raises(InputError, match=r"\(0\.003921568627\), but got 0\.00392156862745"):
+        intervals_from_table(GOOD | {"radius": [0.003921568627] * 3}, radius=1 / 255)
+    with pytest.raises(InputError, match="Expected `radius` to be finite and ≥ 0, but got the text 'abc'"):
+        intervals_from_table(GOOD, radius="abc")
+    for radius in (0.1, 0.7, 1 / 255):
+        single = {"radius": np.full(3, radius, np.float32), "certified_radius": np.float32([1, np.nan, radius])}
+        made = intervals_from_table(GOOD | single, radius=radius)
+        assert (made.radius, made.certified.tolist()) == (radius, [True, False, True])
+        assert same(intervals_from_table(table_of([made])), made)  # and goes on as double
+    assert intervals_from_table(GOOD | {"radius": np.full(3, 0.1, np.float32)}).radius == 0.1

@@ -46,6 +46,12 @@ def test_each_input_may_have_its_own_number_of_changes():
     [
         ([[0, 0]], 1, "Expected `votes` to hold a vote for every input, but got none in row 0."),
         ([[1.5, 0]], 1, "Expected `votes` to be whole numbers ≥ 0, but got 1.5."),
+        (
+            [[2**60 + 129, 2**60 + 127]],
+            1,
+            "Expected `votes` to be fewer than 2^53 for an input, to be exact, but got 2.3",
+        ),
+        ([[1, 0]], 2**53, "Expected `changed` to be fewer than 2^53 for an input, to be exact"),
         ([[1, 0]], -1, "Expected `changed` to be whole numbers ≥ 0, but got -1.0."),
         ([[1, 0]], [1, 1], "Expected `changed` to be one number, or one for each of 1 inputs, but got shape (2,)."),
     ],
@@ -53,4 +59,4 @@ def test_each_input_may_have_its_own_number_of_changes():
 def test_wrong_votes_get_one_line(votes, changed, told):
     with pytest.raises(InputError) as caught:
         intervals_from_votes(votes, [0], changed=changed)
-    assert str(caught.value) == told
+    assert str(caught.value).startswith(told)

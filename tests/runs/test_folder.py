@@ -14,7 +14,7 @@ from certcal import (
     load_evidence,
     save_evidence,
 )
-from certcal.certificates import read_certification_log
+from certcal.certificates import intervals_from_log, read_certification_log
 from certcal.recalibration import load_map
 from certcal.runs import (
     RunFolder,
@@ -82,6 +82,15 @@ def test_files_hold_the_report(run):
     assert (log.radius <= radius)[~np.isnan(radius)].all()
     assert run.settings().evaluate == ASKED
     assert "evaluate: 3 radii, 50 inputs" in (run.path / "log.txt").read_text()
+
+
+def test_a_log_of_radii_with_a_bounded_runner_up_is_no_log_of_vote_shares(run):
+    evaluate_run(run, replace(ASKED, runner_up="bounded"), figures=False)
+    log = {"sigma": 0.25, "radius": 0.1, "alpha": 0.01, "rounded": False}
+    with pytest.raises(InputError, match="but got radii with a bounded runner-up, which are larger"):
+        intervals_from_log(run.path / "certificates.tsv", **log)
+    evaluate_run(run, ASKED, figures=False)
+    assert len(intervals_from_log(run.path / "certificates.tsv", **log)) == 50
 
 
 def test_draws_that_were_not_planned_are_told_and_certified_at_any_time(run):

@@ -64,7 +64,7 @@ def attack_bounds(
     Args:
         model: gives logits for inputs in [0, 1].
         x: the inputs that the bounds are about, shape (n, …).
-        bounds: their certificates in ℓ∞ or ℓ2, at one or several radii.
+        bounds: their certificates in ℓ∞, ℓ2 or ℓ1, at one or several radii.
         adversaries, n_bins, edges, steps, delta, seed, batch_size, begun, keep: as for `attack_certificates`.
 
     Raises: InputError if an argument is wrong, or the bounds are of another network.

@@ -27,7 +27,8 @@ from certcal.later import later
 from certcal.settings import Method, RunnerUp
 
 if TYPE_CHECKING:
-    from certcal.certificates.networks import intervals_by_lipschitz, intervals_by_lirpa, lipschitz_constant
+    from certcal.certificates.lipschitz import lipschitz_constant
+    from certcal.certificates.networks import intervals_by_lipschitz, intervals_by_lirpa
 
 __all__ = [
     "LOG_METHOD",
@@ -69,6 +70,5 @@ __all__ = [
     "write_certification_log",
 ]
 
-__getattr__ = later(
-    __name__, networks="intervals_by_lipschitz intervals_by_lirpa lipschitz_constant"
-)  # they need torch
+# These need torch.
+__getattr__ = later(__name__, lipschitz="lipschitz_constant", networks="intervals_by_lipschitz intervals_by_lirpa")

@@ -1,14 +1,15 @@
 """The columns of a table of bounds: from a file, a data frame or a mapping, and what the table states of all rows."""
 
 import json
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from certcal.errors import InputError
+from certcal.errors import InputError, one_line
 from certcal.files import expanded
 from certcal.inputs import from_arrow
 
@@ -32,15 +33,17 @@ def read_columns(table: Any) -> tuple[Columns, dict[str, Any]]:
     if hasattr(table, "column_names"):  # PyArrow's
         if not table.num_rows:
             raise InputError.expected("table", "hold at least one row", "none")
+        _check_once(table.column_names)
         kept = {name: table[name] for name in table.column_names if name in COLUMNS}
         for name, column in kept.items():
             if column.null_count and name != "certified_radius":
                 raise InputError.expected(name, "be given for every input", f"{column.null_count} missing values")
-        columns = {name: _flags(name, from_arrow(column.combine_chunks())) for name, column in kept.items()}
+        columns = {name: _words(name, from_arrow(column.combine_chunks())) for name, column in kept.items()}
         stated = (table.schema.metadata or {}).get(KEY)
     elif isinstance(table, Mapping) or hasattr(table, "columns"):
         names = table.keys() if isinstance(table, Mapping) else table.columns
-        columns, stated = {name: table[name] for name in names if name in COLUMNS}, None
+        _check_once(names)
+        columns, stated = {name: _words(name, table[name]) for name in names if name in COLUMNS}, None
     else:
         wanted = "be a .parquet or .csv file, a data frame or a mapping of columns"
         raise InputError.expected("table", wanted, type(table).__name__)
@@ -48,6 +51,9 @@ def read_columns(table: Any) -> tuple[Columns, dict[str, Any]]:
     if missing or not {"certified", "certified_radius"} & set(columns):
         name = missing[0] if missing else "certified"
         raise InputError.expected("table", f"have a column {name!r}", f"only {', '.join(columns) or 'unknown ones'}")
+    for name, column in columns.items():
+        if hasattr(column, "__len__") and len(column) != len(columns["label"]):
+            raise InputError.expected(name, f"have as many entries as `label` ({len(columns['label'])})", len(column))
     return columns, {} if stated is None else _stated(stated)
 
 
@@ -73,11 +79,23 @@ _STATED: dict[str, Any] = {
 }  # fmt: skip
 
 
-def _flags(name: str, column: Any) -> Any:
-    """A column of flags in words as booleans; others as they are."""
-    values = np.asarray(column)
-    if name not in ("certified", "correct") or values.dtype.kind not in "OUS":
+def _check_once(names: Iterable[Any]) -> None:
+    """Refuse a table with two columns of one name, of which either could be meant."""
+    several = [f"{name!r} {count} times" for name, count in Counter(names).items() if count > 1 and name in COLUMNS]
+    if several:
+        raise InputError.expected("table", "name each column once", several[0])
+
+
+def _words(name: str, column: Any) -> Any:
+    """A column of flags in words as booleans, one of radii with empty cells as numbers; others as they are."""
+    if name not in ("certified", "correct", "certified_radius") or hasattr(column, "detach"):
         return column
+    values = np.asarray(column)
+    if values.dtype.kind not in "OUS":
+        return column
+    if name == "certified_radius":
+        empty = [value is None or value != value for value in values.tolist()]
+        return np.full(len(values), np.nan) if all(empty) else column
     words = [_WORDS.get(str(value).strip().lower()) for value in values]
     if None in words:
         row = words.index(None)
@@ -95,9 +113,11 @@ def _read_file(path: Path) -> "pa.Table":
         if path.suffix == ".parquet":
             # Not `read_table`, which imports pandas where it is installed, for a second.
             with parquet.ParquetFile(path) as file:
+                _check_once(file.schema_arrow.names)
                 return file.read(columns=[name for name in file.schema_arrow.names if name in COLUMNS])
         if path.suffix == ".csv":
             return csv.read_csv(path)
-    except pa.ArrowInvalid as error:
-        raise InputError.expected("table", f"be a readable {path.suffix} file", f"{path} ({error})") from error
+    except (pa.ArrowException, OSError) as error:  # damaged pages raise OSError
+        got = f"{path} ({one_line(error)})"
+        raise InputError.expected("table", f"be a readable {path.suffix} file", got) from error
     raise InputError.expected("table", "be a .parquet or .csv file", path.name)

@@ -18,10 +18,11 @@ from certcal.certificates.radius import NO_CLASS, Radii
 from certcal.certificates.stated import Stated
 from certcal.errors import InputError
 from certcal.scalars import check_flag, check_level, check_number, guarded
-from certcal.settings import Norm
+from certcal.settings import Norm, RunnerUp
 from certcal.types import FloatArray
 
 COLUMNS = ("idx", "label", "predict", "radius", "correct", "time")
+RUNNER_UP = "runner_up"  # a further column, where the second class was bounded by its own votes
 LOG_METHOD = "log (vote share)"
 _ABSTAINED = "-1"
 _LAST_DIGIT = Decimal("0.000001")
@@ -31,7 +32,8 @@ _LAST_DIGIT = Decimal("0.000001")
 def write_certification_log(path: str | Path, radii: Radii, *, seconds: Sequence[float] | None = None) -> None:
     """Nothing; writes one line per input, each radius rounded down to six decimals.
 
-    Rounding goes through exact decimals, so that no written radius exceeds the certified one.
+    Rounding goes through exact decimals, so that no written radius exceeds the certified one. Radii with a bounded
+    runner-up get a further column that says so: from these no vote share follows.
 
     Args:
         path: file to write; an existing one is replaced.
@@ -44,14 +46,18 @@ def write_certification_log(path: str | Path, radii: Radii, *, seconds: Sequence
     times = [0.0] * len(radii) if seconds is None else list(seconds)
     if len(times) != len(radii):
         raise InputError.expected("seconds", f"have as many entries as `radii` ({len(radii)})", len(times))
-    lines = ["\t".join(COLUMNS)]
+    bounded = radii.runner_up == RunnerUp.BOUNDED
+    lines = ["\t".join((*COLUMNS, RUNNER_UP) if bounded else COLUMNS)]
     columns = (radii.index, radii.label, radii.predicted, radii.radius, radii.correct)
     rows = zip(*(column.tolist() for column in columns), times, strict=True)
     for index, label, predicted, radius, correct, time in rows:
         abstained = math.isnan(radius)
         predict, right = (_ABSTAINED, 0) if abstained else (predicted, int(correct))
         shown = format_radius(0.0 if abstained else radius)
-        lines.append(f"{index}\t{label}\t{predict}\t{shown}\t{right}\t{timedelta(seconds=time)}")
+        lines.append(
+            f"{index}\t{label}\t{predict}\t{shown}\t{right}\t{timedelta(seconds=time)}"
+            + bounded * f"\t{RunnerUp.BOUNDED}"
+        )
     Path(path).write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
@@ -97,9 +103,9 @@ def _read(file: Path) -> tuple[Radii, list[str]]:
         raise InputError.expected(str(file), "hold at least one input", "none")
     # Through float64, which holds every index below 2^53 exactly.
     index, label, predicted, radius = np.array([row[:4] for row in rows], dtype=np.float64).T
-    return Radii(
-        index.astype(np.int64), label.astype(np.int64), predicted.astype(np.int64), radius.copy(), alpha=None
-    ), [row[4] for row in rows]
+    index, label, predicted = (own.astype(np.int64) for own in (index, label, predicted))
+    rule = RunnerUp.BOUNDED if RUNNER_UP in header else RunnerUp.COMPLEMENT
+    return Radii(index, label, predicted, radius.copy(), None, rule), [row[4] for row in rows]
 
 
 @guarded
@@ -108,9 +114,13 @@ def intervals_from_log(
 ) -> ConfidenceIntervals:
     """Certificates of the vote share of a smoothed classifier from its certification log, at one radius.
 
-    A radius r says that the noisy votes for the class have a share of at least Φ(r / σ), hence at a distance of R of at
-    least Φ((r − R) / σ). A log knows no upper bound but 1, no confidence of the network, and nothing of inputs it
-    abstained on. In place of the unknown share at the input itself stands its lower limit Φ(r / σ).
+    The log must come from CERTIFY of Cohen et al., where r = σ Φ⁻¹(p_A) of one lower limit p_A. There a radius r says
+    that the noisy votes for the class have a share of at least Φ(r / σ), hence at a distance of R of at least
+    Φ((r − R) / σ). Radii with a bounded runner-up, σ/2 (Φ⁻¹(p_A) − Φ⁻¹(p_B)), are larger and say nothing of p_A alone:
+    certcal's own logs mark them and are refused, others must not be given.
+
+    A log knows no upper bound but 1, no confidence of the network, and nothing of inputs it abstained on. In place of
+    the unknown share at the input itself stands its lower limit Φ(r / σ).
 
     Paper: —; docs/certificates.md, with Cohen et al. (2019), Theorem 1.   Errs: outward, and towards not certified.
 
@@ -126,6 +136,9 @@ def intervals_from_log(
     scale = check_number("sigma", sigma, "be a finite number > 0", lambda number: number > 0)
     distance = check_number("radius", radius, "be finite and ≥ 0", lambda number: number >= 0)
     read, written = _read(Path(path))
+    if read.runner_up == RunnerUp.BOUNDED:
+        wanted = "hold radii σ Φ⁻¹(p_A), from which a vote share follows"
+        raise InputError.expected(str(path), wanted, "radii with a bounded runner-up, which are larger")
     least = read.radius - (_half_units(read.radius, written) if check_flag("rounded", rounded) else 0.0)
     known = np.where(least > 0, least, np.nan)
     lower, share = (np.nan_to_num(scipy.special.ndtr((known - off) / scale) * (1 - 1e-12)) for off in (distance, 0.0))

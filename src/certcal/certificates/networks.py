@@ -4,9 +4,11 @@ Proofs: docs/certificates.md, "Certificates from elsewhere".
 """
 
 import copy
+import logging
 import sys
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -14,9 +16,10 @@ import torch
 from torch import Tensor, nn
 
 from certcal.certificates.intervals import ConfidenceIntervals
+from certcal.certificates.lipschitz import lipschitz_constant
 from certcal.certificates.margins import intervals_from_lipschitz, intervals_from_margins
-from certcal.errors import CertcalError, InputError
-from certcal.models import Normalize, Tempered, as_inputs, as_outputs, count_classes, held_still
+from certcal.errors import CertcalError, InputError, one_line
+from certcal.models import as_inputs, as_outputs, count_classes, held_still
 from certcal.scalars import check_choice, check_number, guarded, one_or_more
 from certcal.settings import Domain, Norm, Relaxation
 from certcal.types import ArrayLike, FloatArray
@@ -104,21 +107,63 @@ def _margins(
         if domain is Domain.BOX:
             low, high = low.clamp(0.0, 1.0), high.clamp(0.0, 1.0)
         ends = {"x_L": torch.nextafter(low, low - 1), "x_U": torch.nextafter(high, high + 1)}
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            net = bounded(copy.deepcopy(model).double().eval(), torch.zeros_like(x), device="cpu", verbose=False)
-            moved = tensor(x, perturbation(norm=_NORMS[norm], eps=radius, **ends))
-            with torch.no_grad():
-                least, most = net.compute_bounds(x=(moved,), C=wanted, method=method)
-    except (NotImplementedError, RuntimeError, AssertionError, KeyError, AttributeError, ValueError) as error:
-        got = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
-        raise InputError.expected("model", f"be one that auto_LiRPA can bound by {method}", got) from error
+    with _refusing(method):
+        own = copy.deepcopy(model).double().eval()
+        net = bounded(own, torch.zeros_like(x), device="cpu", verbose=False)
+        for there in _within(x, radius, norm, domain):
+            _check_trace(own, net, there)
+        moved = tensor(x, perturbation(norm=_NORMS[norm], eps=radius, **ends))
+        least, most = net.compute_bounds(x=(moved,), C=wanted, method=method)
     return least.numpy(), most.numpy()
 
 
+def _within(x: Tensor, radius: float, norm: Norm, domain: Domain) -> Iterator[Tensor]:
+    """The inputs, all of them brighter, darker, and moved at random, within the ball."""
+    rng = np.random.default_rng(0)
+    for way in (0.0, 1.0, -1.0, *(rng.uniform(-1, 1, x.shape) for _ in range(4))):
+        step = torch.as_tensor(way, dtype=x.dtype).expand_as(x)
+        if norm is Norm.L2:
+            step = nn.functional.normalize(step.flatten(1), dim=1).reshape(x.shape)
+        yield (x + radius * step).clamp(0, 1) if domain is Domain.BOX else x + radius * step
+
+
+def _check_trace(model: nn.Module, net: nn.Module, x: Tensor) -> None:
+    """Refuse a network that does not do what auto_LiRPA saw of it, which is one pass over a blank image."""
+    own, seen = as_outputs(model(x.clone()), len(x)), net(x.clone())
+    if not torch.allclose(own, seen, rtol=1e-6, atol=1e-6, equal_nan=True):
+        wanted = "do the same operations for every input, because auto_LiRPA sees only those for a blank one"
+        raise InputError.expected("model", wanted, f"logits that differ by {float((own - seen).abs().max()):.3g}")
+
+
+@contextmanager
+def _refusing(method: str) -> Iterator[None]:
+    """auto_LiRPA at work in float64: what it cannot bound is refused in one line."""
+    heard: list[str] = []
+
+    def hear(record: logging.LogRecord) -> bool:
+        heard.append(record.getMessage())
+        return False
+
+    usual, log = torch.get_default_dtype(), logging.getLogger("auto_LiRPA.utils")
+    log.addFilter(hear)
+    torch.set_default_dtype(torch.float64)  # which it makes its tables in
+    try:
+        with warnings.catch_warnings(), torch.no_grad():
+            warnings.simplefilter("ignore")
+            yield
+    except InputError:
+        raise
+    except Exception as error:  # it raises whatever the operation at hand does
+        got = "; ".join([f"{type(error).__name__}: {one_line(error, most=160)}", *heard[-1:]])
+        raise InputError.expected("model", f"be one that auto_LiRPA can bound by {method}", got) from error
+    finally:
+        torch.set_default_dtype(usual)
+        log.removeFilter(hear)
+
+
 def _lirpa() -> tuple[Any, Any, Any]:
-    depth = sys.getrecursionlimit()
+    depth, root = sys.getrecursionlimit(), logging.getLogger()
+    shown, level = list(root.handlers), root.level
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -131,6 +176,8 @@ def _lirpa() -> tuple[Any, Any, Any]:
     finally:
         # It sets a million, at which a stranger's nested JSON overflows the stack instead of being refused.
         sys.setrecursionlimit(depth)
+        root.handlers[:] = shown  # and it takes over the log of the whole process
+        root.setLevel(level)
     return BoundedModule, BoundedTensor, PerturbationLpNorm
 
 
@@ -177,24 +224,3 @@ def _logits(model: nn.Module, inputs: ArrayLike) -> tuple[Tensor, Tensor]:
 def _slack(logits: Tensor) -> FloatArray:
     """By how much the margins of each input are widened, shape (n,)."""
     return np.asarray(SLACK * logits.double().abs().amax(dim=1).clamp(min=1.0))
-
-
-@guarded
-def lipschitz_constant(model: nn.Module) -> float:
-    """The Lipschitz constant of a network's logits that it carries itself, for inputs in [0, 1].
-
-    Read from `lipschitz_constant`, or from a deel-torchlip module; divided by the smallest standard deviation that
-    inputs are normalised with, and by a temperature.
-    """
-    carried = (
-        getattr(own, name, None) for own in model.modules() for name in ("lipschitz_constant", "_coefficient_lip")
-    )
-    found = next((float(value) for value in carried if isinstance(value, int | float)), None)
-    if found is None:
-        raise InputError.expected("constant", "be given for a network that does not carry its own", "none")
-    for own in model.modules():
-        if isinstance(own, Normalize):
-            found /= float(own.std.min())
-        elif isinstance(own, Tempered):
-            found /= float(own.temperature)
-    return found * (1 + 2.0**-50)

@@ -43,6 +43,7 @@ class Radii:
     predicted: Counts  # (n,) class A chosen by the selection draws; `NO_CLASS` where a log did not keep it
     radius: FloatArray  # (n,) in the units of inputs in [0, 1]
     alpha: float | None  # error probability per input; None if whoever gave the radii did not say
+    runner_up: RunnerUp = RunnerUp.COMPLEMENT  # how the second class was bounded
 
     def __len__(self) -> int:
         return len(self.radius)
@@ -130,7 +131,7 @@ def certify_radii(evidence: Evidence, *, alpha: float, runner_up: str = RunnerUp
         radius = _radius(upper_limits_by_look(evidence, lost, level), None, evidence.header.sigma)
     if reach := evidence.header.reach:
         radius = np.maximum(np.nextafter(radius - reach, -np.inf), 0.0)
-    return Radii(evidence.index, evidence.label, evidence.selected, radius, alpha)
+    return Radii(evidence.index, evidence.label, evidence.selected, radius, alpha, RunnerUp(rule))
 
 
 def certified_accuracy(radius: ArrayLike, correct: ArrayLike, *, at: float) -> float:

@@ -21,8 +21,8 @@ from certcal.inputs import (
     check_same_length,
     to_arrow,
 )
-from certcal.scalars import one_or_more
-from certcal.settings import Domain, Norm
+from certcal.scalars import check_number, one_or_more
+from certcal.settings import MAX_CLASSES, Domain, Norm
 from certcal.smoothing import Counts
 from certcal.types import BoolArray, FloatArray
 
@@ -97,12 +97,12 @@ def _made(table: Any, radii: Any, given: Columns, *, one: bool) -> tuple[Confide
         if said not in (Norm.DECLARED, asked_for) and asked_for is not None:
             raise InputError.expected(name, f"be left out, or be {said}, which the table states", asked_for)
     stated |= {name: value for name, value in given.items() if value is not None}
-    asked = None if radii is None else sorted({float(each) for each in one_or_more("radius", radii)})
+    asked = None if radii is None else sorted({_distance(each) for each in one_or_more("radius", radii)})
     if "confidence" not in columns and "radius" in columns:
         columns = columns | _met(columns)
     parts = _parts(columns, asked)
     if one and len(parts) > 1:
-        named = ", ".join(f"{radius:g}" for radius, _ in parts[:4]) + (", …" if len(parts) > 4 else "")
+        named = ", ".join(_digits(radius) for radius, _ in parts[:4]) + (", …" if len(parts) > 4 else "")
         raise InputError.expected("radius", f"say which of the table's {len(parts)} radii is meant", f"none of {named}")
     found = tuple(_intervals(part, Stated(radius=radius, **stated), known) for radius, part in parts)
     for later in found[1:]:
@@ -144,23 +144,36 @@ def _parts(columns: Columns, asked: list[float] | None) -> list[tuple[float, Col
         if asked is not None and len(asked) > 1:
             raise InputError.expected("radius", "be one number for a table without a column 'radius'", len(asked))
         return [(asked[0] if asked else UNSAID, columns)]
-    own = as_vector("radius", columns["radius"]).astype(np.float64)
+    own = as_vector("radius", columns["radius"])
     if np.isnan(own).any():
         raise InputError.expected("radius", "be a number in every row", f"NaN in row {int(np.argmax(np.isnan(own)))}")
     there = np.unique(own) if (own != own[0]).any() else own[:1]
-    for radius in asked or ():
-        if radius not in there:
-            named = ", ".join(f"{one:g}" for one in there[:9]) + (", …" if len(there) > 9 else "")
-            raise InputError.expected("radius", f"be one that the table has ({named})", f"{radius:g}")
+    # A column in single precision is read to that precision: 0.1 in it is 0.1.
+    narrow = own.dtype.kind == "f" and own.dtype.itemsize < 8
+    stored = {radius: own.dtype.type(radius) if narrow else radius for radius in asked or ()}
+    for radius, as_there in stored.items():
+        if as_there not in there:
+            named = ", ".join(_digits(one) for one in there[:9]) + (", …" if len(there) > 9 else "")
+            raise InputError.expected("radius", f"be one that the table has ({named})", _digits(radius))
+    if not stored:
+        stored = {float(str(one)): one for one in there}
     if len(there) == 1:
-        return [(float(there[0]), columns)]
+        return [(radius, columns) for radius in stored]
     if asked is not None:
         _check_whole(own, columns.get("index"))
-    parts = []
-    for radius in there.tolist() if asked is None else asked:
-        rows = own == radius
-        parts.append((radius, {name: np.asarray(column)[rows] for name, column in columns.items()}))
-    return parts
+    return [
+        (radius, {name: np.asarray(column)[own == as_there] for name, column in columns.items()})
+        for radius, as_there in stored.items()
+    ]
+
+
+def _distance(radius: Any) -> float:
+    return check_number("radius", radius, "be finite and ≥ 0", lambda number: number >= 0)
+
+
+def _digits(radius: Any) -> str:
+    """A radius with as many digits as tell it from others."""
+    return f"{radius:g}" if float(f"{radius:g}") == radius else str(radius)
 
 
 def _check_whole(own: FloatArray, index: Any) -> None:
@@ -182,6 +195,10 @@ def _intervals(columns: Columns, stated: Stated, known: dict[str, Any]) -> Confi
     lower, upper = as_bounds(columns["lower"], columns["upper"])
     n = len(lower)
     labels, predicted = as_classes("label", columns["label"], inputs=n), _predicted(columns["predicted"], n)
+    for name, classes in (("label", labels), ("predicted", predicted)):
+        if classes.max() >= MAX_CLASSES:
+            got = f"{classes.max()} at index {int(np.argmax(classes))}"
+            raise InputError.expected(name, f"be classes from 0 to {MAX_CLASSES - 1:,}", got)
     if "correct" in columns:
         _check_same("correct", as_correctness("correct", columns["correct"]), predicted == labels, "label = predicted")
     certified, reached = _certified(columns, stated.radius, n)
@@ -217,16 +234,20 @@ def _certified(columns: Columns, radius: float, inputs: int) -> tuple[BoolArray,
     if "certified_radius" not in columns:
         assert flags is not None
         return flags, None
-    reached = as_vector("certified_radius", columns["certified_radius"]).astype(np.float64)
+    given = as_vector("certified_radius", columns["certified_radius"])
+    reached = given.astype(np.float64)
     if np.isnan(radius):
         raise InputError.expected("radius", "be given with a column 'certified_radius'", "none")
     if (reached < 0).any():
         got = f"{reached[reached < 0][0]} at index {int(np.argmax(reached < 0))}"
         raise InputError.expected("certified_radius", "be ≥ 0, or NaN where nothing is certified", got)
     check_same_length("certified_radius", reached, "lower", np.empty(inputs))
+    # Both in single precision are compared in it.
+    single = given.dtype == np.float32 == getattr(columns.get("radius"), "dtype", None)
+    certified = np.asarray(given >= np.float32(radius) if single else reached >= radius)
     if flags is not None:
-        _check_same("certified", flags, reached >= radius, f"certified_radius ≥ {radius:g}")
-    return np.asarray(reached >= radius), reached
+        _check_same("certified", flags, certified, f"certified_radius ≥ {radius:g}")
+    return certified, np.where(certified, np.maximum(reached, radius), reached) if single else reached
 
 
 def _check_same(name: str, said: NDArray[np.bool_], known: NDArray[np.bool_], rule: str) -> None:

@@ -12,6 +12,8 @@ from certcal.inputs import as_classes, as_counts
 from certcal.settings import Domain, Norm
 from certcal.types import ArrayLike
 
+EXACT = 2.0**53  # below this, float64 holds all whole numbers
+
 
 def intervals_from_votes(
     votes: ArrayLike,
@@ -51,11 +53,14 @@ def intervals_from_votes(
     change = as_counts("changed", changed)
     if change.shape not in ((), (n,)):
         raise InputError.expected("changed", f"be one number, or one for each of {n} inputs", f"shape {change.shape}")
+    for name, counts in (("votes", total), ("changed", change)):
+        if counts.max() >= EXACT:
+            raise InputError.expected(name, "be fewer than 2^53 for an input, to be exact", f"{counts.max():g}")
     own = table.argmax(axis=1)
     won = table[np.arange(n), own]
     second = np.where(np.arange(table.shape[1]) == own[:, None], -1.0, table).max(axis=1)
     share = won / total
-    # Whole numbers below 2^53 are exact; a quotient is off by half a unit. One of 0 or all votes is exact.
+    # Whole numbers are exact here; a quotient is off by half a unit. One of 0 or all votes is exact.
     low, high = np.maximum(won - change, 0.0), np.minimum(won + change, total)
     lower = np.where(low > 0, np.nextafter(low / total, 0.0), 0.0)
     upper = np.where(high < total, np.nextafter(high / total, 1.0), 1.0)

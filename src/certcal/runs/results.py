@@ -156,7 +156,8 @@ class Results:
             save_bounds(self.report.bounds, file)
         if self.report.evidence is None:  # the field's logs are of smoothed models
             return
-        radii = Radii(first.index, first.label, first.predicted, first.certified_radius, alpha=None)
+        inputs = (first.index, first.label, first.predicted, first.certified_radius)
+        radii = Radii(*inputs, alpha=None, runner_up=first.runner_up)
         write_certification_log(change.place("certificates.tsv"), radii)
 
     @property
