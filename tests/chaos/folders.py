@@ -16,7 +16,7 @@ from certcal.files import sealed, unsealed
 
 VERBS = (["evaluate", "made", "--no-figures"], ["report", "made", "--no-figures"], ["certify", "made", "--no-figures"],
          ["attack", "made", "--ace-steps", 1, "--family", "ace"], ["recalibrate", "made", "--repeats", 2],
-         ["certify", "made", "--n", 1000, "--no-figures"], ["evaluate", "made", "--groups", "label", "--radii", "0.1"],
+         ["certify", "made", "--n", 1000, "--no-figures"], ["evaluate", "made", "--groups", "label", "--no-figures"],
          ["compare", "made", "grid", "--out", "side"], ["check", "made", "--require", "ece <= 1"], ["plan", "made"],
          ["train", "net"], ["sweep", "grid"], ["data", "data.npz"])  # fmt: skip
 NAMES = (
