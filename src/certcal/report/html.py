@@ -47,8 +47,9 @@ def render_page(data: Mapping[str, Any]) -> str:
             "data", "be what `page_data` gives", f"a table of {', '.join(map(str, data)) or 'nothing'}"
         )
     own = [name for name in SECTIONS if data.get("advice" if name == "step" else name)]
-    style = _short_lines("".join(map(read_part, ("page.css", *_present(SECTIONS, "css")))))
-    script = _short_lines("".join(map(read_part, (*_SCRIPTS, *_present(SECTIONS, "js"), "page.js"))))
+    used = [name for name in SECTIONS if name in own or name == "operating"]  # which groups use
+    style = _short_lines("".join(map(read_part, ("page.css", *_present(used, "css")))))
+    script = _short_lines("".join(map(read_part, (*_SCRIPTS, *_present(used, "js"), "page.js"))))
     keys = [column["key"] for column in data["columns"]]
     return fill_page(
         "page.html.j2",
