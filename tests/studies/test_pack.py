@@ -112,6 +112,16 @@ def test_what_was_killed_between_rows_and_manifest_is_added_again(copy, monkeypa
     assert not list(copy.folder.rglob(".*.part"))
 
 
+def test_a_pack_that_leads_elsewhere_is_not_added_to(copy, tmp_path):
+    shutil.move(copy.folder / "evidence", tmp_path / "elsewhere")
+    (copy.folder / "evidence").symlink_to(tmp_path / "elsewhere")
+    facts = {"name": "mine", "data": "digits", "network": "net", "method": "own", "radii": [0.1], "source": "me"}
+    before = sorted((tmp_path / "elsewhere").iterdir())
+    with pytest.raises(InputError, match=r"`pack` to hold folders of its own, but got .* a link to another place"):
+        add_to_pack(copy.folder, copy.evidence(copy.entry[0]).select(np.arange(60)), facts)
+    assert sorted((tmp_path / "elsewhere").iterdir()) == before
+
+
 def test_evidence_is_submitted_not_numbers(copy, tmp_path, monkeypatch):
     old = copy.entry[0]
     evidence = copy.evidence(old).select(np.arange(60))

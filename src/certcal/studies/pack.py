@@ -178,6 +178,8 @@ def add_to_pack(folder: str | Path, evidence: Evidence, entry: Mapping[str, Any]
     Raises: InputError if another entry has that name already.
     """
     path = Path(folder)
+    if (path / FOLDER).is_symlink():  # a stranger's pack may lead elsewhere
+        raise InputError.expected("pack", "hold folders of its own", f"{path / FOLDER}, a link to another place")
     (path / FOLDER).mkdir(parents=True, exist_ok=True)
     with hold_folder(path, "pack", "is adding to"):
         for place in (path, path / FOLDER):
