@@ -68,6 +68,7 @@ def test_objectives_without_work_on_the_cpu_are_captured(name, device):
 
 
 @pytest.mark.cuda
+@pytest.mark.filterwarnings("ignore:The .grad attribute:UserWarning")  # of torch's own, while it compiles
 def test_a_compiled_model_is_captured_too(device):
     models = [plain().to(device).train() for _ in range(2)]
     objective = make_objective(SETTINGS["smoothadv"])
