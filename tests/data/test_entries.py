@@ -73,6 +73,9 @@ FORMS = {
     "a column of labels": (PLAIN, np.array(NUMBERS)[:, None]),
     "a column of names": (PLAIN, np.array(NAMES)[:, None]),
     "labels in vectors of one": Pairs(list(zip(PLAIN, np.array(NUMBERS)[:, None], strict=True))),
+    "dataset of names": Pairs(list(zip(HWC, NAMES, strict=True))),
+    "loader of names": DataLoader(Pairs([{"x": one, "y": n} for one, n in zip(PLAIN, NAMES, strict=True)]), 4),
+    "dataset of numbers as texts": Pairs(list(zip(PLAIN, map(str, NUMBERS), strict=True))),
     "labels in floats": (PLAIN, np.array(NUMBERS, dtype=np.float32)),
     "ImageData": from_arrays(np.moveaxis(BYTES, 1, -1), NAMES),
 }
@@ -142,17 +145,40 @@ def test_hugging_face_datasets_are_taken_as_they_are() -> None:
     table = datasets.Dataset.from_dict({"x": PLAIN.tolist(), "y": NUMBERS}).with_format("torch")
     assert same(draw(table), draw((PLAIN, NUMBERS)))
     assert same(draw(DataLoader(table, batch_size=4)), draw((PLAIN, NUMBERS)))
+    named = datasets.Dataset.from_dict({"image": HWC, "label": NAMES})
+    for form in (named, named.with_transform(lambda batch: batch | {"text": ["a"] * len(batch["label"])})):
+        assert same(draw(form), draw((PLAIN, NUMBERS)))
+    renamed = named.with_transform(lambda batch: {"x": batch["image"], "y": [one.upper() for one in batch["label"]]})
+    assert same(draw(renamed), draw((PLAIN, NUMBERS)))  # no column has these names: they are read one by one
+    with pytest.raises(InputError, match="of several splits give one"):
+        draw(datasets.DatasetDict({"test": named}))
+
+
+@pytest.mark.parametrize("form", [tuple, list, Pairs])
+def test_names_of_some_of_the_models_classes_are_refused(form: type) -> None:
+    """Numbered among themselves they would be other classes: "bee" is 1 of the model's three, and 0 of two names."""
+    some = [name if name != "ant" else "cow" for name in NAMES]
+    data = (PLAIN, some) if form is tuple else form(list(zip(PLAIN, some, strict=True)))
+    with pytest.raises(InputError, match=r"name each of the model's 3 classes.*classes=…\), but got 2 names: bee, cow"):
+        draw(data)
+    whole = from_arrays(PLAIN, some, classes=["ant", "bee", "cow"])
+    assert draw(whole).label.tolist() == [2, 2, 1, 1, 2, 2]
+
+
+def test_names_beside_numbers_are_refused() -> None:
+    with pytest.raises(InputError, match="have names or numbers as labels, not both, but got names and 1"):
+        draw(Pairs([(PLAIN[0], "ant"), (PLAIN[1], 1)]))
 
 
 def test_inputs_live_anywhere_when_told_so() -> None:
     table = np.array([[-4.0, 100.0], [2.0, -50.0], [7.0, 3.0]])
     model = Net(2)
     options = {"sigma": 20.0, "n": 100, "n0": 10, "chunk": 100}
-    evidence = collect_evidence(model, (table, ["b", "a", "b"]), values="any", **options)
+    evidence = collect_evidence(model, (table, ["b", "a", "c"]), values="any", **options)
     assert evidence.header.units == "the inputs as they are"
-    assert evidence.label.tolist() == [1, 0, 1]
-    data = from_arrays(table, ["b", "a", "b"], values="any")
-    assert data.classes == ("a", "b")
+    assert evidence.label.tolist() == [1, 0, 2]
+    data = from_arrays(table, ["b", "a", "c"], values="any")
+    assert data.classes == ("a", "b", "c")
     assert same(evidence, collect_evidence(model, data, **options))
     with pytest.raises(InputError, match="values='any' takes all numbers"):
         collect_evidence(model, (table, [0, 1, 0]), **options)
@@ -238,7 +264,7 @@ def test_tables_and_splits_are_no_data() -> None:
     pandas = pytest.importorskip("pandas")
     with pytest.raises(InputError, match=r"Expected `data` to be \(inputs, labels\).*but got DataFrame"):
         draw(pandas.DataFrame({"x": [1.0], "y": [0]}))
-    with pytest.raises(InputError, match="the keys train, test instead of them"):
+    with pytest.raises(InputError, match=r"the keys train, test instead of them \(of several splits give one\)"):
         draw({"train": (PLAIN, NUMBERS), "test": (PLAIN, NUMBERS)})
     with pytest.raises(InputError, match="have a class for every input, but got none at index 1"):
         as_classes(pandas.Series(["a", None, "b"]))

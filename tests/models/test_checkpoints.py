@@ -85,13 +85,13 @@ def test_another_architecture_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "weights.pt"
     save_checkpoint(model(), file)
     message = refusal(model(name="lenet"), file)
-    assert "the weights of LeNet, but got 7 tensors (such as 1.conv1.bias) missing and" in message
-    assert "1.fc.weight of shape (7, 64), but got shape (10, 64)" in refusal(model(classes=7), file)
-    assert "10 tensors (such as 1.layer2.0.downsample.0.weight) missing" in refusal(model(shortcut="projection"), file)
+    assert "the weights of LeNet, but got 7 tensors (such as conv1.bias) missing and" in message
+    assert "ResNet, fc.weight of shape (7, 64), but got shape (10, 64)" in refusal(model(classes=7), file)
+    assert "10 tensors (such as layer2.0.downsample.0.weight) missing" in refusal(model(shortcut="projection"), file)
     save_checkpoint(model(name="resnet56")[1], file)
     message = refusal(model(), file)
     assert "none missing and" in message
-    assert "tensors (such as 1.layer1.3.bn1.bias) too many" in message
+    assert "tensors (such as layer1.3.bn1.bias) too many" in message
 
 
 class Evil:
@@ -178,7 +178,34 @@ def test_usual_names_of_the_last_layer(tmp_path: Path, head: str, prefix: str) -
     assert model_fingerprint(load_checkpoint(model(2), file)) == model_fingerprint(saved)
 
 
+@pytest.mark.parametrize("beside", ["criterion.weight", "loss.weight", "val_acc.tp", "test_metrics.MulticlassECE.n"])
+def test_losses_and_metrics_beside_the_network_are_left_out(tmp_path: Path, beside: str) -> None:
+    saved, file = model(1), tmp_path / "weights.pt"
+    for inner in (saved, saved[1]):
+        state = {f"model.{name}": own for name, own in inner.state_dict().items()}
+        torch.save({"state_dict": state | {beside: torch.ones(10)}}, file)
+        assert model_fingerprint(load_checkpoint(model(2), file)) == model_fingerprint(saved)
+
+
+def test_what_a_prediction_may_use_is_not_left_out(tmp_path: Path) -> None:
+    """A normalisation of the module's own would change what is certified; a second network may be the one meant."""
+    state = {f"model.{name}": own for name, own in model(1)[1].state_dict().items()}
+    for other in (
+        {"normalize.mean": torch.zeros(3)},
+        {name.replace("model", "ema"): own for name, own in state.items()},
+    ):
+        torch.save({"state_dict": state | other}, tmp_path / "weights.pt")
+        assert "too many" in refusal(model(2), tmp_path / "weights.pt")
+
+
+def test_one_tensor_is_one(tmp_path: Path) -> None:
+    state = model(1)[1].state_dict()
+    del state["fc.bias"]
+    torch.save(state, tmp_path / "weights.pt")
+    assert "1 tensor (such as fc.bias) missing and none too many" in refusal(model(2), tmp_path / "weights.pt")
+
+
 def test_a_layer_of_another_kind_is_not_renamed(tmp_path: Path) -> None:
     state = {name.replace("fc.", "projector."): own for name, own in model(1)[1].state_dict().items()}
     torch.save(state, tmp_path / "weights.pt")
-    assert "such as 1.fc.bias" in refusal(model(2), tmp_path / "weights.pt")
+    assert "such as fc.bias" in refusal(model(2), tmp_path / "weights.pt")

@@ -5,7 +5,7 @@ import pickle
 import re
 import sys
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from os import PathLike
 from pathlib import Path
 from typing import Any, TypeVar
@@ -24,6 +24,9 @@ State = Mapping[str, Tensor]
 _DIGEST = "certcal.sha256"  # in the metadata of a safetensors file
 WRAPPERS = ("state_dict", "model_state_dict", "model_state", "model", "net", "network", "module", "weights", "params")
 HEADS = ("fc", "linear", "classifier", "head")  # what people call the last layer
+
+# What a Lightning module keeps beside its network, and no prediction uses: losses with class weights, and metrics.
+BESIDE = re.compile(r"(criterion|loss|loss_fn|\w*metrics?|(train|val|valid|test)_\w+|accuracy|acc)\.")
 
 
 def load_checkpoint(model: Model, path: str | PathLike[str]) -> Model:
@@ -145,17 +148,20 @@ def _fitted(state: State, model: nn.Module, file: Path) -> State:
     optional = _optional(model)
     # The closest reading is the one to load, or to compare with; of equals the first, which changes least.
     candidate = max(_readings(state, expected), key=lambda names: len(names.keys() & expected.keys()))
-    missing, foreign = sorted(expected.keys() - optional - candidate.keys()), sorted(candidate.keys() - expected.keys())
+    missing, foreign = expected.keys() - optional - candidate.keys(), candidate.keys() - expected.keys()
+    ours = "1." if _is_wrapped(model) else ""  # the step that our own wrapper adds to the network's names
     if missing or foreign:
         raise InputError.expected(
             str(file),
             f"hold the weights of {_describe(model)}",
-            f"{_some(missing)} missing and {_some(foreign)} too many",
+            f"{_some(missing, ours)} missing and {_some(foreign, ours)} too many",
         )
     for name, value in candidate.items():
         if value.shape != expected[name].shape:
-            wanted = f"hold the weights of {_describe(model)}, {name} of shape {tuple(expected[name].shape)}"
-            raise InputError.expected(str(file), wanted, f"shape {tuple(value.shape)}")
+            named = f"{name.removeprefix(ours)} of shape {tuple(expected[name].shape)}"
+            raise InputError.expected(
+                str(file), f"hold the weights of {_describe(model)}, {named}", f"shape {tuple(value.shape)}"
+            )
     return candidate
 
 
@@ -164,6 +170,7 @@ def _readings(state: State, expected: State) -> Iterator[State]:
     yield state
     # Parallel and compiled models add a step to every name, at the top or, for a part of the model, inside.
     plain = {re.sub(r"(^|(?<=\.))(module|_orig_mod)\.", "", name): value for name, value in state.items()}
+    plain = {name: value for name, value in plain.items() if name in expected or not BESIDE.match(name)}
     first = {name.partition(".")[0] for name in plain}
     # A Lightning module has its network as an attribute: one step more, the same for every name.
     inner = {name.partition(".")[2]: value for name, value in plain.items()} if len(first) == 1 else plain
@@ -198,10 +205,19 @@ def _optional(model: nn.Module) -> set[str]:
     return names
 
 
+def _is_wrapped(model: nn.Module) -> bool:
+    """Whether it is a network behind its normalisation, as `build_model` puts them together."""
+    if not isinstance(model, nn.Sequential) or len(model) != 2:
+        return False
+    return any(isinstance(part, Normalize | nn.Identity) for part in model[0].modules())
+
+
 def _describe(model: nn.Module) -> str:
     inner = model[1] if isinstance(model, nn.Sequential) and len(model) == 2 else model
     return type(inner).__name__
 
 
-def _some(names: list[str]) -> str:
-    return f"{len(names)} tensors (such as {names[0]})" if names else "none"
+def _some(names: Set[str], ours: str) -> str:
+    if not names:
+        return "none"
+    return f"{len(names)} tensor{'s' * (len(names) > 1)} (such as {min(names).removeprefix(ours)})"

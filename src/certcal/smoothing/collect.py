@@ -156,6 +156,7 @@ def collect_evidence(
         at = torch.device("cpu") if cluster else place
         classes = source.settle(lambda one: count_classes(ready, one[None], at))
         first = next(source.items(set()))
+        source.check_names(classes)
         shape = first.input.shape
         header = EvidenceHeader(
             model=model_fingerprint(ready),

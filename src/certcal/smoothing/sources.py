@@ -40,9 +40,10 @@ class Source:
 
     def __init__(self, data: Any, *, values: Values = Values.UNIT) -> None:
         if isinstance(data, Mapping):
-            data = as_pair(data, "instead of them")
+            data = as_pair(data, "instead of them (of several splits give one)")
         self._data, self._values = data, values
         self._rgb = self._grey = False  # whether pictures get three channels, and plain pixels one
+        self._named: tuple[str, ...] | None = None  # classes, where labels are names
         self.units = "inputs in [0, 1]" if values is Values.UNIT else "the inputs as they are"
         if isinstance(data, ImageData):
             self._values, self.units = data.values, data.units
@@ -50,7 +51,7 @@ class Source:
         elif isinstance(data, DataLoader):
             self.indices = list(range(_loader_length(data)))
         elif _is_arrays(data):
-            self._data = _as_tensors(data[0], data[1])
+            self._data, self._named = _as_tensors(data[0], data[1])
             self.indices = _as_indices(data[2], len(self._data[0])) if len(data) == 3 else list(range(len(data[0])))
         elif (
             hasattr(data, "__len__")
@@ -58,7 +59,6 @@ class Source:
             and not isinstance(data, str)
             and not hasattr(data, "iloc")
         ):  # a Dataset, one of Hugging Face's, a list
-            self._data = _with_numbers(data)
             self.indices = list(range(len(data)))
         else:
             kinds = "be (inputs, labels), (inputs, labels, indices), a Dataset with a length or a DataLoader"
@@ -132,7 +132,35 @@ class Source:
         if unit and not (low >= 0.0 and high <= 1.0):
             wanted = "hold inputs in [0, 1] (normalisation is the model's first layer; values='any' takes all numbers)"
             raise InputError.expected("data", wanted, f"values from {low:.4g} to {high:.4g} at input {index}")
-        return Item(index, tensor, _class_of(label, index))
+        return Item(index, tensor, self._number_of(label, index) if isinstance(label, str) else _class_of(label, index))
+
+    def _number_of(self, name: str, index: int) -> int:
+        if name not in self._numbers:
+            raise InputError.expected(
+                "data", f"name a class of {', '.join(self._numbers)}", f"{name!r} at input {index}"
+            )
+        return self._numbers[name]
+
+    @cached_property
+    def _numbers(self) -> dict[str, int]:
+        """The number of each class name: for that, all labels are read."""
+        labels = _all_labels(self._data)
+        if (other := next((one for one in labels if not isinstance(one, str)), None)) is not None:
+            raise InputError.expected("data", "have names or numbers as labels, not both", f"names and {other!r}")
+        numbers, self._named = as_classes(labels)
+        return dict(zip(labels, numbers.tolist(), strict=True))
+
+    def check_names(self, classes: int) -> None:
+        """Refuse names that are not those of all the model's classes: numbered among themselves they mean others."""
+        named = self._named or ()
+        if named and len(named) != classes and named != tuple(map(str, range(len(named)))):
+            wanted = (
+                f"name each of the model's {classes} classes, which names are numbered by in sorted order (all of them "
+                "go to certcal.data.from_arrays as classes=…)"
+            )
+            raise InputError.expected(
+                "data", wanted, f"{len(named)} names: {', '.join(named[:5])}{', …' * (len(named) > 5)}"
+            )
 
 
 def _spread(count: int) -> list[int]:
@@ -151,23 +179,23 @@ def _is_arrays(data: Any) -> bool:
     return not pairs
 
 
-def _with_numbers(data: Any) -> Any:
-    """The data, its class names replaced by their numbers where they can all be seen at once: in a list of pairs."""
-    if not isinstance(data, list | tuple):
-        return data
-    pairs = [as_pair(entry, f"at {position}") for position, entry in enumerate(data)]
-    if not any(isinstance(label, str) for _, label in pairs):
-        return data
-    numbers, _ = as_classes([label for _, label in pairs])
-    return [(value, number) for (value, _), number in zip(pairs, numbers, strict=True)]
+def _all_labels(data: Any) -> list[Any]:
+    """The label of every input: a column of Hugging Face's at once, otherwise one by one."""
+    if isinstance(data, DataLoader):
+        return [label for _, label in _unbatched(data)]
+    if hasattr(data, "column_names") and isinstance(first := data[0], Mapping):
+        label = as_pair(first, "at 0")[1]
+        if (own := next(key for key, value in first.items() if value is label)) in data.column_names:
+            return list(data.with_format(None)[own])
+    return [as_pair(data[position], f"at {position}")[1] for position in range(len(data))]
 
 
-def _as_tensors(inputs: Any, labels: Any) -> tuple[Tensor, Any]:
+def _as_tensors(inputs: Any, labels: Any) -> tuple[tuple[Tensor, Any], tuple[str, ...] | None]:
     values = inputs if isinstance(inputs, Tensor) else torch.from_numpy(contiguous(to_numpy("inputs", inputs)))
-    classes = as_classes(labels)[0]
+    classes, named = as_classes(labels)
     if classes.ndim != 1 or len(classes) != len(values):
         raise InputError.expected("labels", f"be one number per input ({len(values)})", f"shape {classes.shape}")
-    return values, classes
+    return (values, classes), named
 
 
 def _as_indices(indices: Any, length: int) -> list[int]:
@@ -203,9 +231,6 @@ def _unbatched(loader: "DataLoader[Any]") -> Iterator[tuple[Any, Any]]:
 
 
 def _class_of(label: Any, index: int) -> int:
-    if isinstance(label, str):
-        wanted = "have class numbers (names are numbered in lists, arrays and `certcal.data.from_arrays`)"
-        raise InputError.expected("data", wanted, f"{label!r} at input {index}")
     if not isinstance(label, int | np.integer):
         try:
             label = as_classes(np.asarray(label)[None])[0][0]
