@@ -1,11 +1,13 @@
 """Shared by all tests: a seeded generator, the device to test on, a drawing backend without a screen."""
 
+import gc
 import os
 import signal
 import sys
 import tempfile
 from contextlib import nullcontext
 from dataclasses import replace
+from pathlib import Path
 
 import matplotlib
 import numpy as np
@@ -15,6 +17,8 @@ from hypothesis import HealthCheck, settings
 from certcal.certificates import confidence_bounds_at
 from smoothing_oracles import random_evidence
 
+gc.disable()  # until tests are collected
+TESTS = Path(__file__).parent
 matplotlib.use("Agg")
 os.fsync = lambda handle: None  # no test cuts the power, and a disk takes its time
 # What tests trust is no matter of the user's, and forgotten at the end; processes that they start share it.
@@ -31,10 +35,25 @@ def pytest_addoption(parser):
     parser.addoption("--device", default="cpu", help="torch device the solver tests run on")
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_collect_file():
-    """Examples in docstrings are the library's: tests have none, and to look for them takes seconds."""
-    return [one for one in (yield) if type(one).__name__ != "DoctestModule"]
+def pytest_configure(config):
+    config.pluginmanager.register(Examples())  # as a plugin, for `src` as well: hooks of this file are for `tests`
+
+
+class Examples:
+    """Takes examples in docstrings from the files that have any: to import every other one takes seconds."""
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_collect_file(self, file_path):
+        found = yield
+        if found and TESTS not in file_path.parents and ">>>" in file_path.read_text(encoding="utf-8"):
+            return found
+        return [one for one in found if type(one).__name__ != "DoctestModule"]
+
+
+def pytest_collection_finish():
+    """What was imported until now stays, so the collector of garbage need not look at it again and again."""
+    gc.enable()
+    gc.freeze()
 
 
 def pytest_collection_modifyitems(config, items):

@@ -71,6 +71,7 @@ def test_same_loss_for_the_same_budget(digits, library, norm, epsilon):
     assert torch.equal(predictions(model, kept)[0], before)
 
 
+@pytest.mark.slow
 def test_a_random_start_reaches_as_much(digits):
     import foolbox
 

@@ -53,6 +53,7 @@ def test_all_inputs_were_attacked_where_nothing_else_is_said(found):
     assert to_plain(whole)["of"] == whole.inputs
 
 
+@pytest.mark.slow
 def test_reports_of_kept_attacks_need_no_torch(found, tmp_path):
     for name, record in found.items():
         (tmp_path / f"{name}.json").write_text(json.dumps(kept(record)))

@@ -134,6 +134,7 @@ def test_rows_are_what_the_functions_give(probit):
     assert set(found.as_dicts()[0]) >= {"radius", "attacked_ece", "certified_ece", "holds"}
 
 
+@pytest.mark.slow
 def test_the_papers_reading_of_alpha_allows_for_twice_the_failures(probit):
     model, data, evidence = probit
     options = {"radii": [0.1], "alpha": 0.01, "adversaries": "brier", "method": "cdf", **QUICK}

@@ -105,6 +105,7 @@ def test_whoever_adds_draws_until_it_looks_good_is_covered(rng, method):
     assert naive.mean() > 1.5 * alpha  # every look as if it were the only one
 
 
+@pytest.mark.slow
 def test_looks_at_times_chosen_by_what_was_seen_are_covered(rng):
     """A look after every chunk, and any number of them: the plan's end is one look, the others one event together."""
     alpha, inputs = 0.1, 2000

@@ -64,6 +64,7 @@ def test_bad_input(options, message):
     assert str(caught.value).startswith(message)
 
 
+@pytest.mark.slow
 def test_coverage_survives_stopping_when_it_looks_good(rng):
     """The rule stops at whichever look first certifies; with alpha split over the looks, misses stay within alpha."""
     alpha, repetitions, looks = 0.2, 1500, (60, 120, 240)

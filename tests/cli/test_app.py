@@ -106,7 +106,9 @@ def test_report_is_written_again(desk):
     assert out.strip().endswith("report.html")
 
 
-def test_recalibrate_reports_on_held_out_inputs(desk):
+@pytest.fixture
+def imperfect(desk):
+    """The desk, with a run that has something to learn from."""
     rng = np.random.default_rng(3)
     evidence = random_evidence(rng, inputs=200, draws=2000)
     right = rng.random(200) < evidence.confidence
@@ -114,31 +116,39 @@ def test_recalibrate_reports_on_held_out_inputs(desk):
     run.create()
     save_evidence(replace(evidence, label=np.where(right, evidence.selected, 1 - evidence.selected)), run.evidence)
     run.save_settings(RunFolder(desk / "runs" / "made").settings())
-    out, _ = certcal("recalibrate", "imperfect", "--repeats", 3, "--no-figures", "--json", cwd=desk)
+    return desk
+
+
+def test_recalibrate_reports_on_held_out_inputs(imperfect):
+    out, _ = certcal("recalibrate", "imperfect", "--repeats", 3, "--no-figures", "--json", cwd=imperfect)
     told = json.loads(out)
     scores = told["scores"][0]
     assert scores["after"]["certified_brier"] < scores["before"]["certified_brier"]
+    _, error = certcal("recalibrate", "imperfect", "--automatic", "--clean-weight", 0.2, cwd=imperfect, code=2)
+    assert "Expected `--clean-weight` to be left out with automatic, which chooses it, but got 0.2" in " ".join(
+        error.split()
+    )
+
+
+@pytest.mark.slow
+def test_recalibrate_takes_several_radii_and_maps_of_every_kind(imperfect):
     wide = ("--radii", "0,0.1", "--radius-weights", "1,2", "--clean-weight", 0)
-    out, _ = certcal("recalibrate", "imperfect", "--repeats", 3, "--no-figures", *wide, cwd=desk)
+    out, _ = certcal("recalibrate", "imperfect", "--repeats", 3, "--no-figures", *wide, cwd=imperfect)
     assert "map for R = 0 and 0.1, mean ± deviation over 3 splits" in out
     assert "runs/imperfect/recalibration/map.json" in out
     assert "constant" not in out
-    out, _ = certcal("recalibrate", "imperfect", "--inside", "--repeats", 2, "--no-figures", "--json", cwd=desk)
-    kept = json.loads((desk / "runs/imperfect/recalibration/map.json").read_text())
+    out, _ = certcal("recalibrate", "imperfect", "--inside", "--repeats", 2, "--no-figures", "--json", cwd=imperfect)
+    kept = json.loads((imperfect / "runs/imperfect/recalibration/map.json").read_text())
     assert (
         kept["kind"]
         == json.loads(out)["map"]
         == {None: "score", 0.0: "isotonic"}.get(kept["about"]["before_isotonic"], "full")
     )
     out, _ = certcal(
-        "recalibrate", "imperfect", "--inside", "--method", "isotonic", "--repeats", 2, "--no-figures", cwd=desk
+        "recalibrate", "imperfect", "--inside", "--method", "isotonic", "--repeats", 2, "--no-figures", cwd=imperfect
     )
     assert "full map for R = " in out
-    _, error = certcal("recalibrate", "imperfect", "--automatic", "--clean-weight", 0.2, cwd=desk, code=2)
-    assert "Expected `--clean-weight` to be left out with automatic, which chooses it, but got 0.2" in " ".join(
-        error.split()
-    )
-    out, _ = certcal("recalibrate", "made", "--on-failure", "identity", "--no-figures", cwd=desk)
+    out, _ = certcal("recalibrate", "made", "--on-failure", "identity", "--no-figures", cwd=imperfect)
     assert "identity map" in out
     assert "Nothing could be learned, so confidences stay as they are." in " ".join(out.split())
 
@@ -151,6 +161,7 @@ def test_alpha_may_be_taken_for_the_set(desk):
     assert metrics["alpha"] == alpha_for_set(len(evidence), draws=int(planned), delta=metrics["delta"])
 
 
+@pytest.mark.slow
 def test_several_temperatures_come_from_one_set_of_draws(desk):
     words = ["--model", "nets:make", "--data", "data.npz", "--sigma", 0.25, "--radii", "0,0.1", "--n", 500]
     certcal("certify", "warm", *words, "--temperatures", "1,0.5", "--no-figures", cwd=desk)
@@ -222,6 +233,7 @@ def test_help_and_evaluate_do_not_load_torch(desk):
     assert done.stderr.splitlines()[-1] == "False"
 
 
+@pytest.mark.slow
 def test_the_papers_certificate_is_left_again(desk):
     ask = ("evaluate", "made", "--json", "--no-figures")
     assert json.loads(certcal(*ask, "--paper", cwd=desk)[0])["split_alpha"] is False
@@ -240,6 +252,7 @@ def test_the_runner_up_can_be_bounded_by_its_own_votes(desk):
     assert back["average_certified_radius"] != bounded["average_certified_radius"]
 
 
+@pytest.mark.slow
 def test_more_classes_than_the_data_has_names_for(desk):
     words = "certify wide --model nets:make --data data.npz --sigma 0.25 --classes 7 --no-checks --n 250 --no-figures"
     out, _ = certcal(*words.split(), cwd=desk)

@@ -10,6 +10,8 @@ import time
 import numpy as np
 import pytest
 
+from certcal.cli.app import main
+from certcal.errors import InputError
 from certcal.runs import RunFolder
 from command import SCRIPT, certcal
 
@@ -107,6 +109,13 @@ def test_damaged_evidence_exits_with_a_line(desk, tmp_path):
     assert len(error.strip().splitlines()) <= 2
 
 
+def test_debug_lets_an_error_pass(desk, monkeypatch):
+    monkeypatch.chdir(desk)
+    with pytest.raises(InputError, match="to be a run folder, but got runs/nowhere"):
+        main(["evaluate", "nowhere", "--debug"])
+
+
+@pytest.mark.slow
 def test_debug_shows_where_an_error_comes_from(desk):
     environment = os.environ | {"COLUMNS": "100"}
     command = [SCRIPT, "evaluate", "nowhere", "--debug"]

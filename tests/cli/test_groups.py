@@ -60,6 +60,7 @@ def test_groups_from_the_data_a_table_and_the_certificates(place):
     assert "By site" in page
 
 
+@pytest.mark.slow
 def test_groups_and_thresholds_are_shown_on_the_screen_and_found_from_elsewhere(place):
     words = ["--groups", "sex,sites.csv", "--threshold", 0.4, "--no-figures"]
     out, _ = certcal("evaluate", "one", *words, cwd=place)
@@ -175,6 +176,7 @@ def test_tables_that_say_too_little_are_refused(tmp_path, text, name, message):
         group_columns([str(tmp_path / name)], index=np.arange(3), data=None)
 
 
+@pytest.mark.slow
 def test_a_run_of_some_inputs_knows_how_many_the_data_has(place):
     words = ["--config", "runs/one/config.toml", "--model", "nets:make", "--limit", 5, "--groups", "sex"]
     certcal("certify", "few", *words, "--no-figures", cwd=place)

@@ -181,6 +181,7 @@ def test_toml_of_other_types_is_refused_in_one_line(desk, line):
     assert "Expected `" in error
 
 
+@pytest.mark.slow
 def test_a_working_folder_that_is_gone_is_told(tmp_path):
     gone = tmp_path / "gone"
     gone.mkdir()

@@ -100,6 +100,7 @@ def test_code_that_only_a_file_names_does_not_run(received):
     assert not (received / "runs/new").exists()
 
 
+@pytest.mark.slow
 def test_what_one_named_oneself_is_remembered_for_that_run_alone(desk):
     certcal("certify", "mine", "--model", "nets:make", *WORDS, cwd=desk)
     certcal("certify", "mine", "--no-figures", cwd=desk)  # with what the folder remembers
@@ -129,7 +130,7 @@ def test_without_a_place_to_remember_it_is_asked_again(tmp_path, monkeypatch):
         check_factories(own, tmp_path, trust=False)
 
 
-@pytest.mark.parametrize("verb", [["data", "data.npz"], pytest.param(["evaluate", "made"], marks=pytest.mark.slow)])
+@pytest.mark.parametrize("verb", [["evaluate", "made"], pytest.param(["data", "data.npz"], marks=pytest.mark.slow)])
 @pytest.mark.parametrize("start", [["certcal"], pytest.param(["-m", "certcal"], marks=pytest.mark.slow)], ids=" ".join)
 def test_files_in_the_working_folder_do_not_stand_in_for_others(desk, made, start, verb):
     for name in ("tomllib", "queue", "json", "torch", "typer", "rich", "numpy", "secrets"):
@@ -283,6 +284,7 @@ def test_options_of_a_library_s_model_are_code(desk, made):
         assert "weights_only" in error
 
 
+@pytest.mark.slow
 def test_odd_names_of_runs(desk, made):
     """What steers a terminal or breaks XML is shown as escapes; what is no Unicode is refused."""
     name = "runs/a\x01\x1bb"

@@ -62,6 +62,7 @@ class TwoClasses(torch.nn.Module):
         return torch.stack([torch.zeros_like(rise), rise], dim=1)
 
 
+@pytest.mark.slow
 def test_forecasts_come_true():
     inputs = torch.linspace(0, 1, 24).reshape(24, 1, 1, 1)
     data, options = (inputs, torch.arange(24) // 12), {"sigma": 0.25, "seed": 1, "progress": False}

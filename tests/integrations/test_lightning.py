@@ -1,11 +1,12 @@
 """The Lightning callback in a real Trainer, against the same metrics computed by hand."""
 
+import importlib
 import json
 import math
+import warnings
 
 import pytest
 import torch
-from torch import nn
 from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 
 import certcal
@@ -13,63 +14,33 @@ from certcal import InputError
 from certcal.certificates import confidence_bounds_at
 from certcal.evaluation import row_at
 
-pytest.importorskip("pytorch_lightning", reason="Lightning is not installed (the extra `lightning`)")
-from pytorch_lightning import LightningModule, Trainer
-from pytorch_lightning.callbacks import Callback, EarlyStopping, ModelCheckpoint
-
-from certcal.integrations.lightning import CertifyEvery
-
 INPUTS, LABELS = torch.rand(40, 1, 4, 4, generator=torch.Generator().manual_seed(0)), torch.arange(40) % 3
 FEW = {"sigma": 0.25, "inputs": 8, "draws": 100, "n0": 20}
 
 
-class Net(LightningModule):
-    def __init__(self):
-        super().__init__()
-        torch.manual_seed(0)
-        self.body = nn.Sequential(nn.Flatten(), nn.Dropout(0.5), nn.Linear(16, 3))
-
-    def forward(self, batch):
-        return self.body(batch)
-
-    def training_step(self, batch, _):
-        return nn.functional.cross_entropy(self(batch[0]), batch[1])
-
-    def validation_step(self, batch, _):
-        self.log("loss", nn.functional.cross_entropy(self(batch[0]), batch[1]))
-
-    def configure_optimizers(self):
-        return torch.optim.SGD(self.parameters(), lr=0.1)
-
-
-class Watch(Callback):
-    """Keeps what was logged, and whether the module trains, after each epoch."""
-
-    def __init__(self):
-        self.seen, self.training = [], []
-
-    def on_validation_end(self, trainer, module):
-        if not trainer.sanity_checking:
-            self.seen.append({name: value.item() for name, value in trainer.callback_metrics.items()})
-
-    def on_train_epoch_start(self, trainer, module):
-        self.training.append(all(part.training for part in module.modules()))
+@pytest.fixture(scope="module")
+def lightning():
+    """Lightning's and our names: imported here, as that takes seconds of every process that collects tests."""
+    pytest.importorskip("pytorch_lightning", reason="Lightning is not installed (the extra `lightning`)")
+    return importlib.import_module("lightning_models")
 
 
 @pytest.fixture
-def fit(tmp_path):
+def fit(lightning, tmp_path):
     def fit(callback, *others, data=None, epochs=2, **settings):
-        net, watch = Net(), Watch()
+        net, watch = lightning.Net(), lightning.Watch()
         loaders = (
             DataLoader(TensorDataset(INPUTS, LABELS), batch_size=16, shuffle=True),
             val_loader() if data is None else data,
         )
         quiet = {"logger": False, "enable_progress_bar": False, "enable_model_summary": False}
-        trainer = Trainer(
+        trainer = lightning.Trainer(
             max_epochs=epochs, accelerator="cpu", callbacks=[callback, *others, watch], default_root_dir=tmp_path,
-            enable_checkpointing=any(isinstance(one, ModelCheckpoint) for one in others), **quiet, **settings,
+            enable_checkpointing=any(isinstance(one, lightning.ModelCheckpoint) for one in others), **quiet, **settings,
         )  # fmt: skip
-        trainer.fit(net, *loaders)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", lightning.PossibleUserWarning)
+            trainer.fit(net, *loaders)
         return net, watch
 
     return fit
@@ -83,11 +54,9 @@ def certified(seen):
     return {name: value for name, value in seen.items() if "certified" in name}
 
 
-@pytest.mark.filterwarnings("ignore:.*does not have many workers", "ignore:.*number of training batches")
-@pytest.mark.filterwarnings("ignore:.*:pytorch_lightning.utilities.warnings.PossibleUserWarning")
 class TestCallback:
-    def test_metrics_are_those_of_the_same_inputs_and_draws(self, fit):
-        net, watch = fit(CertifyEvery(radii=[0.05, 2.0], **FEW))
+    def test_metrics_are_those_of_the_same_inputs_and_draws(self, lightning, fit):
+        net, watch = fit(lightning.CertifyEvery(radii=[0.05, 2.0], **FEW))
         logged = certified(watch.seen[1])
         spread = torch.arange(8) * 5
         evidence = certcal.collect_evidence(net, (INPUTS[spread], LABELS[spread]), sigma=0.25, n=100, n0=20, chunk=100)
@@ -109,53 +78,57 @@ class TestCallback:
             (2, {"epochs": 3, "val_check_interval": 1}, [0, 6]),  # three batches an epoch
         ],
     )
-    def test_values_are_new_when_it_is_time_and_can_be_monitored_always(self, fit, tmp_path, every, settings, new):
+    def test_values_are_new_when_it_is_time_and_can_be_monitored_always(
+        self, lightning, fit, tmp_path, every, settings, new
+    ):
         name = "certified_brier/0.05"
-        keep = ModelCheckpoint(tmp_path / "kept", monitor=name, filename="{epoch}")
-        others = [EarlyStopping(name, patience=9), keep]
-        _, watch = fit(CertifyEvery(every=every, radii=0.05, **FEW), *others, **settings)
+        keep = lightning.ModelCheckpoint(tmp_path / "kept", monitor=name, filename="{epoch}")
+        others = [lightning.EarlyStopping(name, patience=9), keep]
+        _, watch = fit(lightning.CertifyEvery(every=every, radii=0.05, **FEW), *others, **settings)
         values = [seen[name] for seen in watch.seen]
         assert [n for n, value in enumerate(values) if not n or value != values[n - 1]] == new
         assert keep.best_model_score.item() == min(values)
 
     @pytest.mark.slow
-    def test_two_processes_log_the_same(self, fit, tmp_path):
-        class Write(Callback):
+    def test_two_processes_log_the_same(self, lightning, fit, tmp_path):
+        class Write(lightning.Callback):
             def on_fit_end(self, trainer, module):
                 found = {name: one.item() for name, one in trainer.callback_metrics.items() if "certified" in name}
                 (tmp_path / f"{trainer.global_rank}.json").write_text(json.dumps(found))
 
-        keep = ModelCheckpoint(tmp_path / "kept", monitor="certified_accuracy/0.05", mode="max")
-        fit(CertifyEvery(radii=0.05, **FEW), keep, Write(), devices=2, strategy="ddp_fork")
+        keep = lightning.ModelCheckpoint(tmp_path / "kept", monitor="certified_accuracy/0.05", mode="max")
+        fit(lightning.CertifyEvery(radii=0.05, **FEW), keep, Write(), devices=2, strategy="ddp_fork")
         first, second = (json.loads((tmp_path / f"{rank}.json").read_text()) for rank in (0, 1))
         assert first == second
         assert len(first) == 3
 
-    def test_a_part_of_the_module_and_other_data_can_be_certified(self, fit):
-        inner = CertifyEvery(model=lambda module: module.body, data=(INPUTS[:3], LABELS[:3]), radii=0.05, **FEW)
+    def test_a_part_of_the_module_and_other_data_can_be_certified(self, lightning, fit):
+        inner = lightning.CertifyEvery(
+            model=lambda module: module.body, data=(INPUTS[:3], LABELS[:3]), radii=0.05, **FEW
+        )
         net, watch = fit(inner, epochs=1)
         evidence = certcal.collect_evidence(net.body, inner.data, sigma=0.25, n=100, n0=20, chunk=100)
         wanted = certcal.evaluate(evidence, radii=0.05)[0].certified_accuracy
         assert watch.seen[0]["certified_accuracy/0.05"] == pytest.approx(wanted)
 
-    def test_data_that_cannot_be_spread_is_asked_for(self, fit):
+    def test_data_that_cannot_be_spread_is_asked_for(self, lightning, fit):
         class Stream(IterableDataset):
             def __iter__(self):
                 return iter([(INPUTS[0], LABELS[0])])
 
         with pytest.raises(InputError, match="Expected `data` to be given where validation data has no length"):
-            fit(CertifyEvery(**FEW), data=DataLoader(Stream()), epochs=1)
+            fit(lightning.CertifyEvery(**FEW), data=DataLoader(Stream()), epochs=1)
 
-    def test_normalised_inputs_are_refused_in_the_usual_words(self, fit):
+    def test_normalised_inputs_are_refused_in_the_usual_words(self, lightning, fit):
         wide = DataLoader(TensorDataset(3 * INPUTS - 1, LABELS), batch_size=16)
         with pytest.raises(InputError, match="normalisation is the model's first layer"):
-            fit(CertifyEvery(**FEW), data=wide, epochs=1)
+            fit(lightning.CertifyEvery(**FEW), data=wide, epochs=1)
 
 
-def test_wrong_settings_are_refused_at_once():
+def test_wrong_settings_are_refused_at_once(lightning):
     with pytest.raises(InputError, match="Expected `every` to be an integer ≥ 1"):
-        CertifyEvery(sigma=0.25, every=0)
+        lightning.CertifyEvery(sigma=0.25, every=0)
     with pytest.raises(InputError, match="Expected `alpha`"):
-        CertifyEvery(sigma=0.25, alpha=2)
+        lightning.CertifyEvery(sigma=0.25, alpha=2)
     with pytest.raises(InputError, match="Expected `sigma`"):
-        CertifyEvery(sigma=-1)
+        lightning.CertifyEvery(sigma=-1)

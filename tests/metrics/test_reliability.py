@@ -41,6 +41,7 @@ def test_clopper_pearson_is_the_beta_quantile_rounded_outward(alpha):
         assert k[i] == n[i] or stats.binom.cdf(k[i], n[i], upper[i]) <= alpha / 2
 
 
+@pytest.mark.slow
 def test_bin_intervals_cover_at_their_rate(rng):
     """Over 2000 repetitions the interval of a bin's accuracy misses the truth in at most alpha of them."""
     missed = 0

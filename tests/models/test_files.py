@@ -240,6 +240,7 @@ def test_the_fingerprint_of_onnx_covers_weights_beside_it(onnx_file: Path, tmp_p
     assert model_fingerprint(build(path)) != before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["multi_label_classification", "regression"])
 def test_hugging_face_models_for_other_tasks_are_refused(hf_folder: Path, tmp_path: Path, kind: str) -> None:
     folder = tmp_path / "net"

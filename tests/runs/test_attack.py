@@ -197,6 +197,7 @@ def test_what_stops_midway_leaves_what_was_there(run, monkeypatch):
     assert not kept_attacks(run, load_evidence(run.evidence)).stale
 
 
+@pytest.mark.slow
 def test_an_interrupted_attack_keeps_its_radii_and_goes_on_with_the_same_result(run, monkeypatch):
     asked = AttackSettings(radii=(0.1, 0.2), family="smoothed", adversaries=("brier",), **SMALL)
     whole = read_family(attack_run(run, asked, figures=False).run, "sandwich").record
@@ -377,6 +378,7 @@ def test_only_what_was_asked_for_is_shown_and_what_is_replaced_is_named(desk, ru
     assert "10 of the 40 inputs were attacked, and judged by 100 fresh draws each." in " ".join(out.split())
 
 
+@pytest.mark.slow
 def test_one_draw_contradicts_nothing_and_says_so(desk, typed):
     words = ["--family", "smoothed", "--radii", 0.2, "--draws", 1, "--attack-draws", 4, "--steps", 2]
     out, _ = typed("attack", "mine", *words, "--limit", 10, "--no-figures", cwd=desk)

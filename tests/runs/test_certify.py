@@ -76,6 +76,7 @@ def test_first_looks_are_certified_and_change_nothing_of_the_result(settings, ea
     assert "A first look." not in evaluate_run(run, settings.evaluate, figures=False).page.read_text()
 
 
+@pytest.mark.slow
 def test_a_run_that_was_interrupted_can_be_evaluated_as_it_is(settings, eager, tmp_path):
     run, looks = RunFolder(tmp_path / "runs" / "cut"), []
 
@@ -122,12 +123,14 @@ def test_an_interrupted_run_has_inputs_of_all_classes_though_a_folder_has_one_af
     assert "Calibration error:" in certcal("evaluate", "cut", "--no-figures", cwd=".")[0]
 
 
+@pytest.mark.slow
 def test_short_runs_take_no_first_look(settings, tmp_path):
     looks = []
     certify_run(RunFolder(tmp_path / "run"), settings, first=lambda: looks.append(1))
     assert looks == []
 
 
+@pytest.mark.slow
 def test_draws_added_to_a_finished_run_are_told_and_are_no_first_look(settings, tmp_path):
     run, told = RunFolder(tmp_path / "run"), []
     for n in (250, 500):

@@ -208,6 +208,7 @@ def test_weights_named_as_a_model_are_told_apart_from_programs_before_trust_is_a
     assert "--trust" not in error
 
 
+@pytest.mark.slow
 def test_fewer_inputs_than_a_run_has_are_told(desk):
     certcal("certify", "fewer", "--model", "nets:make", *WORDS, cwd=desk)
     _, error = certcal("certify", "fewer", "--limit", 10, "--no-figures", cwd=desk)
@@ -326,6 +327,7 @@ def test_a_plan_takes_the_draws_that_are_asked_for(desk):
     assert ([one["n"] for one in found["options"]], found["why"]) == ([3000], "the draws asked for")
 
 
+@pytest.mark.slow
 def test_stages_on_a_folder_that_was_begun_are_told_to_be_unplanned(desk):
     certcal("certify", "begun", "--model", "nets:make", *WORDS, cwd=desk)
     _, error = certcal("certify", "begun", "--n", 500, "--stages", "250,500", "--no-figures", cwd=desk)

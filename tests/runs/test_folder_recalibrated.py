@@ -117,6 +117,7 @@ def test_labels_held_out_have_no_part_in_map_choice_or_radius(imperfect, asked):
     assert made[0][1]["kind"] != "identity"
 
 
+@pytest.mark.slow
 def test_other_splits_replace_what_was_there(imperfect):
     first = recalibrate_run(imperfect, RecalibrateSettings(repeats=1), figures=False)
     second = recalibrate_run(imperfect, RecalibrateSettings(repeats=1, seed=1), figures=False)
@@ -154,6 +155,7 @@ def test_a_radius_without_weight_is_not_reported_on(imperfect):
     assert np.isfinite(result.compared.of("certified_brier")).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options", [{}, pytest.param({"automatic": True, "auroc_loss": 1.0, "brier_loss": 1.0}, marks=pytest.mark.slow)]
 )
@@ -184,6 +186,7 @@ def test_inputs_held_out_choose_neither_map_nor_radius_nor_split(imperfect, opti
     assert came[0] == came[1] == came[2]
 
 
+@pytest.mark.slow
 def test_a_first_split_without_anything_to_learn_is_said(imperfect):
     """With two wrong inputs, halves often have none to learn from. Another split would look at those held out."""
     evidence = load_evidence(imperfect.evidence)

@@ -55,6 +55,7 @@ def test_a_table_becomes_a_run_with_page_words_and_tables(desk):
         assert row["joint_ece"] == row["certified_ece"]
 
 
+@pytest.mark.slow
 def test_a_table_needs_none_of_the_slow_imports(desk):
     """Of a second that starting takes, these would be the larger part."""
     words = ["--bounds", "both.parquet", "--norm", "linf", "--alpha", 0, "--no-figures"]

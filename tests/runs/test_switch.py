@@ -196,6 +196,7 @@ def test_an_empty_name_is_none(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_weights_that_evidence_was_drawn_from_stay(weights, tmp_path):
     shutil.copytree(weights, tmp_path / "runs/net")
     net = tmp_path / "runs/net"
@@ -219,6 +220,7 @@ def test_weights_other_than_training_left_are_refused(weights, tmp_path):
     assert "be those that training left" in error
 
 
+@pytest.mark.slow
 def test_attacks_stay_where_no_draw_was_added(attacked):
     desk = attacked.parents[1]
     certcal("certify", "made", "--no-figures", cwd=desk)

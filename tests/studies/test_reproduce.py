@@ -58,6 +58,7 @@ def test_a_larger_sample_keeps_the_smaller_one_by_number():
         load_study("fashion-mnist", sample=-1)
 
 
+@pytest.mark.slow
 def test_a_study_stops_in_time_and_goes_on(desk):
     study = small(rates=[0.1])
     with pytest.raises(CertcalError, match="time ran out before the first model"):
