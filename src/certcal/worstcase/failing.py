@@ -24,6 +24,7 @@ from certcal.worstcase.solution import Kind, Solution
 # Additions of the dynamic program, (bins · failures)²: about a second. Beyond it failures are counted in twos, fours …
 MOST_WORK = 2**29
 MOST_CELLS = 2**22  # of its tables, bins² · failures: about 200 MB
+MOST_AT_ONCE = 2**13  # scores that are sorted together: of fewer, it is the calls that take time
 
 
 def solve_with_failures(problem: WorstCaseProblem, failures: int) -> Solution:
@@ -177,11 +178,12 @@ class _Scores:
         self.score, self.first = score[order], first[order]
         self.last = self.first if last is None else last[order]
 
-    def smallest(self, end: int, length: int) -> tuple[FloatArray, IntArray]:
-        """The smallest scores of inputs that end by bin `end`, padded with ∞, and their first bins, shape (length,)."""
-        inside = np.flatnonzero(self.last <= end)[:length]
-        score, first = np.full(length, np.inf), np.full(length, -1)
-        score[: len(inside)], first[: len(inside)] = self.score[inside], self.first[inside]
+    def smallest(self, ends: IntArray, length: int) -> tuple[FloatArray, IntArray]:
+        """The smallest scores of inputs that end by each of some bins, padded with ∞, and their first bins, (e, length)."""
+        score, first = np.full((len(ends), length), np.inf), np.full((len(ends), length), -1)
+        for n, end in enumerate(ends):
+            inside = np.flatnonzero(self.last <= end)[:length]
+            score[n, : len(inside)], first[n, : len(inside)] = self.score[inside], self.first[inside]
         return score, first
 
 
@@ -192,16 +194,20 @@ def _smallest_in_runs(
     size, length = len(escape), step * drops
     out = np.full((size, size, drops + 1), np.inf)
     place = np.arange(length)
-    for end in range(size):
-        starts = np.arange(end + 1)[:, None]
+    # Summed for some ends at a time: the scores of all runs, bins² · failures of them, may take gigabytes.
+    pieces = min(size, 1 + size**2 * length // MOST_AT_ONCE)
+    for ends in np.array_split(np.arange(size), pieces):
+        starts = np.arange(ends[-1] + 1)[:, None]
         # The smallest scores have the highest first bins. So the smallest among those from bin `start` on are the
         # smallest of all, less those that begin before it.
         parts = [
-            np.where(first >= starts, score, np.inf) for score, first in (s.smallest(end, length) for s in (own, stuck))
+            np.where(first[:, None] >= starts, score[:, None], np.inf)
+            for score, first in (scores.smallest(ends, length) for scores in (own, stuck))
         ]
-        parts.append(np.where(place < escaping[: end + 1, end, None], escape[: end + 1, None], np.inf))
-        # Summed for one end at a time: the scores of all runs, bins² · failures of them, would take gigabytes.
-        out[: end + 1, end] = _sums_in_steps(np.sort(np.concatenate(parts, axis=1), axis=1)[:, :length], step)
+        parts.append(np.where(place < escaping.T[ends, : len(starts), None], escape[starts], np.inf))
+        lists = np.sort(np.concatenate(parts, axis=-1), axis=-1)[..., :length]
+        out[: len(starts), ends] = _sums_in_steps(lists, step).swapaxes(0, 1)
+    out[np.tril_indices(size, -1)] = np.inf  # no run ends before it starts
     return out
 
 
