@@ -134,6 +134,7 @@ def at_the_border(model, inputs):
     return torch.cat([low, high])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("batch_size", [3, 128])
 def test_labels_stay_on_inputs_that_sit_on_the_border(batch_size):
     # There the model's rounding, which differs with the size of a batch, decides on the label.

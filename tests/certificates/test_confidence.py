@@ -53,7 +53,7 @@ MODELS = {
 
 
 @pytest.mark.parametrize("name", MODELS)
-@pytest.mark.parametrize("draws", [5, 100])
+@pytest.mark.parametrize("draws", [pytest.param(5, marks=pytest.mark.slow), 100])
 def test_bounds_contain_the_truth_at_their_rate(rng, name, draws):
     """Per input, one event for all radii: the interval holds the whole true range at each of them."""
     model, repetitions = MODELS[name], 1500

@@ -59,6 +59,12 @@ def test_runs_side_by_side(desk):
     words = ["compare", "one", "two", "--radii", "0.05", "--resamples", 0, "--out", "there", "--json"]
     found = json.loads(certcal(*words, cwd=desk)[0])
     assert {one["radius"] for one in found} == {0.05}
+    _, error = certcal("compare", "one", "one", cwd=desk, code=2)
+    assert "Expected `RUN RUN …` to be different from each other" in error
+
+
+@pytest.mark.slow
+def test_runs_that_were_evaluated_otherwise_are_compared_like_the_first(desk):
     certcal("evaluate", "two", "--alpha", "0.01", "--delta", "0.05", "--out", "runs/other", "--no-figures", cwd=desk)
     out, _ = certcal("compare", "one", "other", "--resamples", 0, "--out", "those", cwd=desk)
     told = (
@@ -67,5 +73,3 @@ def test_runs_side_by_side(desk):
     assert told in " ".join(out.split())
     assert "remembered from" in (line := certcal("evaluate", "other", "--no-figures", cwd=desk)[1])
     assert "--delta 0.05" in line
-    _, error = certcal("compare", "one", "one", cwd=desk, code=2)
-    assert "Expected `RUN RUN …` to be different from each other" in error

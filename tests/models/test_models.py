@@ -59,6 +59,7 @@ def test_padded_shortcut_keeps_every_second_pixel_between_zeros() -> None:
     assert outputs[:, :2].abs().sum() + outputs[:, 6:].abs().sum() == 0
 
 
+@pytest.mark.slow
 def test_every_weight_of_a_network_learns() -> None:
     for name in ("lenet", "resnet20", "preact-resnet18"):
         model = build_model(name, classes=10, channels=3, size=32)

@@ -3,7 +3,7 @@
 import ast
 import importlib
 
-from places import ROOT
+from places import ROOT, parsed
 
 SOURCE = ROOT / "src" / "certcal"
 ROOMS = {path.parent.name for path in SOURCE.glob("*/__init__.py")}
@@ -22,7 +22,7 @@ def imported(tree, package):
 
 def past_the_door(source, package):
     """What a file takes from other rooms without their offering it."""
-    for module, name in imported(ast.parse(source), package):
+    for module, name in imported(parsed(source), package):
         parts = module.split(".")
         if parts[0] != "certcal":
             continue

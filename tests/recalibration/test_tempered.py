@@ -86,13 +86,15 @@ FITS = {
 }
 
 
-@pytest.mark.parametrize("fit", FITS.values(), ids=FITS)
-def test_a_map_is_deployed_at_the_temperature_it_was_fitted_at(fit, tmp_path):
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name not in ("bounds", "scores"))) for name in FITS]
+)
+def test_a_map_is_deployed_at_the_temperature_it_was_fitted_at(name, tmp_path):
     evidence = collect(temperatures=(0.25, 1.0))
     rows, rng = np.tile(np.arange(len(evidence)), 20), np.random.default_rng(0)
     many = evidence.select(rows)
     object.__setattr__(many, "label", np.where(rng.random(len(many)) < 0.7, many.selected, (many.selected + 1) % 4))
-    own = fit(many)
+    own = FITS[name](many)
     assert own.divisor == 0.25
     save_map(own, tmp_path / "map.json")
     (bounds,) = own.certify(evidence, radii=0.0, alpha=0.01)

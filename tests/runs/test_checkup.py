@@ -336,6 +336,7 @@ def test_stages_on_a_folder_that_was_begun_are_told_to_be_unplanned(desk):
     )
 
 
+@pytest.mark.slow
 def test_a_limit_is_spread_over_class_folders(desk, tmp_path):
     from PIL import Image
 

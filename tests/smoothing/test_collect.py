@@ -80,13 +80,17 @@ class TestSameEvidence:
             TensorDataset(inputs, labels),
             DataLoader(TensorDataset(inputs, labels), batch_size=3),
             DataLoader(TensorDataset(inputs, labels), batch_size=None),
-            DataLoader(TensorDataset(inputs, labels), batch_size=4, num_workers=2),
             DataLoader(TensorDataset(inputs, labels), batch_sampler=BatchSampler(SequentialSampler(inputs), 4, False)),
             (inputs, labels, range(10)),
         ):
             assert_same(collect(data=data), expected)
 
-    @pytest.mark.parametrize("chunk", [1, 20, 100, 125, 500])
+    @pytest.mark.slow
+    def test_whichever_process_reads_the_data(self):
+        data = DataLoader(TensorDataset(*small_data()), batch_size=4, num_workers=2)
+        assert_same(collect(data=data), collect())
+
+    @pytest.mark.parametrize("chunk", [1, 125, *(pytest.param(own, marks=pytest.mark.slow) for own in (20, 100, 500))])
     def test_whatever_the_chunk(self, chunk, monkeypatch):
         """Chunks within a forward pass, across two of them, and of several; rows collected rarely and often."""
         expected = collect()
@@ -95,6 +99,7 @@ class TestSameEvidence:
             other = collect(chunk=chunk)
             assert_same(replace(other, header=expected.header), expected)
 
+    @pytest.mark.slow
     def test_when_added_draws_begin_within_a_pass(self, tmp_path):
         for n in (60, 180, 330, 600):
             collect(n=n, chunk=30, store=tmp_path)

@@ -54,10 +54,10 @@ def sources(own, stored):
 
 
 DRAWN = [name for name in EXHIBITS if "attack" not in name]
-SLOW = [name for name in DRAWN if name.startswith("figure") and name not in ("figure-pathological", "figure-trade-off")]
 
 
-@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in DRAWN])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", DRAWN)
 def test_each_is_drawn_from_what_is_stored(name, stored, monkeypatch):
     for solver in (curves.ONE_ADMM, curves.GRID, curves.DECE):
         monkeypatch.setitem(solver, "steps", 5)  # thousands, in earnest

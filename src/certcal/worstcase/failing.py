@@ -179,7 +179,7 @@ class _Scores:
         self.last = self.first if last is None else last[order]
 
     def smallest(self, ends: IntArray, length: int) -> tuple[FloatArray, IntArray]:
-        """The smallest scores of inputs that end by each of some bins, padded with ∞, and their first bins, (e, length)."""
+        """The smallest scores of inputs that end by each bin, padded with ∞, and their first bins, (e, length)."""
         score, first = np.full((len(ends), length), np.inf), np.full((len(ends), length), -1)
         for n, end in enumerate(ends):
             inside = np.flatnonzero(self.last <= end)[:length]
