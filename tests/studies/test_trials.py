@@ -4,6 +4,7 @@ import json
 from dataclasses import asdict, replace
 
 import pytest
+import torch
 
 from certcal.evaluation import Outcome
 from certcal.files import sealed, unsealed
@@ -40,6 +41,22 @@ def test_settings_that_came_later_are_at_their_defaults(trial):
     other = replace(trial.recipe, train=replace(trial.recipe.train, momentum=0.5))
     assert room.kept_outcomes(replace(trial, recipe=other), told.append) is None
     assert not told
+
+
+def test_a_study_may_move_to_another_folder_and_device(trial, tmp_path):
+    def from_weights(place, content):
+        place.parent.mkdir(exist_ok=True)
+        torch.save({"weight": torch.full((1,), content)}, place)
+        recipe = replace(trial.recipe, model=replace(trial.recipe.model, weights=str(place)))
+        return replace(trial, recipe=replace(recipe, certify=replace(recipe.certify, device="cuda")))
+
+    before = from_weights(tmp_path / "here" / "model.pt", 1.0)
+    rows = unsealed(json.loads((trial.folder / room.OUTCOME).read_text()))["outcomes"]
+    whole = room._facts(before) | {"recipe": asdict(before.recipe)}  # as earlier versions wrote it, with places
+    (trial.folder / room.OUTCOME).write_text(json.dumps(sealed({"trial": whole, "outcomes": rows})))
+    assert room.kept_outcomes(from_weights(tmp_path / "there" / "model.pt", 1.0)) is not None
+    assert room.kept_outcomes(trial) is None, "it starts from no weights"
+    assert room.kept_outcomes(from_weights(tmp_path / "there" / "model.pt", 2.0)) is None
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "null", "7", '"x"', "\xff", "[" * 9999])

@@ -184,11 +184,9 @@ def _certify(recipe: SweepRecipe, run: RunFolder, weights: str, *, progress: boo
 
 
 def _facts(trial: Trial) -> dict[str, Any]:
-    recipe = asdict(trial.recipe)
-    recipe.pop("machine")  # where it ran does not matter
     named = {"name": trial.name, "method": trial.method, "baseline": trial.baseline, "settings": trial.settings}
-    named["start"] = weights_digest(trial.recipe.model) or ""
-    return dict(plain(named | {"recipe": recipe}))
+    named["start"] = weights_digest(trial.recipe.model) or str(trial.recipe.model.weights or "")
+    return dict(plain(named | {"recipe": _placeless(trial.recipe)}))
 
 
 def _filled(facts: dict[str, Any]) -> dict[str, Any]:
@@ -197,9 +195,16 @@ def _filled(facts: dict[str, Any]) -> dict[str, Any]:
         section: {key: one for key, one in part.items() if one is not None} if isinstance(part, dict) else part
         for section, part in facts["recipe"].items()
     }
-    recipe = asdict(build(SweepRecipe, own, OUTCOME))
-    recipe.pop("machine")
-    return dict(plain(facts | {"recipe": recipe}))
+    return dict(plain(facts | {"recipe": _placeless(build(SweepRecipe, own, OUTCOME))}))
+
+
+def _placeless(recipe: SweepRecipe) -> dict[str, Any]:
+    """A recipe without where it ran, so that a study may move. Weights are known by their digest."""
+    own = asdict(recipe)
+    own.pop("machine")
+    own["model"].pop("weights")
+    own["certify"].pop("device")
+    return own
 
 
 def as_outcome(row: dict[str, Any]) -> Outcome:
