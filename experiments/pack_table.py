@@ -7,7 +7,7 @@ from typing import Any
 from certcal.certificates import average_certified_radius, confidence_bounds_at
 from certcal.evaluation import Outcome, Rounding, select
 from certcal.report import percent
-from certcal.studies import Entry, Pack, ReferenceRow, paper_table
+from certcal.studies import Entry, Pack, ReferenceRow, draws_of, paper_table
 
 ALPHA = 0.001
 
@@ -18,7 +18,9 @@ class Table:
     def __init__(self, pack: Pack, data: str) -> None:
         self.entries = {one.name: one for one in pack.entry if one.data == data}
         self.rows = [row for row in pack.rows() if row.entry in self.entries]
-        self.draws = {one.name: int(pack.evidence(one).draws.max()) for one in self.entries.values()}
+        evidence = {name: pack.evidence(one) for name, one in self.entries.items()}
+        self.draws = {name: draws_of(own) for name, own in evidence.items()}
+        self.inputs = {name: len(own) for name, own in evidence.items()}
         self.pack, self.data, self.paper = pack, data, paper_table(data) or {}
 
     @property
@@ -63,7 +65,7 @@ class Table:
         accuracy = "—" if first is None else down(first.certified_accuracy)
         quoted = "—" if paper is None else f"{paper:.2f}"
         acce = "—" if first is None or name != "CCE" or first.acce != first.acce else f"{100 * first.acce:.2f}"
-        about = [acce, f"{self.draws[entry.name]:,}", str(entry.train_seed)]
+        about = [acce, self.draws[entry.name], str(entry.train_seed)]
         return [f"{radius:g}", name, entry.method, accuracy, quoted, up(ours[0]), apart, *map(up, ours[1:]), *about]
 
 

@@ -1,6 +1,6 @@
 """Many models: recipes of sweeps, their trials, and studies that reproduce the paper's training results."""
 
-from certcal.studies.boards import TITLES, boards_of
+from certcal.studies.boards import TITLES, boards_of, draws_of
 from certcal.studies.exhibits import EXHIBITS, Exhibit, draw_exhibit
 from certcal.studies.pack import Entry, Pack, add_to_pack, differences, entry_of_run
 from certcal.studies.recipes import SweepRecipe, SweepSettings, build_sweep, expand, load_sweep
@@ -30,6 +30,7 @@ __all__ = [
     "build_sweep",
     "differences",
     "draw_exhibit",
+    "draws_of",
     "entry_of_run",
     "entry_rows",
     "expand",

@@ -1,6 +1,7 @@
 """What a leaderboard shows of a reference pack, with the paper's tables beside it."""
 
 from certcal.report import Board, Standing
+from certcal.smoothing import Evidence
 from certcal.studies.pack import Entry, Pack
 from certcal.studies.reference_rows import ReferenceRow
 from certcal.studies.study import paper_table
@@ -15,7 +16,7 @@ TITLES = {
 def boards_of(pack: Pack) -> list[Board]:
     """One board for each data set of the pack, from its stored rows."""
     rows, entries = pack.rows(), {one.name: one for one in pack.entry}
-    draws = {one.name: int(pack.evidence(one).draws.max()) for one in pack.entry}
+    draws = {one.name: draws_of(pack.evidence(one)) for one in pack.entry}
     return [
         Board(
             data,
@@ -33,6 +34,11 @@ def boards_of(pack: Pack) -> list[Board]:
     ]
 
 
+def draws_of(evidence: Evidence) -> str:
+    """The draws of each input: one number, or the least and the most."""
+    return "–".join(f"{one:,}" for one in dict.fromkeys((int(evidence.draws.min()), int(evidence.draws.max()))))
+
+
 def published(data: str) -> list[tuple[str, float, str, str, str]]:
     """The paper's numbers for a data set, as printed: method, radius, range of certified accuracy, ACCE and CBS."""
     table = paper_table(data)
@@ -45,9 +51,9 @@ def published(data: str) -> list[tuple[str, float, str, str, str]]:
     ]
 
 
-def _standing(row: ReferenceRow, entry: Entry, draws: int) -> Standing:
+def _standing(row: ReferenceRow, entry: Entry, draws: str) -> Standing:
     seed = "" if entry.train_seed is None else f", seed {entry.train_seed}"
     return Standing(
         row.entry, entry.method, row.radius, row.certified_accuracy, row.certified_ece, row.certified_brier,
-        row.brier_all, f"{draws:,} draws{seed}, {entry.source}",
+        row.brier_all, f"{draws} draws{seed}, {entry.source}",
     )  # fmt: skip
