@@ -7,9 +7,24 @@ from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 
-from certcal.attacks import AceTable, Sandwich, from_plain, to_plain
+from certcal.attacks import AceTable, Moved, Sandwich, from_plain, to_plain
 from page_samples import attacked_sample
+
+
+@given(arrays(np.float64, (3, 4, 5), elements=st.floats(-2, 2)))
+def test_how_an_input_moved_is_kept_well_enough_for_a_picture(change):
+    moved = Moved.of(7, 0.9, 0.4, change)
+    assert np.abs(moved.as_array((3, 4, 5)) - change).max() <= moved.largest / 254 + 1e-6
+    for shape in ((3, 4, 6), (1, 4, 5)):
+        with pytest.raises(ValueError, match="reshape"):
+            moved.as_array(shape)
+    with pytest.raises(ValueError, match="base64"):
+        replace(moved, change="%").as_array((1,))
+
 
 CERTIFICATES = ("alpha", "delta", "method", "split_alpha", "n_bins")
 
@@ -33,6 +48,11 @@ def test_a_record_is_read_back_as_it_was_written(found, name):
     assert (again.rows, again.inputs, again.of) == (record.rows, record.inputs, record.of)
     if isinstance(again, Sandwich):
         assert again.terms == record.terms
+        assert again.moved == record.moved == ()
+        known = replace(record, moved=(Moved.of(3, 0.9, 0.5, np.ones(4)), *[None] * (len(record) - 1)))
+        assert from_plain(name, kept(known)).moved == known.moved
+        with pytest.raises(ValueError, match="moved inputs do not fit"):
+            from_plain(name, kept(replace(known, moved=known.moved[:1])))
         assert (again.strongest(), again.holds) == (record.strongest(), record.holds)
     else:
         assert again.stronger is True

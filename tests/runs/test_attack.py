@@ -88,6 +88,27 @@ def run(desk):
     return RunFolder(desk / "runs" / "mine")
 
 
+def test_the_page_shows_what_the_attack_harmed_most(run):
+    settings = AttackSettings(family="smoothed", radii=(0.2,), **SMALL)
+    attack_run(run, settings, figures=False, progress=False)
+    evidence, page = load_evidence(run.evidence), run.path / "report.html"
+    name, moved = kept_attacks(run, evidence).sandwich.moved_at(0.2)
+    change = moved.as_array((1, 8, 8))
+    assert 0.1 < np.linalg.norm(change) < 0.21  # within R, but for the rounding of a picture
+    place = evidence.index.tolist().index(moved.index)
+    assert abs(moved.before - evidence.confidence[place]) < 0.1  # both are estimates
+    assert moved.after < moved.before
+    text = page.read_text()
+    seen = f"confidence {moved.before:.0%} to {moved.after:.0%}"
+    assert f"moved within R = 0.2 by the attack “{name}”: {seen}" in text
+    assert "random direction" not in text
+    assert moved.change not in (run.path / "metrics.json").read_text()
+    evaluate_run(run, EvaluateSettings(radii=(0.1,), alpha=0.01), figures=False)  # where nothing was attacked
+    assert "moved by R = 0.1 in a random direction" in page.read_text()
+    evaluate_run(run, EvaluateSettings(radii=(0.2,), alpha=0.01, images=False), figures=False)
+    assert "What R and σ look like" not in page.read_text()
+
+
 @pytest.mark.slow
 def test_both_families_from_a_shell(desk, run):
     out, error = certcal("attack", "mine", *QUICK, "--epsilon", "3/255,0.05", "--galil", cwd=desk)

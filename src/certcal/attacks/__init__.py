@@ -3,8 +3,8 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from certcal.attacks.records import AceRow, AceTable, Attacked, CalibrationAttack, Sandwich, SandwichRow, Terms
-from certcal.attacks.stored import ACE, CURVES, SANDWICH, from_plain, to_plain
+from certcal.attacks.records import AceRow, AceTable, Attacked, CalibrationAttack, Moved, Sandwich, SandwichRow, Terms
+from certcal.attacks.stored import ACE, CURVES, MOVED, SANDWICH, from_plain, to_plain
 from certcal.settings import Adversary, Norm
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ __all__ = [
     "BALLS",
     "CONFIGURATIONS",
     "CURVES",
+    "MOVED",
     "SANDWICH",
     "AceRow",
     "AceTable",
@@ -37,6 +38,7 @@ __all__ = [
     "Configuration",
     "Direction",
     "End",
+    "Moved",
     "Norm",
     "Omega",
     "OnFlip",

@@ -18,7 +18,6 @@ from certcal.certificates import ConfidenceIntervals
 from certcal.errors import InputError
 from certcal.evaluation import as_given
 from certcal.metrics import (
-    ReliabilityCurve,
     choose_bins,
     expected_calibration_error,
     reliability_curve,
@@ -123,12 +122,10 @@ def _within(scene: Scene, bounds: ConfidenceIntervals) -> Scene:
     return replace(part, judge=part.seen_confidence)
 
 
-def _row(
-    scene: Scene, bounds: ConfidenceIntervals, adversary: Adversary, allowed: int, bins: dict[str, Any]
-) -> tuple[SandwichRow, ReliabilityCurve | None, ReliabilityCurve | None]:
+def _row(scene: Scene, bounds: ConfidenceIntervals, adversary: Adversary, allowed: int, bins: dict[str, Any]) -> Tried:
     own = bounds.select(bounds.certified)
     if not len(own):
-        return empty_row(bounds.radius, adversary, allowed), None, None
+        return empty_row(bounds.radius, adversary, allowed), None, None, None
     clean = scene.seen_confidence(scene.inputs)
     moved = ADVERSARIES[adversary](scene, WorstCaseProblem.of(own, **bins))
     attacked, correct = scene.seen_confidence(moved), own.correct
@@ -154,4 +151,4 @@ def _row(
         excess=float(np.sort(beyond)[: len(own) - allowed].sum() / len(own)),
     )
     before, after = (reliability_curve(seen, correct, **bins) for seen in (clean, attacked))
-    return row, before, after
+    return row, before, after, None

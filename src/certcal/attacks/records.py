@@ -1,5 +1,6 @@
 """What attacks found, as nouns that need no torch: attacks make them, files keep them, reports show them."""
 
+from base64 import b64decode, b64encode
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
@@ -67,6 +68,29 @@ class Terms:
     seed: int
 
 
+@dataclass(frozen=True)
+class Moved:
+    """The input whose confidence an attack changed most, and how it moved: enough for a picture, without the input."""
+
+    index: int
+    before: float  # its confidence, as fresh draws estimate it
+    after: float
+    largest: float  # change of any of its values
+    change: str  # of each value in 127ths of the largest, as bytes in base64
+
+    @classmethod
+    def of(cls, index: int, before: float, after: float, change: FloatArray) -> "Moved":
+        """The same from the change of each value."""
+        largest = float(np.abs(change).max())
+        parts = np.rint(change * (127 / largest if largest else 0.0)).astype(np.int8)
+        return cls(index, before, after, largest, b64encode(parts.tobytes()).decode())
+
+    def as_array(self, shape: tuple[int, ...]) -> NDArray[np.float32]:
+        """The change of each value. Raises: ValueError if there are not as many as in the shape."""
+        parts = np.frombuffer(b64decode(self.change, validate=True), dtype=np.int8).reshape(shape)
+        return (parts * (self.largest / 127)).astype(np.float32)
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Sandwich(ShownRows):
     """Rows for each radius and adversary, with the reliability curves before and after.
@@ -83,6 +107,7 @@ class Sandwich(ShownRows):
     inputs: int  # attacked at most
     terms: Terms
     of: int | None = None  # inputs that those attacked were chosen from; None if all were
+    moved: tuple[Moved | None, ...] = ()  # beside the rows, or empty: of attacks on the smoothed model
 
     def __iter__(self) -> Iterator[SandwichRow]:
         return iter(self.rows)
@@ -116,6 +141,12 @@ class Sandwich(ShownRows):
     def nearest(self, radius: float) -> int:
         """The position of the strongest row at the attacked radius that is closest to this one."""
         return min(self.strongest(), key=lambda place: abs(self.rows[place].radius - radius))
+
+    def moved_at(self, radius: float) -> tuple[str, Moved] | None:
+        """The strongest attack at this radius and what it moved; None if there is none, or it is not known."""
+        places = [place for place in self.strongest() if self.rows[place].radius == radius and self.moved]
+        own = self.moved[places[0]] if places else None
+        return None if own is None else (self.rows[places[0]].adversary, own)
 
     def as_dicts(self) -> list[dict[str, Any]]:
         """The rows as plain dictionaries, for JSON or a data frame."""

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from certcal.attacks.calibration import attack_calibration
 from certcal.attacks.fresh_draws import SmoothedEstimate, estimate_smoothed
-from certcal.attacks.records import Sandwich, SandwichRow, Terms
+from certcal.attacks.records import Moved, Sandwich, SandwichRow, Terms
 from certcal.attacks.refutation import Levels, confront
 from certcal.certificates import ConfidenceIntervals, Method, RunnerUp, confidence_bounds_at
 from certcal.errors import InputError
@@ -29,7 +29,8 @@ from certcal.smoothing import Evidence, Source
 from certcal.types import ArrayLike, FloatArray, IntArray
 from certcal.worstcase import allowed_failures
 
-Tried = tuple[SandwichRow, ReliabilityCurve | None, ReliabilityCurve | None]  # a row, and its curves before and after
+# A row, its curves before and after, and the input that moved most.
+Tried = tuple[SandwichRow, ReliabilityCurve | None, ReliabilityCurve | None, Moved | None]
 
 
 @guarded
@@ -114,14 +115,16 @@ def gather(
     keep: Callable[[Sandwich], None] | None,
 ) -> Sandwich:
     """The rows of these bounds and adversaries: those that there are, and the others one after another."""
-    there = () if begun is None else zip(begun.rows, begun.before, begun.after, strict=True)
+    there: Iterable[Tried] = ()
+    if begun is not None:
+        there = zip(begun.rows, begun.before, begun.after, begun.moved or (None,) * len(begun), strict=True)
     known = {(one[0].radius, one[0].adversary): one for one in there}
     found: list[Tried] = []
     for own, name in pairs:
         is_new = (own.radius, str(name)) not in known
         found.append(tried(own, name) if is_new else known[own.radius, str(name)])
-        rows, before, after = zip(*found, strict=True)
-        made = Sandwich(rows, before, after, inputs, terms)
+        rows, before, after, moved = zip(*found, strict=True)
+        made = Sandwich(rows, before, after, inputs, terms, moved=moved)
         if is_new and keep is not None:
             keep(made)
     return made
@@ -144,7 +147,7 @@ class _Judge:
         """One row, from the confidences of the certified inputs without attack, with reliability curves."""
         kept = np.flatnonzero(bounds.certified)
         if len(kept) == 0:
-            return empty_row(bounds.radius, adversary, self.allowed), None, None
+            return empty_row(bounds.radius, adversary, self.allowed), None, None, None
         lower, upper, correct = bounds.lower[kept], bounds.upper[kept], bounds.correct[kept]
         bins: dict[str, Any] = {"n_bins": self.terms.n_bins, "edges": self.edges}
         found = attack_calibration(
@@ -188,7 +191,10 @@ class _Judge:
             excess=finding.excess,
         )
         before, after = (reliability_curve(seen, correct, **bins) for seen in (clean, attacked.confidence))
-        return row, before, after
+        most = int(np.argmax(np.abs(attacked.confidence - clean)))
+        change = (found.inputs[most].cpu() - self.inputs[kept[most]].cpu()).double().numpy()
+        index = int(self.evidence.index[kept[most]])
+        return row, before, after, Moved.of(index, float(clean[most]), float(attacked.confidence[most]), change)
 
     def look(self, inputs: Tensor, positions: IntArray) -> SmoothedEstimate:
         """Estimates at inputs that stand for those at the given positions, under the noise of these."""

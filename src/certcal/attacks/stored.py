@@ -2,12 +2,12 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import asdict, fields
 from typing import Any, TypeVar
 
 import numpy as np
 
-from certcal.attacks.records import AceRow, AceTable, Sandwich, SandwichRow, Terms
+from certcal.attacks.records import AceRow, AceTable, Moved, Sandwich, SandwichRow, Terms
 from certcal.files import plain
 from certcal.metrics import ReliabilityCurve
 from certcal.scalars import check_flag
@@ -16,6 +16,7 @@ from certcal.settings import PREDICTION_SHARE, Adversary
 T = TypeVar("T")
 SANDWICH, ACE = "sandwich", "ace"
 CURVES = ("before", "after", "curves")
+MOVED = "moved"
 _OF_CURVE = ("edges", "count", "confidence", "accuracy", "lower", "upper", "alpha")
 
 
@@ -24,7 +25,9 @@ def to_plain(record: Sandwich | AceTable) -> dict[str, Any]:
     sizes = {"inputs": record.inputs, "of": record.inputs if record.of is None else record.of}
     verdict = {"holds": record.holds} if isinstance(record, Sandwich) else {}
     curves = {name: [*map(_plain_curve, getattr(record, name))] for name in CURVES if hasattr(record, name)}
-    return sizes | verdict | {"rows": record.as_dicts()} | curves
+    moved = getattr(record, MOVED, ())
+    pictured = {MOVED: [None if one is None else asdict(one) for one in moved]} if any(moved) else {}
+    return sizes | verdict | {"rows": record.as_dicts()} | curves | pictured
 
 
 def from_plain(name: str, kept: Mapping[str, Any]) -> Sandwich | AceTable:
@@ -46,7 +49,10 @@ def _sandwich(kept: Mapping[str, Any]) -> Sandwich:
     made = {**older, **kept["made_with"]["certificates"], **kept["made_with"]["settings"]}
     if "joint" in made:  # its name in older files
         made["split_alpha"] = made.pop("joint")
-    return Sandwich(rows, before, after, int(kept["inputs"]), _checked(Terms, made), int(kept["of"]))
+    moved = tuple(None if one is None else _checked(Moved, one) for one in kept.get(MOVED, ()))
+    if moved and len(moved) != len(rows):
+        raise ValueError("rows and moved inputs do not fit")
+    return Sandwich(rows, before, after, int(kept["inputs"]), _checked(Terms, made), int(kept["of"]), moved)
 
 
 def _ace(kept: Mapping[str, Any]) -> AceTable:

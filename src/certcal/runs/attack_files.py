@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from certcal.attacks import ACE, CURVES, SANDWICH, AceTable, Sandwich, from_plain, to_plain
+from certcal.attacks import ACE, CURVES, MOVED, SANDWICH, AceTable, Sandwich, from_plain, to_plain
 from certcal.errors import InputError
 from certcal.files import plain, sealed, unsealed
 from certcal.report import ace_tables, attack_data, attack_diagrams, sandwich_tables
@@ -15,7 +15,7 @@ from certcal.runs.switch import Change
 from certcal.smoothing import Evidence, evidence_digest
 
 FOLDER = "attack"
-_KEYS = {"inputs", "of", "holds", "rows", *CURVES, "made_with", "provenance"}
+_KEYS = {"inputs", "of", "holds", "rows", *CURVES, MOVED, "made_with", "provenance"}
 UNFINISHED = "unfinished"  # among what a family was made with, while attacks are still to come
 
 
@@ -63,9 +63,9 @@ class Kept:
         return bool(self.families)
 
     def metrics(self) -> dict[str, Any]:
-        """What metrics.json says about attacks: rows and settings, without curves."""
+        """What metrics.json says about attacks: rows and settings, without curves and pictures."""
         return {
-            name: {key: value for key, value in family.as_dict().items() if key not in CURVES}
+            name: {key: value for key, value in family.as_dict().items() if key not in (*CURVES, MOVED)}
             for name, family in self.families.items()
         }
 

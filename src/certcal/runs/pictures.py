@@ -18,6 +18,7 @@ from certcal.settings import RunSettings
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from certcal.attacks import Moved
     from certcal.data import ImageData
     from certcal.smoothing import Evidence
 
@@ -66,22 +67,43 @@ class Pictures:
         names = {index: Path(paths[self.position[index]]).name if paths else "" for index in some}
         return {str(index): {"src": as_png(self.image(index), SIDE), "file": names[index]} for index in some}
 
-    def strip(self, index: int, *, radius: float, sigma: float) -> dict[str, Any]:
-        """One input as it is, moved by R in a random direction, and under noise; and R in units that people know."""
+    def strip(
+        self, index: int, *, radius: float, sigma: float, worst: "tuple[str, Moved] | None" = None
+    ) -> dict[str, Any]:
+        """One input as it is, moved within R, and under noise; and R in units that people know.
+
+        It is moved as the strongest attack moved the input that it harmed most, or else in a random direction.
+        """
         import torch
 
+        change = self._change(worst)
+        index = index if worst is None or change is None else worst[1].index
         own = self.image(index)
         noise = torch.randn(own.shape, generator=torch.Generator().manual_seed(index))
-        moved = own + radius * noise / noise.norm()
         shown = [("as it is", own)]
-        if radius:
-            shown.append((f"moved by R = {exactly(radius)} in a random direction", moved))
+        if radius and worst is not None and change is not None:
+            seen = f"confidence {worst[1].before:.0%} to {worst[1].after:.0%}"
+            shown.append((f"moved within R = {exactly(radius)} by the attack “{worst[0]}”: {seen}", own + change))
+        elif radius:
+            shown.append((f"moved by R = {exactly(radius)} in a random direction", own + radius * noise / noise.norm()))
         shown.append((f"one noisy copy, σ = {sigma:g}", own + sigma * noise))
         return {
             "index": index,
             "pictures": [{"src": as_png(picture, LARGE), "text": text} for text, picture in shown],
             "units": self._units(radius) if radius else "",
+            "attacked": bool(radius) and change is not None,
         }
+
+    def _change(self, worst: "tuple[str, Moved] | None") -> "Tensor | None":
+        """How an attack moved one of these inputs; None if it moved none, or its record is of inputs unlike these."""
+        import torch
+
+        if worst is None or worst[1].index not in self.position:
+            return None
+        try:
+            return torch.from_numpy(worst[1].as_array(tuple(self.data.shape)))
+        except ValueError:
+            return None
 
     def _units(self, radius: float) -> str:
         import torch

@@ -141,7 +141,9 @@ class Results:
             first = [view["top"][:4] for view in page["views"]]
             page["images"] = pictures.thumbnails(one["index"] for some in (shown, *first) for one in some)
             index = shown[0]["index"] if shown else int(evidence.index[0])
-            page["strip"] = pictures.strip(index, radius=self._shown_radius, sigma=evidence.header.sigma)
+            radius, sandwich = self._shown_radius, self.attacks.sandwich
+            worst = None if sandwich is None else sandwich.moved_at(radius)
+            page["strip"] = pictures.strip(index, radius=radius, sigma=evidence.header.sigma, worst=worst)
         return render_page(page)
 
     def _write_certificates(self, change: Change) -> None:
