@@ -56,7 +56,7 @@ def check_level(name: str, value: object) -> float:
 
 def did_you_mean(value: object, known: Iterable[str]) -> str:
     """A hint at the names that come closest to a wrong one; empty if none does."""
-    close = difflib.get_close_matches(str(value).lower(), list(known), n=2)
+    close = difflib.get_close_matches(str(value).lower(), [str(one) for one in known], n=2)
     return f" (did you mean {' or '.join(map(repr, close))}?)" if close else ""
 
 
@@ -66,6 +66,25 @@ def check_choice(name: str, value: object, choices: tuple[str, ...]) -> str:
         named = ", ".join(repr(str(choice)) for choice in choices)
         raise InputError.expected(name, f"be one of {named}", f"{value!r}{did_you_mean(value, choices)}")
     return str(value)
+
+
+def exactly(value: float) -> str:
+    """Every digit of a radius, a budget or a count, or 3/255 where it is so many steps of a byte.
+
+    What is said of R is proven at that R, not at a rounded one.
+
+    >>> exactly(0.25), exactly(8 / 255), exactly(2.0)
+    ('0.25', '8/255', '2')
+    """
+    short = f"{value:.6g}"
+    if not math.isfinite(value):
+        return short
+    if value == int(value):
+        return str(int(value))
+    if float(short) == value:
+        return short
+    steps = round(value * 255)
+    return f"{steps}/255" if 0 < steps <= 64 and steps / 255 == value else repr(float(value))
 
 
 def one_or_more(name: str, value: object) -> tuple[Any, ...]:

@@ -140,7 +140,7 @@ def test_rounded_radii_become_sound_bounds_of_the_vote_share(tmp_path, rng):
 @pytest.mark.parametrize("written", ["{:.3f}", "{:.2f}", "{:.4}", "{!r}", "{:.3g}", "{:.2e}"])
 def test_however_radii_were_rounded_no_share_is_over_trusted(tmp_path, rng, written):
     """Fixed decimals or digits that count, zeros at the end cut off or not: what was proven is never exceeded."""
-    proven = 10 ** rng.uniform(-2.5, 0.7, 200)
+    proven = 10 ** rng.uniform(-2.5, 0.5, 200)
     lines = [f"{n}\t1\t1\t{written.format(value)}\t1\t0" for n, value in enumerate(proven.tolist())]
     path = tmp_path / "field.tsv"
     path.write_text(HEADER + "\n".join(lines) + "\n")
@@ -148,6 +148,16 @@ def test_however_radii_were_rounded_no_share_is_over_trusted(tmp_path, rng, writ
     assert (np.nan_to_num(made.certified_radius) <= proven).all()
     assert (made.lower <= special.ndtr((proven - 0.1) / 0.5)).all()
     assert (made.certified_radius[proven > 1] >= proven[proven > 1] * 0.9).all()  # and little is given away
+
+
+def test_a_sigma_that_no_sample_can_have_reached_the_radii_with_is_refused(tmp_path):
+    path = tmp_path / "field.tsv"
+    path.write_text(HEADER + "0\t1\t1\t1.5\t1\t0\n")
+    with pytest.raises(
+        InputError, match="Expected `sigma` to be the σ of the log, whose radii are at most 7 σ: no sample"
+    ):
+        intervals_from_log(path, sigma=0.1, radius=0.1, alpha=0.001)
+    assert intervals_from_log(path, sigma=0.25, radius=0.1, alpha=0.001).certified.all()
 
 
 def test_an_input_that_a_log_has_twice_is_refused(tmp_path):

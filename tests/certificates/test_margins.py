@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from certcal import InputError, certified_calibration_error
 from certcal.certificates import intervals_from_lipschitz, intervals_from_logits, intervals_from_margins
+from certcal.certificates.margins import _softmax
 
 MARGINS = st.floats(-900, 900) | st.floats(-1e-3, 1e-3) | st.sampled_from([-np.inf, np.inf, 0.0, 745.2, -745.2])
 
@@ -36,9 +37,9 @@ def softmax(logits):
 @settings(max_examples=60)
 @given(st.lists(st.tuples(MARGINS, MARGINS), min_size=1, max_size=5), st.integers(0, 5))
 def test_bounds_contain_the_exact_softmax_and_are_close_to_it(pairs, place):
-    low, high = [min(pair) for pair in pairs], [max(pair) for pair in pairs]
+    low, high = [min(pair) for pair in pairs], [max(*pair, 0.0) for pair in pairs]  # A leads at the input itself
     own = min(place, len(pairs))
-    table = [np.insert(np.array(side), own, np.nan_to_num(5.0)) for side in (low, high)]
+    table = [np.insert(np.array(side), own, 0.0) for side in (low, high)]
     made = intervals_from_margins([table[0]], [table[1]], labels=[0], predicted=[own])
     for found, side, below in ((made.lower[0], low, True), (made.upper[0], high, False)):
         exact = exact_share(side)
@@ -159,6 +160,20 @@ def test_lipschitz_reads_the_temperature_but_radii_do_not_depend_on_it():
         ({"predicted": [0, 1]}, "Expected `predicted` to have an entry for each of 1 inputs, but got 2."),
         ({"alpha": 1.0}, "Expected `alpha` to lie in [0, 1); 0 if the bounds are proven, but got 1.0."),
         ({"radius": -1.0}, "Expected `radius` to be finite and ≥ 0, but got -1.0."),
+        (
+            {"lower": [[1.0, 0.0]], "upper": [[2.0, 1.0]]},
+            "Expected `lower and upper` to hold 0 at the predicted class itself, 0, but got [1, 2] in row 0 (are these "
+            "margins of the label, or of all classes but one?).",
+        ),
+        (
+            {"lower": [[0.0, -2.0]], "upper": [[0.0, -1.0]]},
+            "Expected `upper` to be ≥ 0, as the predicted class leads at the input itself, but got -1 in row 0, class "
+            "1, which then is ahead everywhere (is it z_j − z_A?).",
+        ),
+        (
+            {"norm": "L2"},
+            "Expected `norm` to be one of 'l2', 'linf', 'l1', 'patch', 'declared', but got 'L2' (did you mean 'l2'?).",
+        ),
         ({"norm": "l3"}, "Expected `norm` to be one of 'l2', 'linf', 'l1', 'patch', 'declared', but got 'l3'."),
         (
             {"confidence": [0.2]},
@@ -176,10 +191,9 @@ def test_wrong_margins_get_one_line(change, told):
 
 @pytest.mark.parametrize("margin", [-700.0, -709.9, -720.0, -744.0, -800.0])
 def test_shares_too_small_for_floats_stay_between_their_bounds(margin):
-    made = intervals_from_margins([[0.0, margin]], [[0.0, margin]], labels=[0], predicted=[0])
-    exact = exact_share([margin])
-    assert mpmath.mpf(float(made.lower[0])) <= exact <= mpmath.mpf(float(made.upper[0]))
-    assert made.upper[0] < 1e-300
+    lower, upper = (_softmax(np.array([[np.inf, margin]]), up=up)[0] for up in (False, True))
+    assert mpmath.mpf(float(lower)) <= exact_share([margin]) <= mpmath.mpf(float(upper))
+    assert upper < 1e-300
 
 
 def test_an_input_that_is_named_twice_is_refused():
@@ -207,10 +221,23 @@ def test_logits_whose_differences_are_infinite_are_refused():
         intervals_from_lipschitz([[1e308, -1e308]], [0], constant=1.0, radius=0.5)
 
 
+def test_probabilities_are_not_taken_for_logits(rng):
+    shares = softmax(rng.standard_normal((5, 3)))
+    told = "to be logits, but got numbers in \\[0, 1\\] that sum to 1 in every row: probabilities"
+    with pytest.raises(InputError, match=f"Expected `logits` {told}"):
+        intervals_from_lipschitz(shares, [0] * 5, constant=1.0, radius=0.1)
+    own = shares.argmax(axis=1)
+    with pytest.raises(InputError, match=f"Expected `lower and upper` {told}"):
+        intervals_from_logits(shares * 0.9, np.minimum(shares * 1.1, 1), labels=own, predicted=own)
+    assert intervals_from_lipschitz(shares * 1.01, [0] * 5, constant=1.0, radius=0.1).certified.any()
+    assert intervals_from_lipschitz([[1.0, 0.0], [0.0, 1.0]], [0, 1], constant=1.0, radius=0.1).certified.all()
+
+
 def test_another_class_has_no_more_than_the_predicted_one_leaves(rng):
     """Softmax networks and votes: where A gives way, the confidence of its successor is known to be small."""
-    low = rng.normal(0, 1, (50, 4))
-    high, own = low + rng.uniform(0, 2, (50, 4)), rng.integers(0, 4, 50)
+    low, own = rng.normal(0, 1, (50, 4)), rng.integers(0, 4, 50)
+    high = np.maximum(low + rng.uniform(0, 2, (50, 4)), 0.0)
+    low[np.arange(50), own] = high[np.arange(50), own] = 0
     made = intervals_from_margins(low, high, labels=own, predicted=own)
     assert (made.other >= 1 - made.lower).all()
     assert (made.other <= 1 - made.lower + 2e-6).all()

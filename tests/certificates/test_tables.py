@@ -79,7 +79,13 @@ def test_own_tables_come_back_with_all_that_was_stated(rng):
     ("change", "told"),
     [
         ({"lower": None}, "Expected `table` to have a column 'lower', but got only index, label, predicted, "),
-        ({"certified": None, "certified_radius": None}, "Expected `table` to have a column 'certified', but got only "),
+        ({"certified": None, "certified_radius": None}, "Expected `table` to have a column 'certified' or "),
+        ({"norm": ["l2", "linf", "l2"]}, "Expected `norm` to be the same in every row, but got l2 and linf."),
+        ({"alpha": [0, 0.05, 0]}, "Expected `alpha` to be the same in every row, but got 0.0 and 0.05."),
+        (
+            {"norm": ["Linf"] * 3},
+            "Expected `norm` to be one of 'l2', 'linf', 'l1', 'patch', 'declared', but got 'Linf' (did",
+        ),
         ({"lower": [0.7, 0.9, 0.9]}, "Expected `lower` to be at most `upper`, but got lower = 0.9 > upper = 0.8 at "),
         ({"upper": [0.9, np.nan, 1.0]}, "Expected `upper` to lie in [0, 1], but got nan at index 1."),
         ({"lower": [0.7, -0.1, 0.9]}, "Expected `lower` to lie in [0, 1], but got -0.1 at index 1."),
@@ -127,8 +133,37 @@ def test_rows_of_other_radii_must_be_of_the_same_inputs(tmp_path):
         intervals_from_table(pa.table({name: [] for name in GOOD}))
 
 
+def test_columns_may_state_norm_and_level_and_what_contradicts_them_is_refused(tmp_path):
+    stating = GOOD | {"norm": ["linf"] * 3, "alpha": [0.05] * 3}
+    pq.write_table(pa.table(stating), tmp_path / "t.parquet")
+    pyarrow.csv.write_csv(pa.table(stating), tmp_path / "t.csv")
+    for table in (stating, tmp_path / "t.parquet", tmp_path / "t.csv", pa.table(stating)):
+        made = intervals_from_table(table)
+        assert (made.norm, made.alpha) == ("linf", 0.05)
+        with pytest.raises(
+            InputError, match=r"Expected `alpha` to be left out, or be 0.05, which the table states, but"
+        ):
+            intervals_from_table(table, alpha=0)
+        with pytest.raises(InputError, match="Expected `norm` to be left out, or be linf, which the table states, but"):
+            intervals_from_table(table, norm="l2")
+
+
+def test_a_table_of_other_columns_is_told_which_it_has(tmp_path):
+    mine = {{"lower": "lb", "upper": "ub"}.get(name, name): values for name, values in GOOD.items()}
+    told = "have a column 'lower', but got only index, label, predicted, correct, radius, confidence, lb, ub, certified"
+    pq.write_table(pa.table(mine), tmp_path / "t.parquet")
+    for table in (mine, tmp_path / "t.parquet"):
+        with pytest.raises(InputError, match=told):
+            intervals_from_table(table)
+    (tmp_path / "t.csv").write_text("label;predicted;lower\n1;1;0.5\n")
+    with pytest.raises(
+        InputError, match=r"but got one column 'label;predicted;lower' .its columns are separated by ';'"
+    ):
+        intervals_from_table(tmp_path / "t.csv")
+
+
 def test_missing_values_radii_and_files_are_named(tmp_path):
-    with pytest.raises(InputError, match="Expected `lower` to be given for every input, but got 1 missing values"):
+    with pytest.raises(InputError, match="Expected `lower` to be given for every input, but got none in row 1"):
         intervals_from_table(pa.table(GOOD | {"lower": [0.7, None, 0.9]}))
     with pytest.raises(InputError, match=r"Expected `radius` to be one that the table has \(0.1\), but got 0.2"):
         intervals_from_table(GOOD, radius=0.2)
@@ -229,7 +264,7 @@ def test_flags_in_words_and_empty_radii_are_read_from_every_kind(tmp_path):
 
 
 def test_radii_are_told_apart_by_all_digits_and_read_to_their_precision():
-    with pytest.raises(InputError, match=r"\(0\.003921568627\), but got 0\.00392156862745"):
+    with pytest.raises(InputError, match=r"\(0\.003921568627\), but got 1/255"):
         intervals_from_table(GOOD | {"radius": [0.003921568627] * 3}, radius=1 / 255)
     with pytest.raises(InputError, match="Expected `radius` to be finite and ≥ 0, but got the text 'abc'"):
         intervals_from_table(GOOD, radius="abc")

@@ -67,7 +67,7 @@ def test_what_is_unsaid_or_does_not_fit_is_asked_for(proven, rng):
     known = table | {"confidence": [0.7, 0.5]}
     for bounds, options, told in (
         (intervals_from_table(known, radius=1), {}, "Expected `alpha` to be stated: 0 if the bounds are proven"),
-        (intervals_from_table(known, alpha=0), {}, "Expected `radius` to be stated by the bounds, but got none"),
+        (intervals_from_table(known, alpha=0), {}, "Expected `radius` to be given for bounds that do not state it"),
         (intervals_from_table(table, alpha=0, radius=1), {}, "Expected `confidence` to be known at every input"),
         (proven, {"alpha": 0.1}, "Expected `alpha` to be left out, or be 0, which the bounds state, but got 0.1"),
         (proven, {"radii": [0.25]}, r"Expected `radii` to be some of those that the bounds have \(0, 0.5, 1\)"),

@@ -11,7 +11,7 @@ from certcal.report import plot_sandwich
 from certcal.report.attack_page import attack_data
 from certcal.report.attacks import ace_cells, ace_tables, sandwich_tables, tightness, verdict
 from certcal.report.html import render_page
-from certcal.settings import as_budget
+from certcal.scalars import exactly
 from page_samples import attacked_sample, page_sample
 
 PLOTS = ("sandwich", "before", "after", "unattacked", "attacked")
@@ -110,7 +110,7 @@ def test_table_one_has_the_papers_layout(sample):
     assert tables["tex"].count(r"$\hat{y}$") == 2
     assert r"AdaECE, $\epsilon$ = 2/255" in tables["tex"]
     assert len(tables["csv"].splitlines()) == 1 + len(record.rows)
-    assert [as_budget(value) for value in (3 / 255, 0.03, 8 / 255)] == ["3/255", "0.03", "8/255"]
+    assert [exactly(value) for value in (3 / 255, 0.03, 8 / 255)] == ["3/255", "0.03", "8/255"]
 
 
 def test_the_strongest_attack_at_each_radius_is_drawn(sample):

@@ -125,7 +125,14 @@ def test_recalibration_is_for_the_network_without_noise(desk):
     [
         (("--bounds", "both.parquet"), "Expected `alpha` to be given for a table that does not state it: 0 if it is "),
         (("--bounds", "none.parquet", "--alpha", 0), "none.parquet"),
-        (("--bounds", "one.parquet", "--alpha", 0), "Expected `radius` to be stated by the bounds, but got none."),
+        (
+            ("--bounds", "one.parquet", "--alpha", 0, "--norm", "l2"),
+            "Expected `radius` to be given for bounds that do not ",
+        ),
+        (
+            ("--bounds", "one.parquet", "--alpha", 0, "--radius", 1),
+            "Expected `norm` to be given for a table that does not",
+        ),
         (("--bounds", "both.parquet", "--alpha", 0, "--radius", 0.3), "Expected `radius` to be one that the table has"),
         (("--bounds", "both.parquet", "--alpha", 0, "--method", "cdf"), "Expected `method` to be left out: it is for "),
         (("--bounds", "both.parquet", "--alpha", 0, "--norm", "l7"), "Expected `norm` to be one of 'l2', 'linf', "),

@@ -21,6 +21,7 @@ COLUMNS = (
     "other",
 )  # fmt: skip
 _NEEDED = ("label", "predicted", "lower", "upper")
+_OF_ALL = ("norm", "alpha")  # columns that say the same in every row: what is stated of all of them
 KEY = b"certcal.bounds"  # in the metadata of a Parquet file: what is stated of all rows
 _WORDS = {"yes": True, "no": False, "true": True, "false": False, "1": True, "0": False}
 Columns = dict[str, Any]
@@ -33,28 +34,26 @@ def read_columns(table: Any) -> tuple[Columns, dict[str, Any]]:
     if hasattr(table, "column_names"):  # PyArrow's
         if not table.num_rows:
             raise InputError.expected("table", "hold at least one row", "none")
-        _check_once(table.column_names)
-        kept = {name: table[name] for name in table.column_names if name in COLUMNS}
+        _check_names(table.column_names)
+        kept = {name: table[name] for name in table.column_names if name in (*COLUMNS, *_OF_ALL)}
         for name, column in kept.items():
             if column.null_count and name != "certified_radius":
-                raise InputError.expected(name, "be given for every input", f"{column.null_count} missing values")
+                row = column.is_null().to_numpy().argmax()
+                raise InputError.expected(name, "be given for every input", f"none in row {row}")
         columns = {name: _words(name, from_arrow(column.combine_chunks())) for name, column in kept.items()}
         stated = (table.schema.metadata or {}).get(KEY)
     elif isinstance(table, Mapping) or hasattr(table, "columns"):
         names = table.keys() if isinstance(table, Mapping) else table.columns
-        _check_once(names)
-        columns, stated = {name: _words(name, table[name]) for name in names if name in COLUMNS}, None
+        _check_names(names)
+        columns, stated = {name: _words(name, table[name]) for name in names if name in (*COLUMNS, *_OF_ALL)}, None
     else:
         wanted = "be a .parquet or .csv file, a data frame or a mapping of columns"
         raise InputError.expected("table", wanted, type(table).__name__)
-    missing = [name for name in _NEEDED if name not in columns]
-    if missing or not {"certified", "certified_radius"} & set(columns):
-        name = missing[0] if missing else "certified"
-        raise InputError.expected("table", f"have a column {name!r}", f"only {', '.join(columns) or 'unknown ones'}")
     for name, column in columns.items():
         if hasattr(column, "__len__") and len(column) != len(columns["label"]):
             raise InputError.expected(name, f"have as many entries as `label` ({len(columns['label'])})", len(column))
-    return columns, {} if stated is None else _stated(stated)
+    said = {name: _said(name, columns.pop(name)) for name in _OF_ALL if name in columns}
+    return columns, said | ({} if stated is None else _stated(stated))
 
 
 def _stated(text: bytes) -> dict[str, Any]:
@@ -79,11 +78,32 @@ _STATED: dict[str, Any] = {
 }  # fmt: skip
 
 
-def _check_once(names: Iterable[Any]) -> None:
-    """Refuse a table with two columns of one name, of which either could be meant."""
-    several = [f"{name!r} {count} times" for name, count in Counter(names).items() if count > 1 and name in COLUMNS]
+def _said(name: str, column: Any) -> Any:
+    """What a column says of all rows alike; the mixture of two is refused."""
+    values = list(dict.fromkeys(np.asarray(column).tolist()))
+    if len(values) > 1:
+        raise InputError.expected(name, "be the same in every row", " and ".join(str(value) for value in values[:2]))
+    return values[0]
+
+
+def _check_names(names: Iterable[Any]) -> None:
+    """Refuse a table that lacks a column, or has two of one name, of which either could be meant."""
+    counts = Counter(names)
+    several = [f"{name!r} {count} times" for name, count in counts.items() if count > 1 and name in COLUMNS]
     if several:
         raise InputError.expected("table", "name each column once", several[0])
+    missing = [name for name in _NEEDED if name not in counts]
+    if missing or not {"certified", "certified_radius"} & {*counts}:
+        name = repr(missing[0]) if missing else "'certified' or 'certified_radius'"
+        raise InputError.expected("table", f"have a column {name}", _named(list(map(str, counts))))
+
+
+def _named(names: list[str]) -> str:
+    """The columns that a table has, as far as a line holds them, and why it may seem to have only one."""
+    marks = [mark for mark in (";", "\t") if len(names) == 1 and mark in names[0]]
+    if marks:
+        return f"one column {names[0][:60]!r} (its columns are separated by {marks[0]!r}, not by commas)"
+    return "only " + ", ".join(one[:40] for one in names[:15]) + (", …" if len(names) > 15 else "")
 
 
 def _words(name: str, column: Any) -> Any:
@@ -113,8 +133,8 @@ def _read_file(path: Path) -> "pa.Table":
         if path.suffix == ".parquet":
             # Not `read_table`, which imports pandas where it is installed, for a second.
             with parquet.ParquetFile(path) as file:
-                _check_once(file.schema_arrow.names)
-                return file.read(columns=[name for name in file.schema_arrow.names if name in COLUMNS])
+                _check_names(file.schema_arrow.names)
+                return file.read(columns=[one for one in file.schema_arrow.names if one in (*COLUMNS, *_OF_ALL)])
         if path.suffix == ".csv":
             return csv.read_csv(path)
     except (pa.ArrowException, OSError) as error:  # damaged pages raise OSError

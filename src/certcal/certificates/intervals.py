@@ -1,11 +1,13 @@
 """The one noun of all certificates: per input, its class stays and its confidence stays between two bounds."""
 
+import math
 from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import Any
 
 import numpy as np
 
+from certcal.scalars import exactly
 from certcal.settings import PREDICTION_SHARE, TERMS, Domain, Norm, RunnerUp
 from certcal.shown import Shown
 from certcal.smoothing import Counts
@@ -63,7 +65,8 @@ class ConfidenceIntervals(Shown):
 
     def __repr__(self) -> str:
         kept = int(np.count_nonzero(self.certified))
-        return f"ConfidenceIntervals({len(self)} inputs, {kept} certified at R = {self.radius:g}, method {self.method})"
+        at = "" if math.isnan(self.radius) else f" at R = {exactly(self.radius)}"
+        return f"ConfidenceIntervals({len(self)} inputs, {kept} certified{at}, method {self.method})"
 
     def __len__(self) -> int:
         return len(self.lower)

@@ -24,6 +24,7 @@ from certcal.types import FloatArray
 COLUMNS = ("idx", "label", "predict", "radius", "correct", "time")
 RUNNER_UP = "runner_up"  # a further column, where the second class was bounded by its own votes
 LOG_METHOD = "log (vote share)"
+MOST = 7  # a radius in σ beyond which p_A > 1 − 1.3e-12: more than 10^12 draws without another vote
 _ABSTAINED = "-1"
 _LAST_DIGIT = Decimal("0.000001")
 
@@ -139,6 +140,9 @@ def intervals_from_log(
     if read.runner_up == RunnerUp.BOUNDED:
         wanted = "hold radii σ Φ⁻¹(p_A), from which a vote share follows"
         raise InputError.expected(str(path), wanted, "radii with a bounded runner-up, which are larger")
+    if (farthest := float(np.nan_to_num(read.radius).max())) > MOST * scale:
+        wanted = f"be the σ of the log, whose radii are at most {MOST} σ: no sample shows a larger share of votes"
+        raise InputError.expected("sigma", wanted, f"{scale:g} and a radius of {farthest:g}")
     least = read.radius - (_half_units(read.radius, written) if check_flag("rounded", rounded) else 0.0)
     known = np.where(least > 0, least, np.nan)
     lower, share = (np.nan_to_num(scipy.special.ndtr((known - off) / scale) * (1 - 1e-12)) for off in (distance, 0.0))

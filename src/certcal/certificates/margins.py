@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from certcal.certificates.intervals import ConfidenceIntervals
-from certcal.certificates.stated import UNSAID, Stated
+from certcal.certificates.stated import SINGLE, UNSAID, Stated
 from certcal.errors import InputError
 from certcal.inputs import as_classes, as_numbers, as_probabilities, to_numpy
 from certcal.scalars import check_choice, check_number
@@ -39,7 +39,7 @@ def intervals_from_margins(
     Paper: —; docs/certificates.md.   Errs: outward, and towards not certified.
 
     Args:
-        lower, upper: bounds of z_A − z_j at every point within R, shape (n, k); those of A itself are ignored.
+        lower, upper: bounds of z_A − z_j at every point within R, shape (n, k); those of A itself hold 0.
         labels, predicted: true class and class A, shape (n,).
         confidence: p_A at the inputs themselves, shape (n,); a report needs it.
         index: positions of the inputs in their data set; 0, 1, … by default.
@@ -57,6 +57,7 @@ def intervals_from_margins(
     truth = as_classes("labels", labels, inputs=n, classes=k)
     others = np.arange(k) != own[:, None]
     _check_order(low, high, others)
+    _check_own(low, high, others)
     return Stated(method, radius, norm, alpha, domain).intervals(
         _softmax(np.where(others, low, np.inf), up=False),
         _softmax(np.where(others, high, np.inf), up=True),
@@ -90,6 +91,7 @@ def intervals_from_logits(
     """
     low, high = _as_bounds(lower, upper)
     _check_order(low, high, True)
+    _check_logits("lower and upper", low, high)
     own = as_classes("predicted", predicted, inputs=len(low), classes=low.shape[1])[:, None]
     with np.errstate(invalid="ignore"):  # ∞ − ∞, of a logit without bounds: nothing is known of the margin
         least = np.nextafter(np.take_along_axis(low, own, axis=1) - high, -np.inf)
@@ -140,6 +142,7 @@ def intervals_from_lipschitz(
     table = _as_table("logits", logits)
     if not (np.abs(table) < 2.0**1000).all():  # so that their differences are finite as well
         raise InputError.expected("logits", "be finite, within ±1e300", table[~(np.abs(table) < 2.0**1000)][0])
+    _check_logits("logits", table, table)
     n, k = table.shape
     off = as_numbers("rounding", rounding)
     if off.shape not in ((), (n,)) or not ((off >= 0) & np.isfinite(off)).all():
@@ -197,6 +200,31 @@ def _check_order(low: FloatArray, high: FloatArray, among: BoolArray | bool) -> 
         row, column = divmod(int(np.argmax(crossed)), low.shape[1])
         got = f"{low[row, column]} > {high[row, column]} in row {row}, class {column}"
         raise InputError.expected("lower", "be at most `upper`", got)
+
+
+def _check_own(low: FloatArray, high: FloatArray, others: BoolArray) -> None:
+    """Refuse margins that cannot be those of the predicted class: its own is 0, and at the input none is negative."""
+    wrong = ~others & ((low > SINGLE) | (high < -SINGLE))
+    if wrong.any():
+        row, column = divmod(int(np.argmax(wrong)), low.shape[1])
+        got = f"[{low[row, column]:g}, {high[row, column]:g}] in row {row}"
+        cause = "(are these margins of the label, or of all classes but one?)"
+        raise InputError.expected(
+            "lower and upper", f"hold 0 at the predicted class itself, {column}", f"{got} {cause}"
+        )
+    wrong = others & (high < -SINGLE)
+    if wrong.any():
+        row, column = divmod(int(np.argmax(wrong)), low.shape[1])
+        got = f"{high[row, column]:g} in row {row}, class {column}, which then is ahead everywhere (is it z_j − z_A?)"
+        raise InputError.expected("upper", "be ≥ 0, as the predicted class leads at the input itself", got)
+
+
+def _check_logits(name: str, low: FloatArray, high: FloatArray) -> None:
+    """Refuse the probabilities of a softmax, which are not logits: a softmax of them would be certified."""
+    shares = (low >= 0).all() and (high <= 1).all() and len(low) > 1 and bool(((low > 0) & (low < 1)).any())
+    if shares and (low.sum(axis=1) <= 1 + 1e-4).all() and (high.sum(axis=1) >= 1 - 1e-4).all():
+        got = "numbers in [0, 1] that sum to 1 in every row: probabilities, whose logarithms are logits"
+        raise InputError.expected(name, "be logits", got)
 
 
 def _softmax(margins: FloatArray, *, up: bool) -> FloatArray:

@@ -21,7 +21,7 @@ from certcal.inputs import (
     check_same_length,
     to_arrow,
 )
-from certcal.scalars import check_number, one_or_more
+from certcal.scalars import check_number, exactly, one_or_more
 from certcal.settings import MAX_CLASSES, Domain, Norm
 from certcal.smoothing import Counts
 from certcal.types import BoolArray, FloatArray
@@ -102,7 +102,7 @@ def _made(table: Any, radii: Any, given: Columns, *, one: bool) -> tuple[Confide
         columns = columns | _met(columns)
     parts = _parts(columns, asked)
     if one and len(parts) > 1:
-        named = ", ".join(_digits(radius) for radius, _ in parts[:4]) + (", …" if len(parts) > 4 else "")
+        named = ", ".join(exactly(radius) for radius, _ in parts[:4]) + (", …" if len(parts) > 4 else "")
         raise InputError.expected("radius", f"say which of the table's {len(parts)} radii is meant", f"none of {named}")
     found = tuple(_intervals(part, Stated(radius=radius, **stated), known) for radius, part in parts)
     for later in found[1:]:
@@ -153,8 +153,8 @@ def _parts(columns: Columns, asked: list[float] | None) -> list[tuple[float, Col
     stored = {radius: own.dtype.type(radius) if narrow else radius for radius in asked or ()}
     for radius, as_there in stored.items():
         if as_there not in there:
-            named = ", ".join(_digits(one) for one in there[:9]) + (", …" if len(there) > 9 else "")
-            raise InputError.expected("radius", f"be one that the table has ({named})", _digits(radius))
+            named = ", ".join(exactly(float(str(one))) for one in there[:9]) + (", …" if len(there) > 9 else "")
+            raise InputError.expected("radius", f"be one that the table has ({named})", exactly(radius))
     if not stored:
         stored = {float(str(one)): one for one in there}
     if len(there) == 1:
@@ -169,11 +169,6 @@ def _parts(columns: Columns, asked: list[float] | None) -> list[tuple[float, Col
 
 def _distance(radius: Any) -> float:
     return check_number("radius", radius, "be finite and ≥ 0", lambda number: number >= 0)
-
-
-def _digits(radius: Any) -> str:
-    """A radius with as many digits as tell it from others."""
-    return f"{radius:g}" if float(f"{radius:g}") == radius else str(radius)
 
 
 def _check_whole(own: FloatArray, index: Any) -> None:

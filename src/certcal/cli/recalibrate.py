@@ -7,6 +7,7 @@ from rich.text import Text
 from certcal.cli import options as o
 from certcal.cli.declare import takes
 from certcal.cli.screen import new_table, print_json, show_path, wide_console
+from certcal.scalars import exactly
 from certcal.settings import RecalibrateSettings, Sections
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def _show(result: "Recalibration") -> None:
     title = f"{result.map.kind} map for {listed(result.radii)}, {over}, {held:,} inputs held out"
     console.print(Text(title, style="bold"))
     for radius in result.radii:
-        table = new_table(f"at R = {radius:g}" if len(result.radii) > 1 else "")
+        table = new_table(f"at R = {exactly(radius)}" if len(result.radii) > 1 else "")
         for heading in ("before", "after", "±"):
             table.add_column(heading, justify="right", style="dim" if heading == "±" else "", no_wrap=True)
         for row in score_rows(result.held_out, radius, first=radius == result.radii[0]):

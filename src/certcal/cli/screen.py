@@ -13,6 +13,7 @@ from rich.text import Text
 
 from certcal.errors import CertcalError
 from certcal.files import printable
+from certcal.scalars import exactly
 
 if TYPE_CHECKING:
     from certcal.evaluation import Report
@@ -128,7 +129,7 @@ def _show_acceptance(console: Console, report: "Report", position: int) -> None:
             console.print(Text(f"\n{sentence}"))
     for table in report.groups[position] if report.groups else ():
         heads, lines = group_cells(table)
-        shown = new_table(title=f"By {table.column} (all guarantees together; R = {table.radius:g})")
+        shown = new_table(title=f"By {table.column} (all guarantees together; R = {exactly(table.radius)})")
         for place, head in enumerate(heads):
             shown.add_column(head, justify="right" if place else "left", vertical="bottom")
         for line in lines:

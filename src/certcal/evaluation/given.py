@@ -8,7 +8,7 @@ import numpy as np
 
 from certcal.certificates import ConfidenceIntervals
 from certcal.errors import InputError
-from certcal.scalars import one_or_more
+from certcal.scalars import exactly, one_or_more
 
 
 def as_given(
@@ -36,7 +36,7 @@ def as_given(
     if alpha is None and np.isnan(stated):
         raise InputError.expected("alpha", "be stated: 0 if the bounds are proven", "none")
     if any(np.isnan(own.radius) for own in several):
-        raise InputError.expected("radius", "be stated by the bounds", "none")
+        raise InputError.expected("radius", "be given for bounds that do not state it", "none")
     if any(np.isnan(own.confidence).any() for own in several):
         wanted = "be known at every input, for the values without an attack"
         got = "none: give its column, or rows at radius 0 whose bounds meet"
@@ -45,7 +45,7 @@ def as_given(
         by_radius = {own.radius: own for own in several}
         for radius in (asked := one_or_more("radii", radii)):
             if radius not in by_radius:
-                there = ", ".join(f"{one:g}" for one in by_radius)
-                raise InputError.expected("radii", f"be some of those that the bounds have ({there})", radius)
+                there = ", ".join(map(exactly, by_radius))
+                raise InputError.expected("radii", f"be some of those that the bounds have ({there})", exactly(radius))
         several = tuple(by_radius[radius] for radius in asked)
     return tuple(replace(own, alpha=float(stated if alpha is None else alpha)) for own in several)

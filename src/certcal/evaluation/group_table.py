@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from certcal.evaluation.row import Row
+from certcal.scalars import exactly
 from certcal.worstcase import OperatingCurve, OperatingPoint
 
 GROUP_METRICS = (
@@ -37,7 +38,7 @@ class Group:
     def note(self) -> str:
         """What a small group can and cannot show; empty if there is nothing to say."""
         if self.row.certified == 0:
-            return f"No input of group {self.name} is certified at R = {self.row.radius:g}."
+            return f"No input of group {self.name} is certified at R = {exactly(self.row.radius)}."
         if self.failures >= self.row.certified:
             return (
                 f"Group {self.name} is too small: all of its {self.row.certified} certificates may fail, so nothing is "
@@ -89,7 +90,7 @@ class GroupTable:
         cost = [group for group in self.groups if group.note and group.name not in (*none, *small)]
         told = []
         if none:
-            told.append(f"No input is certified at R = {self.radius:g} in {_few(none)}.")
+            told.append(f"No input is certified at R = {exactly(self.radius)} in {_few(none)}.")
         if small:
             told.append(f"All certificates may fail in {_few(small)}: so few guarantee nothing.")
         if cost:

@@ -19,6 +19,7 @@ from certcal.evaluation.group_table import GroupTable
 from certcal.evaluation.row import Row
 from certcal.files import expanded, plain, replacing
 from certcal.metrics import Bins
+from certcal.scalars import exactly
 from certcal.settings import Claim
 from certcal.shown import ShownRows
 from certcal.smoothing import Evidence
@@ -79,7 +80,7 @@ class Report(ShownRows):
         for row in self.rows:
             if row.radius == radius:
                 return row
-        raise InputError.expected("radius", f"be one of {', '.join(f'{row.radius:g}' for row in self.rows)}", radius)
+        raise InputError.expected("radius", f"be one of {', '.join(exactly(row.radius) for row in self.rows)}", radius)
 
     @property
     def inputs(self) -> int:

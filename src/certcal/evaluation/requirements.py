@@ -23,7 +23,8 @@ _GIVEN = {**ACCEPTED, **WANTED}  # metrics that may say in brackets which thresh
 _SIGNS = {"<=": operator.le, ">=": operator.ge, "<": operator.lt, ">": operator.gt}
 _NUMBER = r"[0-9.]+(?:e[-+]?[0-9]+)?"
 _FORM = re.compile(
-    rf"\s*(\w+)\s*(?:\(({_NUMBER})\)\s*)?@\s*({_NUMBER})\s*(<=|>=|<|>)\s*({_NUMBER})\s*(%?)\s*", re.IGNORECASE
+    rf"\s*(\w+)\s*(?:\(({_NUMBER})\)\s*)?@\s*({_NUMBER}(?:/{_NUMBER})?)\s*(<=|>=|<|>)\s*({_NUMBER})\s*(%?)\s*",
+    re.IGNORECASE,
 )
 
 
@@ -53,8 +54,11 @@ class Requirement:
             raise InputError.expected("require", wanted, f"{said!r}{did_you_mean(said, (*spoken, *KNOWN))}")
         try:
             own = None if given is None else float(given)
-            asked = cls(text.strip(), name, float(radius), sign, float(limit) / (100 if percent else 1), own)
-        except ValueError as error:
+            over, _, under = radius.partition("/")  # as 8/255
+            asked = cls(
+                text.strip(), name, float(over) / float(under or 1), sign, float(limit) / (100 if percent else 1), own
+            )
+        except (ValueError, ZeroDivisionError) as error:
             raise InputError.expected("require", "have a number as radius and as limit", repr(text)) from error
         if own is not None and (name not in _GIVEN or not 0 <= own <= 1):
             wanted = f"have a share in brackets, and only after {', '.join(_GIVEN)}"

@@ -17,7 +17,7 @@ from typing import Any
 from certcal.errors import CertcalError, InputError, one_line
 from certcal.evaluation import Report
 from certcal.files import expanded
-from certcal.report import default_view, exactly, guarantee, to_markdown
+from certcal.report import default_view, guarantee, to_markdown
 from certcal.scalars import check_choice, guarded
 from certcal.settings import Tracker
 
@@ -104,10 +104,15 @@ def check_trackers(tools: Iterable[str]) -> tuple[Tracker, ...]:
     return found
 
 
+def _name(radius: float) -> str:
+    """A radius in a metric's name, where a slash, as in 8/255, would begin a folder."""
+    return repr(radius).removesuffix(".0")
+
+
 def _metrics(report: Report) -> dict[str, float]:
     """Every value that is a number, by metric and radius."""
     rows = {
-        f"{name}/{exactly(row.radius)}": float(value)
+        f"{name}/{_name(row.radius)}": float(value)
         for row in report
         for name, value in (row.as_dict() | dict(row.further)).items()
         if name != "radius"

@@ -9,7 +9,7 @@ import numpy as np
 from certcal.certificates import ConfidenceIntervals
 from certcal.errors import InputError
 from certcal.inputs import as_probabilities, check_same_length
-from certcal.scalars import check_number, one_or_more
+from certcal.scalars import check_number, exactly, one_or_more
 from certcal.types import ArrayLike, BoolArray, FloatArray
 from certcal.worstcase import WorstCaseProblem, brier_confidences
 
@@ -94,7 +94,7 @@ def data_from_bounds(
     for own, weight in zip(several, shares, strict=True):
         if weight == 0:
             continue  # a radius that counts nothing need not teach anything
-        where = f"inputs certified at R = {own.radius:g}"
+        where = f"inputs certified at R = {exactly(own.radius)}"
         check_teaches("bounds", where, "correct", own.select(own.certified).correct)
         problems.append(WorstCaseProblem.of(own, n_bins=n_bins, edges=edges))
     counted = shares > 0

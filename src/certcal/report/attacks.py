@@ -7,7 +7,6 @@ from typing import Any
 from certcal.attacks import AceRow, AceTable, Sandwich
 from certcal.evaluation import Rounding
 from certcal.report.tables import Column, csv_text, exactly, latex_text, markdown_text, percent
-from certcal.settings import as_budget
 
 _UP = Rounding.UP
 _PERCENT: dict[str, Any] = {"digits": 2, "percent": True}
@@ -82,7 +81,7 @@ def ace_sentence(record: AceTable) -> str:
 
 def ace_heads(record: AceTable) -> list[str]:
     """The heads of Table 1: for each budget AdaECE and ECE, then accuracy."""
-    pairs = [f"{name}, ε = {as_budget(budget)}" for budget in record.epsilons for name in ("AdaECE", "ECE")]
+    pairs = [f"{name}, ε = {exactly(budget)}" for budget in record.epsilons for name in ("AdaECE", "ECE")]
     return ["η", "ω", *pairs, "accuracy"]
 
 
@@ -110,7 +109,7 @@ def ace_title(row: AceRow, *, stronger: bool = False) -> str:
     if not row.epsilon and not omega and not row.omega:
         return "no attack"
     name = f"{'stronger ' * stronger}({eta}, {omega})-ACE" if omega else eta
-    return f"{name}, ε = {as_budget(row.epsilon)}"
+    return f"{name}, ε = {exactly(row.epsilon)}"
 
 
 def _ace_line(name: list[str], own: Sequence[AceRow]) -> list[str]:

@@ -10,7 +10,7 @@ from certcal.evaluation import Row
 from certcal.metrics import ReliabilityCurve
 from certcal.recalibration import Choice, TradeOff
 from certcal.report.views import CertifiedInputs, Widths
-from certcal.scalars import check_choice
+from certcal.scalars import check_choice, exactly
 from certcal.types import BoolArray
 
 if TYPE_CHECKING:
@@ -150,7 +150,7 @@ def plot_trade_off(curve: TradeOff, *, ax: "Axes | None" = None) -> "Axes":
             axes.annotate(f"λ = {share:g}", point, xytext=(5, 4), textcoords="offset points", fontsize=8)
             last = point
     axes.set(
-        xlabel=f"certified Brier score of inputs certified at R = {curve.radius:g}",
+        xlabel=f"certified Brier score of inputs certified at R = {exactly(curve.radius)}",
         ylabel="Brier score without an attack, all inputs",
     )
     legend_below(axes)
@@ -170,7 +170,7 @@ def plot_choice(choice: Choice, against: str, *, ax: "Axes | None" = None) -> "A
     axes.plot(getattr(choice.untouched, against), choice.untouched.certified_ece, "D", color=INCORRECT, label="no map")
     axes.axvline(choice.limits[against], color=NEUTRAL, linewidth=1, linestyle=":")
     name = "AUROC, all inputs" if against == "auroc" else "Brier score without an attack, all inputs"
-    axes.set(xlabel=name, ylabel=f"certified ECE at R = {choice.radius:g}")
+    axes.set(xlabel=name, ylabel=f"certified ECE at R = {exactly(choice.radius)}")
     legend_below(axes)
     return axes
 

@@ -9,6 +9,7 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
 
 from certcal.evaluation import METRICS, Before, Given, Report, Rounding
 from certcal.files import as_cell
+from certcal.scalars import exactly
 from certcal.settings import Approximation
 
 _MODES = {Rounding.UP: ROUND_CEILING, Rounding.DOWN: ROUND_FLOOR, Rounding.NEAREST: ROUND_HALF_EVEN}
@@ -33,12 +34,6 @@ class Column:
         if self.digits is None:
             return exactly(value)
         return (percent if self.percent else number)(value, self.rounding, self.digits)
-
-
-def exactly(value: float) -> str:
-    """Every digit of a radius or a count: what is said of R is proven at that R, not at a rounded one."""
-    short = format(value, ".6g")
-    return str(int(value)) if value == int(value) else short if float(short) == value else repr(float(value))
 
 
 def percent(value: float, rounding: Rounding, digits: int = 2) -> str:

@@ -16,7 +16,7 @@ from certcal.runs.evaluate import rewrite_report, terms_of
 from certcal.runs.folder import RunFolder
 from certcal.runs.provenance import provenance
 from certcal.runs.results import Results
-from certcal.scalars import guarded
+from certcal.scalars import exactly, guarded
 from certcal.settings import AttackSettings, EvaluateSettings
 
 # The settings that a family's results depend on.
@@ -74,7 +74,7 @@ def attack_plain(run: RunFolder, asked: AttackSettings, *, trust: bool, progress
     """Attack the network of a run without noise, within the radii of its bounds."""
     target = load_plain_target(run, device=asked.device, limit=asked.limit, radii=asked.radii, trust=trust)
     n_bins, bounds = run.settings().evaluate.n_bins, [own for own in target.bounds if own.certified.any()]
-    if nobody := [f"{own.radius:g}" for own in target.bounds if not own.certified.any()]:
+    if nobody := [exactly(own.radius) for own in target.bounds if not own.certified.any()]:
         tell(f"skipping R = {', '.join(nobody)}: no input is certified there")
     made_with = {"n_bins": n_bins, "delta": run.settings().evaluate.delta, **bounds[0].terms}
 

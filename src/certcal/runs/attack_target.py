@@ -13,6 +13,7 @@ from certcal.runs.folder import IN_PYTHON, RunFolder
 from certcal.runs.load import load_data, load_model
 from certcal.runs.plain import NOT_NAMED
 from certcal.runs.trust import check_factories
+from certcal.scalars import exactly
 from certcal.settings import RunSettings
 from certcal.smoothing import Evidence, evidence_digest
 
@@ -111,7 +112,7 @@ def load_plain_target(
         chosen = np.linspace(0, every - 1, limit).round().astype(np.intp)
         asked = [own.select(chosen) for own in asked]
     if not any(own.certified.any() for own in asked):
-        got = ", ".join(f"{radius:g}" for radius in radii or [own.radius for own in bounds])
+        got = ", ".join(exactly(radius) for radius in radii or [own.radius for own in bounds])
         raise InputError.expected("radii", "hold one > 0 of the run's at which an input is certified", got)
     position = {int(index): place for place, index in enumerate(data.index)}
     missing = [index for index in asked[0].index.tolist() if index not in position]
@@ -132,9 +133,9 @@ def certified_at(evidence: Evidence, radii: tuple[float, ...], terms: dict[str, 
     rising = tuple(sorted(set(radii)))
     counts = [int(own.certified.sum()) for own in confidence_bounds_at(evidence, radii=rising, **terms)]
     kept = {radius: count for radius, count in zip(rising, counts, strict=True) if radius > 0 and count > 0}
-    nobody = [f"{radius:g}" for radius, count in zip(rising, counts, strict=True) if count == 0 and radius > 0]
+    nobody = [exactly(radius) for radius, count in zip(rising, counts, strict=True) if count == 0 and radius > 0]
     if not kept:
-        asked = ", ".join(f"{radius:g}" for radius in rising)
+        asked = ", ".join(exactly(radius) for radius in rising)
         wanted = f"hold one > 0 at which an input is certified (of {len(evidence)} attacked)"
         raise InputError.expected("radii", wanted, asked)
     if 0.0 in rising:

@@ -9,6 +9,7 @@ from certcal.evaluation import Report, Rounding
 from certcal.files import printable
 from certcal.report import number
 from certcal.runs.folder import RunFolder
+from certcal.scalars import exactly
 from certcal.settings import PREDICTION_SHARE
 from certcal.smoothing import Evidence
 
@@ -100,7 +101,7 @@ def _map(report: Report) -> str:
     if report.recalibration is None:
         return ""
     about = report.recalibration.about
-    radii = ", ".join(f"{radius:g}" for radius in about.get("radii", []))
+    radii = ", ".join(map(exactly, about.get("radii", [])))
     return _joined(
         f"{report.recalibration.kind} map",
         about.get("objective") and f"fitted to the certified {_OBJECTIVES[about['objective']]}",
@@ -112,7 +113,7 @@ def _map(report: Report) -> str:
 def _claims(report: Report) -> str:
     """By which way the guaranteed calibration error is least at each radius, if several were tried."""
     known = [row for row in report if row.claims]
-    told = ", ".join(f"{row.claim} at R = {row.radius:g}" for row in known)
+    told = ", ".join(f"{row.claim} at R = {exactly(row.radius)}" for row in known)
     return f"the least of {', '.join(known[0].claims)}: {told}" if known else ""
 
 

@@ -78,13 +78,14 @@ def _table_and_column(name: str) -> tuple[str, str | None]:
 
 _PLAIN = ("int64", "int32", "double", "float")  # columns that are arrays already
 _PLACE = {"index", "radius"}  # columns that say which input a row is of, and where
+_STATED = ("norm", "alpha")  # columns that say something of all bounds of a table
 
 
 def columns_beside(path: Path, bounds: Sequence[ConfidenceIntervals]) -> "pa.Table | None":
     """What a table of bounds says of its inputs beside the bounds, by their positions; None if nothing."""
     import pyarrow as pa
 
-    known = {*table_of([bounds[0].select(np.array([0]))]).column_names} - _PLACE
+    known = {*table_of([bounds[0].select(np.array([0]))]).column_names, *_STATED} - _PLACE
     if not {*_column_names(path)} - known - _PLACE:
         return None
     read = _read_columns(path, but=known)

@@ -16,7 +16,7 @@ from certcal.runs.groups import columns_beside
 from certcal.runs.provenance import provenance
 from certcal.runs.switch import digest_of
 from certcal.scalars import guarded, one_or_more
-from certcal.settings import BoundsRunSettings, BoundsSettings, build_sections, merged, read_toml, settings_text
+from certcal.settings import BoundsRunSettings, BoundsSettings, Norm, build_sections, merged, read_toml, settings_text
 
 LOG = ".tsv"  # certification logs of the field
 NOT_NAMED = "not named"  # the model or data of bounds that nobody named any for
@@ -50,6 +50,9 @@ def import_bounds(
     bounds = _read(table, stated, asked_at.radii or asked_at.open_at, asked.get("alpha"))
     if math.isnan(bounds[0].alpha):
         raise InputError.expected("alpha", "be given for a table that does not state it: 0 if it is proven", "none")
+    if stated.norm is None and bounds[0].norm == Norm.DECLARED:
+        wanted = f"be given for a table that does not state it: one of {', '.join(Norm)}"
+        raise InputError.expected("norm", wanted, "none")
     settings = replace(settings, bounds=stated, evaluate=replace(settings.evaluate, alpha=bounds[0].alpha))
     as_given(bounds, None, None)  # refuses what a report would, before anything is written
     keep_bounds(run, settings, bounds, {"bounds": {"from": str(table)}}, seconds=time.perf_counter() - start)

@@ -38,7 +38,7 @@ from certcal.runs.evaluate import load_run_bounds, load_run_evidence, terms_of, 
 from certcal.runs.folder import SOURCES, RunFolder
 from certcal.runs.results import Results
 from certcal.runs.switch import Change
-from certcal.scalars import guarded
+from certcal.scalars import exactly, guarded
 from certcal.settings import CLEAN_WEIGHTS, Objective, RecalibrateSettings
 from certcal.smoothing import Evidence
 
@@ -212,7 +212,7 @@ def _radii_that_teach(
     own = _first_that_teaches(choices, parts, asked, fitting)
     if own is None:
         counts = ", ".join(
-            f"{int((one.certified & ~one.correct).sum())} of {int(one.certified.sum())} at R = {one.radius:g}"
+            f"{int((one.certified & ~one.correct).sum())} of {int(one.certified.sum())} at R = {exactly(one.radius)}"
             for one in (one.select(part) for one in reversed(falling))
         )
         raise InputError(
@@ -255,7 +255,7 @@ def _write(run: RunFolder, result: Recalibration, *, figures: bool) -> None:
         change.write_json("held_out.json", result.as_dict())
         if figures:
             _draw(change, result.compared)
-    at = ", ".join(f"{radius:g}" for radius in result.radii)
+    at = ", ".join(map(exactly, result.radii))
     run.log(f"recalibrate: {result.map.kind} map for R = {at}, {len(result.held_out.fit)} splits")
 
 

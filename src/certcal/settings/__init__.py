@@ -82,7 +82,6 @@ from certcal.settings.verbs import (
     LogSettings,
     RecalibrateSettings,
     StudyShare,
-    as_budget,
     check_fits_box,
 )
 
@@ -154,7 +153,6 @@ __all__ = [
     "TrainSettings",
     "ValidationSettings",
     "Values",
-    "as_budget",
     "as_cluster",
     "build",
     "build_sections",

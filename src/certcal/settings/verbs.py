@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from certcal.errors import InputError
+from certcal.scalars import exactly
 from certcal.settings.checks import (
     at_least_1,
     classes,
@@ -110,7 +111,7 @@ class AttackSettings(Record, panel="How to attack"):
     def check_together(self) -> None:
         """Budgets fit the box [0, 1], and nothing is named twice."""
         check_fits_box(self.epsilons)
-        each_once("epsilon", [as_budget(epsilon) for epsilon in self.epsilons])
+        each_once("epsilon", [exactly(epsilon) for epsilon in self.epsilons])
         each_once("adversaries", self.adversaries)
 
 
@@ -120,14 +121,6 @@ def check_fits_box(epsilons: Iterable[float]) -> None:
         if epsilon > 1:
             got = f"{epsilon:g} (did you mean {epsilon:g}/255?)"
             raise InputError.expected("epsilon", "be at most 1, as inputs lie in [0, 1]", got)
-
-
-def as_budget(epsilon: float) -> str:
-    """A budget as people write it: 3/255 where it is so many steps of a byte."""
-    steps, short = round(epsilon * 255), f"{epsilon:g}"
-    if steps and steps / 255 == epsilon:
-        return f"{steps}/255"
-    return short if float(short) == epsilon else repr(float(epsilon))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,7 +11,7 @@ from certcal.certificates import ConfidenceIntervals
 from certcal.errors import InputError
 from certcal.inputs import as_certified
 from certcal.metrics import Bins, choose_bins
-from certcal.scalars import check_choice, check_integer
+from certcal.scalars import check_choice, check_integer, exactly
 from certcal.settings import MAX_BINS, Population
 from certcal.types import ArrayLike, BoolArray, FloatArray
 
@@ -49,7 +49,9 @@ class WorstCaseProblem:
         every = check_choice("population", population, tuple(Population)) == Population.ALL
         kept = int(bounds.certified.sum())
         if not kept and not (every and len(bounds)):
-            raise InputError.expected("bounds", f"hold an input that is certified at R = {bounds.radius:g}", "none")
+            raise InputError.expected(
+                "bounds", f"hold an input that is certified at R = {exactly(bounds.radius)}", "none"
+            )
         free, own = len(bounds) - kept if every else 0, np.flatnonzero(bounds.certified)
         far = None if bounds.other is None or not free else bounds.farthest[~bounds.certified]
         bins = choose_few_bins(n_bins, edges)
