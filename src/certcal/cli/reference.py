@@ -112,7 +112,8 @@ def _list(pack: "Pack", *, json: bool) -> None:
     for heading in ("R", "cert. accuracy", "cert. ECE", "cert. Brier"):
         table.add_column(heading, justify="right")
     from certcal.evaluation import Rounding
-    from certcal.report import exactly, percent
+    from certcal.report import percent
+    from certcal.scalars import exactly
 
     entries = {one.name: one for one in pack.entry}
     for row in rows:

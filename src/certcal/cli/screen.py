@@ -88,7 +88,6 @@ def _show(results: "Results") -> None:
         answer_about,
         clean_words,
         default_view,
-        exactly,
         explanation,
         guarantee,
         main_cells,

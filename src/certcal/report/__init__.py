@@ -49,7 +49,7 @@ from certcal.report.side_by_side import (
     side_by_side_page,
     side_by_side_records,
 )
-from certcal.report.tables import cells, columns, exactly, main_cells, number, percent, to_csv, to_latex, to_markdown
+from certcal.report.tables import cells, columns, main_cells, number, percent, to_csv, to_latex, to_markdown
 from certcal.report.views import (
     CertifiedInputs,
     Widths,
@@ -94,7 +94,6 @@ __all__ = [
     "comparison_table",
     "default_view",
     "draw",
-    "exactly",
     "explanation",
     "group_cells",
     "group_words",

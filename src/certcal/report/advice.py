@@ -5,7 +5,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from certcal.evaluation import Gap, Rounding
-from certcal.report.tables import exactly, percent
+from certcal.report.tables import percent
+from certcal.scalars import exactly
 
 LEAST, WORTH = 0.005, 0.01  # gains that are worth a line, and a step of their own
 NOTHING = "no prediction is proven to stay within this radius: it is too far for this model and this noise."

@@ -8,8 +8,7 @@ from certcal.attacks import AceTable, Sandwich
 from certcal.metrics import ReliabilityCurve
 from certcal.report.attacks import ace_title
 from certcal.report.figures import CORRECT, INCORRECT, NEUTRAL, axes_of, legend_below, plot_reliability
-from certcal.report.tables import exactly
-from certcal.scalars import check_choice, guarded
+from certcal.scalars import check_choice, exactly, guarded
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -18,7 +18,8 @@ from certcal.report.attacks import (
     verdict,
 )
 from certcal.report.content import curve_data
-from certcal.report.tables import exactly, percent
+from certcal.report.tables import percent
+from certcal.scalars import exactly
 
 _CURVES = ("radius", "inputs", "clean_ece", "attacked_ece", "certified_ece", "limit_ece")
 

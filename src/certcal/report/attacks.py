@@ -6,7 +6,8 @@ from typing import Any
 
 from certcal.attacks import AceRow, AceTable, Sandwich
 from certcal.evaluation import Rounding
-from certcal.report.tables import Column, csv_text, exactly, latex_text, markdown_text, percent
+from certcal.report.tables import Column, csv_text, latex_text, markdown_text, percent
+from certcal.scalars import exactly
 
 _UP = Rounding.UP
 _PERCENT: dict[str, Any] = {"digits": 2, "percent": True}

@@ -9,9 +9,9 @@ from certcal.errors import InputError, kind_of
 from certcal.evaluation import METRICS, Population, Report, Row
 from certcal.report.assumptions import assumptions_table
 from certcal.report.content import default_view
-from certcal.report.tables import exactly, main_cells, markdown_text, number
+from certcal.report.tables import main_cells, markdown_text, number
 from certcal.report.words import caveats, complement, explanation, guarantee, model_words, perturbation
-from certcal.scalars import guarded
+from certcal.scalars import exactly, guarded
 
 # Of the row that is shown first: values without an attack, then what is guaranteed.
 LISTED = ("accuracy", "ece", "brier", "certified_share", "joint_accuracy", "joint_ece", "joint_brier")

@@ -14,9 +14,10 @@ from certcal.errors import InputError
 from certcal.evaluation import METRICS, Report, Rounding, Row
 from certcal.report.content import default_view
 from certcal.report.figures import axes_of, plot_certified_boxes, plot_errors
-from certcal.report.tables import column_of, exactly, main_cells, number
+from certcal.report.tables import column_of, main_cells, number
 from certcal.report.views import prepare_certified_boxes
 from certcal.report.words import guarantee
+from certcal.scalars import exactly
 from certcal.smoothing import Evidence
 from certcal.worstcase import Solution
 

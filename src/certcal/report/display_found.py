@@ -20,7 +20,7 @@ from certcal.report.attacks import (
 from certcal.report.display import as_html, draw, html_figure, html_table
 from certcal.report.figures import CORRECT, INCORRECT, NEUTRAL, axes_of, legend_below, plot_reliability, plot_trade_off
 from certcal.report.recalibrated import SCORES, chosen_because, mapped, score_rows, warnings, written
-from certcal.report.tables import exactly
+from certcal.scalars import exactly
 from certcal.types import BoolArray, FloatArray
 
 if TYPE_CHECKING:

@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 
 from certcal.evaluation import GroupTable, Report, Rounding
-from certcal.report.tables import exactly, number, percent
+from certcal.report.tables import number, percent
+from certcal.scalars import exactly
 from certcal.types import FloatArray
 
 MOST_CURVES = 300  # groups × radii whose operating points at every threshold a page holds

@@ -13,7 +13,8 @@ from certcal.evaluation import Rounding, pareto_front
 from certcal.report.changes import COLOURS, MARKERS
 from certcal.report.figures import NEUTRAL, axes_of, legend_below
 from certcal.report.plain_page import figure_row, html_table, plain_page
-from certcal.report.tables import exactly, percent
+from certcal.report.tables import percent
+from certcal.scalars import exactly
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -7,8 +7,8 @@ from certcal.errors import InputError
 from certcal.evaluation import Report
 from certcal.report.groups import disparity_lines, group_lines
 from certcal.report.operating import further_lines
-from certcal.report.tables import csv_text, exactly, latex_text, markdown_text
-from certcal.scalars import guarded
+from certcal.report.tables import csv_text, latex_text, markdown_text
+from certcal.scalars import exactly, guarded
 
 _FURTHER = ("metric", "clean", "certified", "guaranteed")
 

@@ -8,8 +8,8 @@ import numpy as np
 from certcal.evaluation import ACCEPTED, ANY_BINNING, FURTHER, WANTED, Metric, Report, Rounding, Row
 from certcal.files import plain
 from certcal.report.content import by_radius
-from certcal.report.tables import exactly, number, percent
-from certcal.scalars import check_integer, guarded
+from certcal.report.tables import number, percent
+from certcal.scalars import check_integer, exactly, guarded
 from certcal.worstcase import OperatingCurve, OperatingPoint
 
 _SHARES = ("coverage", "accuracy")

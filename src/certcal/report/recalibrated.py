@@ -9,7 +9,8 @@ import numpy as np
 from certcal.evaluation import Population, Rounding
 from certcal.recalibration import AnyMap, Choice, HeldOut, RecalibrationMap, ScoreMap, Scores, TradeOff
 from certcal.report.content import plotted
-from certcal.report.tables import exactly, number, percent
+from certcal.report.tables import number, percent
+from certcal.scalars import exactly
 
 FEW_WRONG = 8  # certified and wrong inputs below which a map is hardly learned
 

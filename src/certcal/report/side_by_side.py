@@ -9,7 +9,8 @@ from certcal.report.content import default_view
 from certcal.report.figures import axes_of, legend_below
 from certcal.report.html import Verbatim, fill_page, read_part
 from certcal.report.plain_page import figure_row
-from certcal.report.tables import Column, column_of, csv_text, exactly, markdown_text
+from certcal.report.tables import Column, column_of, csv_text, markdown_text
+from certcal.scalars import exactly
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

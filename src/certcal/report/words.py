@@ -5,8 +5,8 @@ from decimal import ROUND_CEILING, Decimal
 
 from certcal.certificates import LOG_METHOD
 from certcal.evaluation import Population, Report, Rounding, Row
-from certcal.report.tables import exactly, number, percent
-from certcal.scalars import guarded
+from certcal.report.tables import number, percent
+from certcal.scalars import exactly, guarded
 from certcal.settings import Domain, Norm
 from certcal.smoothing import EvidenceHeader
 

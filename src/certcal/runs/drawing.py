@@ -8,7 +8,6 @@ from certcal.evaluation import Report, Rounding, reliability_at
 from certcal.report import (
     INCORRECT,
     default_view,
-    exactly,
     percent,
     plot_certified_accuracy,
     plot_certified_boxes,
@@ -22,6 +21,7 @@ from certcal.report import (
 )
 from certcal.runs.folder import RunFolder
 from certcal.runs.switch import Change
+from certcal.scalars import exactly
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

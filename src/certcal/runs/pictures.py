@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from certcal.errors import CertcalError
-from certcal.report import exactly
 from certcal.runs.folder import IN_PYTHON, RunFolder
 from certcal.runs.load import load_data
+from certcal.scalars import exactly
 from certcal.settings import RunSettings
 
 if TYPE_CHECKING:
