@@ -7,6 +7,7 @@ import pytest
 
 from browser import open_page, probe
 from certcal import evaluate
+from certcal.certificates import intervals_from_lipschitz
 from certcal.evaluation import Rounding
 from certcal.report import group_words, groups_section, operating_section, page_data, percent
 from certcal.report.html import render_page
@@ -177,3 +178,14 @@ def test_the_page_finds_the_threshold_for_a_wanted_accuracy(browser, tmp_path):
         )
         page.locator("#wanted").fill("0")
         assert page.inner_text("#wanted-answer") == "give a share above 0 and up to 100 %."
+
+
+def test_a_page_without_chance_speaks_of_none_at_any_threshold(browser, tmp_path, rng):
+    logits, labels = rng.standard_normal((60, 3)) * 4, rng.integers(0, 3, 60)
+    bounds = intervals_from_lipschitz(logits, labels, constant=1.0, radius=0.2)
+    with open_page(browser, write_results(evaluate(bounds), tmp_path, figures=False)) as page:
+        told = page.inner_text("#accept")
+    assert told.startswith("Accept from 0.80: whatever the attack within R = 0.2, at least ")
+    assert "confidence" not in told
+    assert "certificate fails" not in told
+    assert "without an attack)" in told

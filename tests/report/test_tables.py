@@ -16,7 +16,6 @@ from certcal.report import (
     caveats,
     cells,
     columns,
-    exactly,
     explanation,
     guarantee,
     more_tables,
@@ -28,6 +27,7 @@ from certcal.report import (
     to_markdown,
 )
 from certcal.report.words import complement
+from certcal.scalars import exactly
 from smoothing_oracles import random_evidence
 
 RADII = (0.0, 0.1, 0.3, 5.0)

@@ -46,6 +46,7 @@ def test_a_table_becomes_a_run_with_page_words_and_tables(desk):
     assert kept["guarantee"].replace("'", "&#39;") in page
     assert "smoothed" not in page.split("<script")[0]
     assert "if no certificate fails" not in page.split("<script")[0]  # none can
+    assert "How many certificates may fail" not in page
     assert "robability at least" not in kept["guarantee"]
     assert (folder / "tables" / "radii.md").is_file()
     assert not (folder / "certificates.tsv").exists()
@@ -212,3 +213,24 @@ def test_options_of_a_log_belong_to_a_log(tmp_path):
     words = ["--bounds", "t.csv", "--norm", "l2", "--alpha", 0, "--radius", 0.1, "--sigma", 1]
     _, error = certcal("evaluate", "t", *words, cwd=tmp_path, code=2)
     assert "Expected `--sigma` to come with a certification log" in " ".join(error.split())
+
+
+def test_runs_in_other_norms_or_at_other_radii_are_not_compared(desk):
+    for name, norm, radius in (("other", "l2", 0.1), ("far", "linf", 0.3)):
+        asked = ("--bounds", "one.parquet", "--norm", norm, "--radius", radius, "--alpha", 0, "--no-figures")
+        certcal("evaluate", name, *asked, cwd=desk)
+    _, error = certcal("compare", "other", "mine", cwd=desk, code=2)
+    assert "to have the same norm, l2, but got linf." in error
+    _, error = certcal("compare", "far", "mine", cwd=desk, code=2)
+    assert "to have a radius in common, where bounds have only their own, but got none." in error
+
+
+def test_columns_that_state_the_norm_are_no_groups_and_must_fit(desk):
+    table = pq.read_table(desk / "one.parquet")
+    stating = table.append_column("norm", pa.array(["linf"] * table.num_rows))
+    pq.write_table(stating, desk / "stating.parquet")
+    certcal("evaluate", "said", "--bounds", "stating.parquet", "--radius", 0.1, "--alpha", 0, "--no-figures", cwd=desk)
+    assert not (desk / "runs" / "said" / "groups.parquet").exists()
+    asked = ("--bounds", "stating.parquet", "--radius", 0.1, "--alpha", 0, "--norm", "l2")
+    _, error = certcal("evaluate", "unsaid", *asked, cwd=desk, code=2)
+    assert "Expected `--norm` to be left out, or be linf, which the table states, but got l2." in error

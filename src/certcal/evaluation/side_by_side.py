@@ -86,8 +86,15 @@ def compare_reports(reports: Mapping[str, Report], *, resamples: int = 200, seed
 
 
 def _check_alike(first: Report, other: Report) -> None:
-    asked = {"radii": [row.radius for row in first], "population": first.population, "bins": len(first.bins)}
-    got = {"radii": [row.radius for row in other], "population": other.population, "bins": len(other.bins)}
+    asked, got = (
+        {
+            "norm": str(own.bounds[0].norm),
+            "radii": [row.radius for row in own],
+            "population": own.population,
+            "bins": len(own.bins),
+        }
+        for own in (first, other)
+    )
     for name, value in asked.items():
         if got[name] != value:
             raise InputError.expected("reports", f"have the same {name}, {value}", got[name])

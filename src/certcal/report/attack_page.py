@@ -47,6 +47,7 @@ def _sandwich(record: Sandwich, radius: float, certificates: Mapping[str, Any]) 
     best = record.strongest()
     return {
         "holds": record.holds,
+        "drawn": bool(record.terms.draws),  # under noise, so that attacked values are estimates
         "verdict": verdict(record),
         "about": _about(record, certificates),
         "wants": [(name, WANTS[name]) for name in dict.fromkeys(row.adversary for row in record.rows)],

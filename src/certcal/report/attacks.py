@@ -174,9 +174,10 @@ def tightness(record: Sandwich, place: int) -> str:
     row, near = record.rows[place], Rounding.NEAREST
     room, gained = row.certified_ece - row.clean_ece, row.attacked_ece - row.clean_ece
     share = f", {max(0.0, 100 * gained / room):.0f} % of the way" if room > 0 else ""
+    seen = "an estimated " if record.terms.draws else ""
     right = " All of them are predicted rightly, so that every adversary lowers confidences." * (row.accuracy == 1)
     return (
         f"At R = {exactly(row.radius)} the strongest attack ({row.adversary}) raises the ECE of the "
-        f"{row.inputs:,} certified inputs from {percent(row.clean_ece, near)} to an estimated "
+        f"{row.inputs:,} certified inputs from {percent(row.clean_ece, near)} to {seen}"
         f"{percent(row.attacked_ece, near)}{share} to the certified {percent(row.certified_ece, _UP)}.{right}"
     )

@@ -20,7 +20,7 @@ COLOURS = ("#1b7a8c", "#d55e00", "#6a3d9a", "#009e73", "#cc79a7", "#56b4e9", "#0
 CURVES = ("certified_accuracy", "certified_ece", "certified_brier")
 LISTED = 50  # inputs that changed, on the page
 NOTE = (
-    "Behind ±: half the bootstrap interval of the difference over the inputs and their draws, {paired}. All intervals "
+    "Behind ±: half the bootstrap interval of the difference over the inputs{draws}, {paired}. All intervals "
     "hold together at 95 %, as estimates; they certify nothing. * marks differences whose interval does not hold 0."
 )
 
@@ -70,9 +70,21 @@ def changed_csv(compared: SideBySide) -> str:
     return csv_text(["radius", *_changed_heads(compared)], lines)
 
 
+_APART = {
+    True: "The runs are about different inputs, so no input is compared.",
+    False: "Bounds from elsewhere do not say which inputs they are of, so no input is compared.",
+}
+
+
+def _drawn(compared: SideBySide) -> bool:
+    """Whether all runs are of smoothed models, whose evidence says which inputs it is of."""
+    return all(report.evidence is not None for report in compared.reports)
+
+
 def note(compared: SideBySide) -> str:
     """What stands behind ±, and what a difference may come from beside the models."""
-    told = NOTE.format(paired="the same ones drawn for every run" if compared.paired else "drawn for each run apart")
+    paired = "the same ones drawn for every run" if compared.paired else "drawn for each run apart"
+    told = NOTE.format(draws=" and their draws" * _drawn(compared), paired=paired)
     drawn = [report.evidence for report in compared.reports if report.evidence is not None]
     if len({(own.header.sigma, int(own.draws.max())) for own in drawn}) > 1:
         told += " The runs differ in σ or draws: certified values may differ for that alone."
@@ -114,7 +126,7 @@ def side_by_side_page(compared: SideBySide) -> str:
     shown = default_view(compared.reports[0])
     heads, lines = side_by_side_cells(compared)
     pages = _changed(compared, shown)
-    told = "The runs are about different inputs, so no input is compared." if not compared.paired else (
+    told = _APART[_drawn(compared)] if not compared.paired else (
         f"{len(pages):,} of {compared.reports[0].inputs:,} inputs are predicted or certified differently at "
         f"R = {exactly(compared.radii[shown])}" + (f"; the first {LISTED} are shown." if len(pages) > LISTED else ".")
     )  # fmt: skip

@@ -72,6 +72,9 @@ def attack_run(
 
 def attack_plain(run: RunFolder, asked: AttackSettings, *, trust: bool, progress: bool | None, tell: Tell) -> None:
     """Attack the network of a run without noise, within the radii of its bounds."""
+    if asked.family == "ace":
+        wanted = "be left out for a run of bounds, whose network is attacked within their norm"
+        raise InputError.expected("family", wanted, "ace")
     target = load_plain_target(run, device=asked.device, limit=asked.limit, radii=asked.radii, trust=trust)
     n_bins, bounds = run.settings().evaluate.n_bins, [own for own in target.bounds if own.certified.any()]
     if nobody := [exactly(own.radius) for own in target.bounds if not own.certified.any()]:

@@ -9,9 +9,10 @@ from certcal.errors import InputError
 from certcal.evaluation import SideBySide, compare_reports
 from certcal.files import printable
 from certcal.report import changed_csv, side_by_side_csv, side_by_side_markdown, side_by_side_page
-from certcal.runs.evaluate import evaluate_again, radii_of
+from certcal.runs.evaluate import evaluate_again, load_run_bounds, radii_of
 from certcal.runs.folder import RunFolder
 from certcal.scalars import guarded, one_or_more
+from certcal.settings import TERMS
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,8 +35,11 @@ def compare_runs(
     names = _names(one_or_more("runs", runs))
     asked = runs[0].settings().evaluate
     own = ("radii", "open_at", "approximations", "groups", "any_binning")  # which a comparison has no place for
-    common = {name: getattr(asked, name) for name in asked.questions if name not in own}
-    distances = radii or radii_of(runs[0])
+    given = [run for run in runs if run.bounds.is_file()]
+    # Bounds from elsewhere state their own level, and are at no other radii than theirs.
+    apart = {*own, *(TERMS if given else ())}
+    common = {name: getattr(asked, name) for name in asked.questions if name not in apart}
+    distances = radii or _shared(runs[0], given)
     reports = {
         name: evaluate_again(
             run, **common, radii=distances, open_at=None, approximations=(), groups=(), any_binning=False
@@ -52,6 +56,15 @@ def compare_runs(
         change.write("compare.md", side_by_side_markdown(found))
         change.write("compare.html", side_by_side_page(found))
     return Compared(found, out.path / "compare.html")
+
+
+def _shared(first: RunFolder, given: Sequence[RunFolder]) -> tuple[float, ...]:
+    """The radii of the first run, as far as runs of bounds from elsewhere have them."""
+    there = [{own.radius for own in load_run_bounds(run)} for run in given]
+    found = tuple(radius for radius in radii_of(first) if all(radius in some for some in there))
+    if not found:
+        raise InputError.expected("runs", "have a radius in common, where bounds have only their own", "none")
+    return found
 
 
 def _last_asked(run: RunFolder, name: str, common: dict[str, Any]) -> str:

@@ -40,7 +40,7 @@ function drawLayer(plot, area, { look, dash, shape, text, key }, points) {
 const percentText = (value, way) => writtenShare(value, true, way, 4);
 
 function describePoint(point) {
-  return `R = ${point.radius}: ${LAYERS.map(({ key, text, way }) => `${text} ${percentText(point[key], way)}`).join(", ")}`;
+  return `R = ${radiusText(point.radius)}: ${LAYERS.map(({ key, text, way }) => `${text} ${percentText(point[key], way)}`).join(", ")}`;
 }
 
 function inspectSandwich(plot, area) {
@@ -58,7 +58,7 @@ function inspectSandwich(plot, area) {
 function attackView() {
   const { views } = sandwich, { radius } = page.rows[chosen];
   const view = views[closest(views, (i) => Math.abs(views[i].radius - radius))];
-  const note = view.radius === radius ? "" : `R = ${radius} was not attacked; shown is the nearest, ${view.radius}. `;
+  const note = view.radius === radius ? "" : `R = ${radiusText(radius)} was not attacked; shown is the nearest, ${radiusText(view.radius)}. `;
   return { ...view, sentence: note + view.sentence };
 }
 

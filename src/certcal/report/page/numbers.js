@@ -13,11 +13,17 @@ let chosen = page.default_view; // the row everything below the table is about
 
 function cell(row, key) {
   if (key in place) return page.cells[row][place[key]];
-  return key === "radius" ? String(page.rows[row].radius) : "";
+  return key === "radius" ? radiusText(page.rows[row].radius) : "";
 }
 
 function label(key) {
   return key in place ? page.columns[place[key]].label : key.replaceAll("_", " ");
+}
+
+/** A radius with every digit, or as 8/255 where it is so many steps of a byte. */
+function radiusText(radius) {
+  const steps = Math.round(radius * 255);
+  return steps > 0 && steps <= 64 && steps / 255 === radius && String(radius).length > 8 ? `${steps}/255` : String(radius);
 }
 
 /** A number with that many decimals; `way` is "up", "down" or "nearest". */

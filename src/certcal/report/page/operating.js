@@ -41,9 +41,9 @@ function fillOperating() {
     make("strong", host, share("joint_accuracy", "down"));
     host.append(` of the accepted ${whose} are right, and at least `);
     make("strong", host, share("joint_coverage", "down"));
-    const certified = `${share("certified_accuracy", "down")} and ${share("certified_coverage", "down")} ${page.proven ? "certified" : "if no certificate fails"}`;
+    const certified = `${share("certified_accuracy", "down")} and ${share("certified_coverage", "down")} if no certificate fails; `;
     const clean = `${share("clean_accuracy")} and ${share("clean_coverage")} without an attack`;
-    host.append(` of the ${whose} are accepted, with ${page.operating.confident} confidence (${certified}; ${clean}).`);
+    host.append(` of the ${whose} are accepted${page.proven ? "" : `, with ${page.operating.confident} confidence`} (${page.proven ? "" : certified}${clean}).`);
     if (page.population === "certified") host.append(" Inputs that are not certified at this R are left out: evaluate with --population all to count them.");
   }
   fillWanted(own);
