@@ -51,6 +51,15 @@ def kind_of(value: object) -> str:
     return f"{'an' if name.startswith(('nd', *'aeiouAEIO')) else 'a'} {name}"
 
 
+def several(count: int, noun: str = "input", nouns: str | None = None) -> str:
+    """A count with its noun.
+
+    >>> several(1), several(1200), several(2, "radius", "radii")
+    ('1 input', '1,200 inputs', '2 radii')
+    """
+    return f"{count:,} {noun if count == 1 else nouns or f'{noun}s'}"
+
+
 def raised(error: Exception) -> str:
     """An exception of the user's code with the place it comes from: theirs, not ours or that of a library they call."""
     theirs = [

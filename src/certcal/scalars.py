@@ -56,7 +56,8 @@ def check_level(name: str, value: object) -> float:
 
 def did_you_mean(value: object, known: Iterable[str]) -> str:
     """A hint at the names that come closest to a wrong one; empty if none does."""
-    close = difflib.get_close_matches(str(value).lower(), [str(one) for one in known], n=2)
+    names = list(dict.fromkeys(map(str, known)))
+    close = difflib.get_close_matches(str(value).lower(), names, n=2)
     return f" (did you mean {' or '.join(map(repr, close))}?)" if close else ""
 
 

@@ -1,12 +1,15 @@
 """What is looked at before a long run: each ordinary mistake is stopped or warned of, with its cause, on the way in."""
 
 import json
+import math
+import re
 import textwrap
 
 import numpy as np
 import pytest
 
 from certcal import InputError, certified_calibration_error, confidence_bounds
+from certcal.runs.plan import Foreseen, _best
 from command import certcal
 from smoothing_oracles import random_evidence
 
@@ -319,6 +322,40 @@ def test_a_plan_foresees_draws_for_minutes(desk):
     out, _ = certcal("certify", "planned", *words, cwd=desk)
     real = json.loads(out)["rows"][0]["joint_ece"]
     assert errors[0] == pytest.approx(real, abs=0.03)
+
+
+def test_a_plan_that_would_certify_nothing_says_so_and_advises_none(desk):
+    words = ("plan", "--model", "nets:make", "--data", "squares.npz", "--sigma", "0.1", "--n", 1000, "--radius", 9)
+    out, _ = certcal(*words, cwd=desk)
+    assert "Take:" not in out
+    assert "Nothing would be certified at R = 9: ask for a smaller --radius" in " ".join(out.split())
+
+
+def test_of_plans_the_one_that_certifies_most_is_best_where_few_are_certified():
+    def foreseen(share, seconds):
+        return Foreseen(0.25, 1000, seconds, 0.5, share, 0.3, 0.4 if share else math.nan)
+
+    none, few, some = foreseen(0.0, 1), foreseen(0.1, 100), foreseen(0.3, 200)
+    assert _best([none, few, some], None)[0] is some
+    assert _best([none, few, some], 2)[0] is few
+    assert _best([none, few, some], 0.1) == (few, "the shortest that certifies anything, but longer than asked")
+    assert _best([none], 2)[0] is None
+
+
+def test_one_input_is_one(desk):
+    """In every line and on the page, and no accuracy of all inputs is called guessing."""
+    held = dict(np.load(desk / "squares.npz"))
+    for count in (1, 2):
+        np.savez(desk / f"{count}.npz", inputs=held["inputs"][:count], labels=held["labels"][:count])
+        words = ("--data", f"{count}.npz", "--classes", 5, *WORDS[2:])
+        out, error = certcal("certify", f"one{count}", "--model", "nets:make", *words, cwd=desk)
+        assert "not clearly better than guessing" not in error
+    certcal("certify", "one1", "--no-figures", cwd=desk)
+    page = (desk / "runs/one1/report.html").read_text()
+    for text in (error, page, (desk / "runs/one1/log.txt").read_text()):
+        assert not re.findall(r"\b1 (?:certified )?(?:inputs|threads|radii)\b", text)
+    assert "of all 2 inputs" in " ".join(out.split())
+    assert "of the 1 input." in page
 
 
 def test_a_plan_takes_the_draws_that_are_asked_for(desk):

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from certcal.errors import several
 from certcal.scalars import exactly
 from certcal.settings import PREDICTION_SHARE, TERMS, Domain, Norm, RunnerUp
 from certcal.shown import Shown
@@ -66,7 +67,7 @@ class ConfidenceIntervals(Shown):
     def __repr__(self) -> str:
         kept = int(np.count_nonzero(self.certified))
         at = "" if math.isnan(self.radius) else f" at R = {exactly(self.radius)}"
-        return f"ConfidenceIntervals({len(self)} inputs, {kept} certified{at}, method {self.method})"
+        return f"ConfidenceIntervals({several(len(self))}, {kept} certified{at}, method {self.method})"
 
     def __len__(self) -> int:
         return len(self.lower)

@@ -9,7 +9,7 @@ import typer
 from certcal.cli import options as o
 from certcal.cli.declare import Part, takes
 from certcal.cli.screen import print_json, show_results, tell, tell_answer
-from certcal.errors import InputError
+from certcal.errors import InputError, several
 from certcal.settings import (
     BoundsRunSettings,
     BoundsSettings,
@@ -153,4 +153,4 @@ def _show_dry_run(settings: RunSettings, *, json: bool) -> None:
     if json:
         print_json(found.as_dict() | {"estimated_seconds": seconds})
     else:
-        print(f"{inputs:,} inputs × {settings.certify.n:,} draws: about {in_words(seconds)}.")
+        print(f"{several(inputs)} × {settings.certify.n:,} draws: about {in_words(seconds)}.")

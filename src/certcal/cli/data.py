@@ -8,6 +8,7 @@ from rich.text import Text
 from certcal.cli import options as o
 from certcal.cli.declare import Part, takes
 from certcal.cli.screen import Screen, new_table, print_json
+from certcal.errors import several
 from certcal.settings import DataSettings, Sections
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ def _show_list(found: list[dict[str, Any]]) -> None:
 def _show(one: dict[str, Any]) -> None:
     console = Screen(highlight=False)
     size = "×".join(map(str, one["shape"]))
-    told = f": {one['inputs']:,} inputs of {size}, {len(one['classes'])} classes"
+    told = f": {several(one['inputs'])} of {size}, {len(one['classes'])} classes"
     console.print(Text.assemble((one["name"], "bold"), told))
     console.print(Text(f"from {one['source']}", style="dim"), soft_wrap=True)
     for key in ("mean", "std"):

@@ -63,7 +63,7 @@ def plan(
 
 
 def _plain(found: "Plan") -> dict[str, Any]:
-    rows = {"options": [asdict(one) for one in found.options], "best": asdict(found.best)}
+    rows = {"options": [asdict(one) for one in found.options], "best": found.best and asdict(found.best)}
     return rows | {"why": found.why, "checks": found.checkup.as_dict()}
 
 
@@ -72,7 +72,9 @@ def _show(found: "Plan") -> None:
 
     console = wide_console()
     best = found.best
-    table = new_table(title=f"Foreseen at R = {best.radius:g} (estimates, from 1,000 draws of a few inputs)")
+    table = new_table(
+        title=f"Foreseen at R = {found.options[0].radius:g} (estimates, from 1,000 draws of a few inputs)"
+    )
     for heading in ("σ", "draws", "time", "certified share", "mean width", "guaranteed ECE"):
         table.add_column(heading, justify="right", vertical="bottom")
     for one in found.options:
@@ -83,5 +85,9 @@ def _show(found: "Plan") -> None:
         )
         table.add_row(*texts, *errors, style="bold" if one == best else None)
     console.print(table)
+    why = f"{found.why[0].upper()}{found.why[1:]}"
+    if best is None:
+        console.print(Text(f"\n{why}.", style="bold"))
+        return
     console.print(Text(f"\nTake: --sigma {best.sigma:g} --n {best.n} --radius {best.radius:g}", style="bold"))
-    console.print(Text(f"{found.why[0].upper()}{found.why[1:]}; about {in_words(best.seconds)}.", style="dim"))
+    console.print(Text(f"{why}; about {in_words(best.seconds)}.", style="dim"))

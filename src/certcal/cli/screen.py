@@ -11,7 +11,7 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from certcal.errors import CertcalError
+from certcal.errors import CertcalError, several
 from certcal.files import printable
 from certcal.scalars import exactly
 
@@ -145,7 +145,7 @@ def tell_answer(results: "Results") -> None:
 
     report = results.report
     each = "" if report.evidence is None else f" × {report.evidence.draws.max():,} draws"
-    tell(f"first look, {report.inputs:,} inputs{each}: {answer(report, default_view(report))}; {results.page}")
+    tell(f"first look, {several(report.inputs)}{each}: {answer(report, default_view(report))}; {results.page}")
 
 
 def new_table(*headings: str, title: str | None = None) -> Table:

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from certcal.data.folder import ImageFiles
-from certcal.errors import InputError
+from certcal.errors import InputError, several
 from certcal.scalars import check_integer, check_number
 from certcal.settings import Values
 
@@ -44,7 +44,9 @@ class ImageData(Dataset[tuple[Tensor, int]]):
 
     def __repr__(self) -> str:
         size = "×".join(map(str, self.shape))
-        return f"ImageData({self.name}: {len(self)} inputs of {size}, {len(self.classes)} classes, from {self.source})"
+        return (
+            f"ImageData({self.name}: {several(len(self))} of {size}, {len(self.classes)} classes, from {self.source})"
+        )
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from certcal.certificates import ConfidenceIntervals, average_certified_radius
-from certcal.errors import InputError
+from certcal.errors import InputError, several
 from certcal.evaluation.accepted import thresholds_with
 from certcal.evaluation.confidence_map import ConfidenceMap
 from certcal.evaluation.group_table import GroupTable
@@ -71,9 +71,10 @@ class Report(ShownRows):
         return self.rows[position]
 
     def __repr__(self) -> str:
-        radii = f"R = {self.rows[0].radius:g} … {self.rows[-1].radius:g}" if self.rows else "no radii"
-        values = ", ".join(f"{row.joint_ece:.4f}" for row in self.rows)
-        return f"Report({self.inputs} inputs, {len(self.rows)} radii, {radii}, joint ECE {values})"
+        ends = dict.fromkeys(f"{row.radius:g}" for row in (self.rows[:1] + self.rows[-1:]))
+        values = ", ".join("—" if np.isnan(row.joint_ece) else f"{row.joint_ece:.4f}" for row in self.rows)
+        radii = f"{several(len(self.rows), 'radius', 'radii')}, R = {' … '.join(ends)}"
+        return f"Report({several(self.inputs)}, {radii}, joint ECE {values})"
 
     def at(self, radius: float) -> Row:
         """The row of a radius."""

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from certcal.attacks import AceTable, Sandwich
+from certcal.errors import several
 from certcal.evaluation import Rounding
 from certcal.report.attacks import (
     GALIL,
@@ -101,7 +102,7 @@ def _ace(record: AceTable) -> dict[str, Any]:
         "galil": GALIL if record.galil else "",
         "heads": ace_heads(record),
         "cells": ace_cells(record),
-        "labels": f"{labels}, in forward passes of their own, on {record.inputs:,} inputs.",
+        "labels": f"{labels}, in forward passes of their own, on {several(record.inputs)}.",
         "edges": record.curves[0].edges.tolist(),
         "strongest": record.strongest(),
         "views": [

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from certcal.attacks import AceRow, AceTable, Sandwich
+from certcal.errors import several
 from certcal.evaluation import Rounding
 from certcal.report.tables import Column, csv_text, latex_text, markdown_text, percent
 from certcal.scalars import exactly
@@ -76,7 +77,7 @@ def _every_digit(record: Sandwich | AceTable) -> str:
 def ace_sentence(record: AceTable) -> str:
     """Which attack it is, and on how many inputs."""
     count = record.inputs
-    inputs = f"{count:,} inputs" if record.of in (None, count) else f"{count:,} of {record.of:,} inputs"
+    inputs = several(count) if record.of in (None, count) else f"{count:,} of {several(record.of or count)}"
     return f"{STRONGER if record.stronger else PAPERS}, on {inputs}"
 
 
@@ -175,9 +176,10 @@ def tightness(record: Sandwich, place: int) -> str:
     room, gained = row.certified_ece - row.clean_ece, row.attacked_ece - row.clean_ece
     share = f", {max(0.0, 100 * gained / room):.0f} % of the way" if room > 0 else ""
     seen = "an estimated " if record.terms.draws else ""
-    right = " All of them are predicted rightly, so that every adversary lowers confidences." * (row.accuracy == 1)
+    rightly = "It is" if row.inputs == 1 else "All of them are"
+    right = f" {rightly} predicted rightly, so that every adversary lowers confidences." * (row.accuracy == 1)
     return (
         f"At R = {exactly(row.radius)} the strongest attack ({row.adversary}) raises the ECE of the "
-        f"{row.inputs:,} certified inputs from {percent(row.clean_ece, near)} to {seen}"
+        f"{several(row.inputs, 'certified input')} from {percent(row.clean_ece, near)} to {seen}"
         f"{percent(row.attacked_ece, near)}{share} to the certified {percent(row.certified_ece, _UP)}.{right}"
     )

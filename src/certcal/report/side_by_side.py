@@ -3,6 +3,7 @@
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from certcal.errors import several
 from certcal.evaluation import METRICS, Difference, Report, SideBySide
 from certcal.files import plain
 from certcal.report.content import default_view
@@ -99,7 +100,7 @@ def about_runs(compared: SideBySide) -> list[str]:
 
 
 def _drawn_with(report: Report) -> str:
-    own, inputs = report.evidence, f"{report.inputs:,} inputs"
+    own, inputs = report.evidence, several(report.inputs)
     if own is None:
         return f"bounds from elsewhere ({report.method}), {inputs}"
     least, most = int(own.draws.min()), int(own.draws.max())

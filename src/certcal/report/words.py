@@ -4,6 +4,7 @@ import math
 from decimal import ROUND_CEILING, Decimal
 
 from certcal.certificates import LOG_METHOD
+from certcal.errors import several
 from certcal.evaluation import Population, Report, Rounding, Row
 from certcal.report.tables import number, percent
 from certcal.scalars import exactly, guarded
@@ -35,7 +36,7 @@ def answer(report: Report, position: int) -> str:
     if row.worst is None:
         return f"Nothing is certified at {at}"
     if report.population is not Population.ALL and row.certified < report.inputs:
-        at += f"; {row.inputs:,} of {report.inputs:,} inputs"
+        at += f"; {row.inputs:,} of {several(report.inputs)}"
     most = percent(row.joint_ece, Rounding.UP)
     under = f"surely at most {most} ({at})" if row.radius == 0 else f"at most {most} under attack ({at})"
     told = f"Calibration error: {percent(row.ece, Rounding.NEAREST)} without an attack, {under}"
@@ -45,7 +46,7 @@ def answer(report: Report, position: int) -> str:
 @guarded
 def answer_about(report: Report, position: int) -> str:
     """Which inputs the short answer is about."""
-    row, all_inputs = report[position], f"all {report.inputs:,} inputs"
+    row, all_inputs = report[position], _all(report)
     clean = percent(row.ece_all, Rounding.NEAREST)
     if row.worst is None:
         return (
@@ -55,9 +56,13 @@ def answer_about(report: Report, position: int) -> str:
         return f"Of {all_inputs}."
     share = percent(row.certified_share, Rounding.DOWN, 0)
     return (
-        f"Both are of the {row.inputs:,} inputs ({share}) whose prediction is certified at R = "
+        f"Both are of the {several(row.inputs)} ({share}) whose prediction is certified at R = "
         f"{exactly(row.radius)}. Of {all_inputs} it is {clean} without an attack."
     )
+
+
+def _all(report: Report) -> str:
+    return f"{'the' if report.inputs == 1 else 'all'} {several(report.inputs)}"
 
 
 def clean_words(report: Report) -> str:
@@ -66,8 +71,8 @@ def clean_words(report: Report) -> str:
         return ""
     clean = percent(report.rows[0].ece_all, Rounding.NEAREST)
     return (
-        f"Clean ECE is that of the inputs certified at R: fewer and easier ones as R grows. Of all {report.inputs:,} "
-        f"inputs it is {clean}."
+        f"Clean ECE is that of the inputs certified at R: fewer and easier ones as R grows. Of {_all(report)} it is "
+        f"{clean}."
     )
 
 
@@ -83,16 +88,17 @@ def guarantee(report: Report, position: int) -> str:
         return f"At {radius} no input is certified, so nothing is claimed there."
     moved = "without an attack" if row.radius == 0 else f"under any {perturbation(report, row.radius)}"
     model = model_words(report)
-    on = f"on the {row.inputs:,} of {report.inputs:,} inputs that are certified at {radius}"
+    verb = "is" if row.inputs == 1 else "are"
+    on = f"on the {row.inputs:,} of {several(report.inputs)} that {verb} certified at {radius}"
     if report.population is Population.ALL:
-        on = f"on all {report.inputs:,} inputs"
+        on = f"on {_all(report)}"
     chance = f"With probability at least {complement(report.delta)} over {_randomness(report)}, {moved}"
     start = chance if report.level else f"{moved[0].upper()}{moved[1:]}"
     return (
         f"{start}, the {model}'s expected calibration error {on} is at most "
         f"{percent(row.joint_ece, Rounding.UP)} and its Brier score at most "
         f"{number(row.joint_brier, Rounding.UP)}; its prediction stays right on at least "
-        f"{percent(row.joint_accuracy, Rounding.DOWN)} of all {report.inputs:,} inputs."
+        f"{percent(row.joint_accuracy, Rounding.DOWN)} of {_all(report)}."
     )
 
 
@@ -171,7 +177,7 @@ def explanation(report: Report, position: int) -> str:
             f"Without an attack the calibration error is {clean}."
         )
     fails = f"Each input's certificates fail with probability at most {_small_chance(report.level)}"
-    surely = f"among {report.inputs:,} inputs, with probability at least {complement(report.delta)}"
+    surely = f"among {several(report.inputs)}, with probability at least {complement(report.delta)}"
     without = clean if report.evidence is None else f"estimated at {clean}"
     if count == 0 and not row.claims:
         return (

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from certcal.attacks import ACE, SANDWICH, AceTable, Sandwich
-from certcal.errors import InputError
+from certcal.errors import InputError, several
 from certcal.progress import in_words
 from certcal.runs.attack_cost import ace_passes, counted, sandwich_passes, seconds_per_pass
 from certcal.runs.attack_files import FOLDER, UNFINISHED, Family, read_family, write_family
@@ -66,7 +66,7 @@ def attack_run(
         _carry_out(run, target, plan_sandwich(target, asked, evaluation, tell), progress, tell)
     if asked.family != "smoothed":
         _carry_out(run, target, plan_ace(target, asked, evaluation), progress, tell)
-    run.log(f"attack: {asked.family}, {len(target.evidence)} inputs on {target.device}")
+    run.log(f"attack: {asked.family}, {several(len(target.evidence))} on {target.device}")
     return rewrite_report(run, figures=figures)
 
 
@@ -93,7 +93,8 @@ def attack_plain(run: RunFolder, asked: AttackSettings, *, trust: bool, progress
     certified = [int(own.certified.sum()) for own in bounds]
     plan = Plan(
         SANDWICH,
-        f"network without noise: {len(bounds)} radii, {', '.join(asked.adversaries)}, {len(bounds[0]):,} inputs",
+        f"network without noise: {several(len(bounds), 'radius', 'radii')}, {', '.join(asked.adversaries)}, "
+        f"{several(len(bounds[0]))}",
         sandwich_passes(
             certified, asked.adversaries, inputs=len(bounds[0]), draws=1, attack_draws=1, steps=asked.steps
         ),
@@ -105,7 +106,7 @@ def attack_plain(run: RunFolder, asked: AttackSettings, *, trust: bool, progress
         attack,
     )
     _carry_out(run, target, plan, progress, tell)
-    run.log(f"attack: {len(bounds[0])} inputs without noise on {target.device}")
+    run.log(f"attack: {several(len(bounds[0]))} without noise on {target.device}")
 
 
 def plan_sandwich(target: Target, asked: AttackSettings, evaluation: EvaluateSettings, tell: Tell) -> Plan:
@@ -127,10 +128,10 @@ def plan_sandwich(target: Target, asked: AttackSettings, evaluation: EvaluateSet
         )  # fmt: skip
         return replace(found, of=target.of)
 
-    count = f"{len(certified)} radi{'i' if len(certified) > 1 else 'us'}"
+    count = several(len(certified), "radius", "radii")
     return Plan(
         SANDWICH,
-        f"smoothed model: {count}, {', '.join(asked.adversaries)}, {len(target.evidence):,} inputs",
+        f"smoothed model: {count}, {', '.join(asked.adversaries)}, {several(len(target.evidence))}",
         sandwich_passes(list(certified.values()), asked.adversaries, inputs=len(target.evidence), **options),
         {"certificates": certificates, "settings": _chosen(replace(asked, radii=tuple(certified)), OF_SANDWICH)},
         attack,
@@ -165,10 +166,10 @@ def plan_ace(target: Target, asked: AttackSettings, evaluation: EvaluateSettings
             )  # fmt: skip
         return replace(found, of=target.of)
 
-    ways = f"{4 + asked.galil} attacks, {budgets} budget{'s' * (budgets > 1)}"
+    ways = f"{4 + asked.galil} attacks, {several(budgets, 'budget')}"
     return Plan(
         ACE,
-        f"network without noise: {ways}, {inputs:,} inputs",
+        f"network without noise: {ways}, {several(inputs)}",
         ace_passes(inputs, budgets=budgets, steps=steps, galil=asked.galil),
         {"n_bins": n_bins, "settings": _chosen(replace(asked, ace_steps=steps), OF_ACE)},
         attack,

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from certcal.cluster import Cluster, as_cluster
-from certcal.errors import CertcalWarning, InputError
+from certcal.errors import CertcalWarning, InputError, several
 from certcal.files import plain, sealed
 from certcal.inputs import check_device
 from certcal.runs.checkup import Checkup, check_up
@@ -84,7 +84,7 @@ def certify_run(
         added, trained = _added(run), run.sources().get("train")
         _check_trained(run, settings, model, trained)
         options = _sampling(settings) | {"device": device, "store": run.shards, "engine": engine, "progress": progress}
-        options["begin"] = _once(run, settings, f"{len(data)} inputs of {data.name}", device)
+        options["begin"] = _once(run, settings, f"{several(len(data))} of {data.name}", device)
 
         def keep(evidence: Evidence, settings: RunSettings) -> None:
             sources = _sources(settings, data, model, evidence, time.perf_counter() - start, device)

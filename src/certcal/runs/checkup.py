@@ -67,7 +67,8 @@ def check_up(model: "nn.Module", data: "ImageData", settings: RunSettings, devic
 def _about_data(data: "ImageData", counts: dict[str, int]) -> list[str]:
     present, told = [name for name, n in counts.items() if n], []
     if len(present) == 1:
-        told.append(f"All {len(data):,} inputs are of one class, {present[0]!r}: nothing is shown about the others.")
+        inputs = f"All {len(data):,} inputs are" if len(data) > 1 else "The only input is"
+        told.append(f"{inputs} of one class, {present[0]!r}: nothing is shown about the others.")
     elif len(present) < len(counts) and len(data) >= 5 * len(counts):
         told.append(f"Only {len(present)} of {len(counts)} classes are among the {len(data):,} inputs.")
     highest = float(data.take(limit=min(LEAST, len(data))).inputs.max())
@@ -79,7 +80,7 @@ def _about_data(data: "ImageData", counts: dict[str, int]) -> list[str]:
 def _about_accuracy(look: Look, counts: dict[str, int]) -> list[str]:
     """What to say of an accuracy that is no better than guessing."""
     told = []
-    if sum(n > 0 for n in counts.values()) > 1 and look.accuracy <= look.guessing():
+    if sum(n > 0 for n in counts.values()) > 1 and look.accuracy <= look.guessing() and look.accuracy < 1:
         told.append(
             f"Accuracy without noise is {look.accuracy:.0%} on {len(look.labels)} inputs, not clearly better than "
             "guessing: is the model trained, are these its weights (--weights), its classes and its normalisation?"

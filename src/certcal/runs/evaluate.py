@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from certcal.certificates import ConfidenceIntervals, intervals_by_radius
-from certcal.errors import InputError
+from certcal.errors import InputError, several
 from certcal.evaluation import ANY_BINNING, Judgement, Report, Requirement, evaluate, judge
 from certcal.files import expanded
 from certcal.metrics import choose_bins
@@ -53,7 +53,8 @@ def evaluate_run(
         results = _evaluated(run, asked, bounds)
         change.write(CONFIG, settings_text(settings))
         results.write(change, figures=figures, card=card)
-    run.log(f"evaluate: {len(results.report)} radii, {results.report.inputs} inputs, method {results.report.method}")
+    radii, inputs = several(len(results.report), "radius", "radii"), several(results.report.inputs)
+    run.log(f"evaluate: {radii}, {inputs}, method {results.report.method}")
     return results
 
 

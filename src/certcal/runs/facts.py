@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from certcal.errors import several
 from certcal.evaluation import Report, Rounding
 from certcal.files import printable
 from certcal.report import number
@@ -38,7 +39,7 @@ def facts(report: Report, sources: Sources, circumstances: dict[str, Any]) -> li
     lines = [
         ("model", _joined(model.get("name"), _weights(model), _temperature(model), _parameters(model))),
         ("model fingerprint", report.evidence.header.model if report.evidence else model.get("fingerprint")),
-        ("data", _joined(data.get("name"), f"{report.inputs:,} inputs", "×".join(map(str, data.get("shape") or [])))),
+        ("data", _joined(data.get("name"), several(report.inputs), "×".join(map(str, data.get("shape") or [])))),
         *(_noise(report.evidence, sources) if report.evidence else ()),
         ("temperature", "" if report.temperature == 1 else f"logits divided by {report.temperature:g}"),
         ("perturbations", f"{own.norm}, {own.domain}" if report.evidence is None else ""),
@@ -121,7 +122,7 @@ def _circumstances(record: dict[str, Any]) -> str:
     if not record:
         return ""
     versions = ", ".join(f"{name} {number}" for name, number in record.get("versions", {}).items())
-    threads = f", {record['threads']} threads" if record.get("threads") else ""
+    threads = f", {several(record['threads'], 'thread')}" if record.get("threads") else ""
     engine = f" with {record['engine']}" if record.get("engine") else ""
     device = f"on {record['device']}{threads}{engine}" if record.get("device") else None
     commit = f"certcal at {record['certcal_commit']}" if record.get("certcal_commit") else None

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from certcal.errors import InputError
+from certcal.errors import InputError, several
 from certcal.runs.checkup import Checkup
 from certcal.runs.folder import RunFolder
 from certcal.settings import CertifySettings, RunSettings
@@ -18,7 +18,7 @@ def class_counts(data: "ImageData") -> str:
     counts = [(name, int((data.labels == k).sum())) for k, name in enumerate(data.classes)]
     present = [(name, count) for name, count in counts if count]
     least, most = min(count for _, count in present), max(count for _, count in present)
-    told = f"{len(data):,} inputs of {len(present)} of {len(counts)} classes"
+    told = f"{several(len(data))} of {len(present)} of {len(counts)} classes"
     if len(present) <= 10:
         return f"{told} ({', '.join(f'{name} {count}' for name, count in present)})"
     return f"{told}, {least} to {most} of each"
@@ -72,7 +72,8 @@ def tell_checkup(checkup: Checkup | None, tell: Callable[[str], None]) -> None:
     """Say what was seen of model and data."""
     if checkup is None:
         return
-    tell(f"checks: {checkup.accuracy:.0%} of {checkup.inputs} inputs are right without noise")
+    verb = "is" if checkup.inputs == 1 else "are"
+    tell(f"checks: {checkup.accuracy:.0%} of {several(checkup.inputs)} {verb} right without noise")
     scan = "; ".join(
         f"σ = {one.sigma:g}: {one.accuracy:.0%}, R {'≥' if one.at_least else '≈'} {one.radius:.2g}"
         for one in checkup.scan

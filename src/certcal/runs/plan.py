@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from certcal.certificates import confidence_bounds
+from certcal.errors import several
 from certcal.evaluation import row_at, with_more_draws
 from certcal.runs.checkup import Checkup, check_up
 from certcal.runs.load import load_data, load_model
@@ -40,7 +41,7 @@ class Plan:
     """What runs would come to, and which of them to make."""
 
     options: tuple[Foreseen, ...]
-    best: Foreseen
+    best: Foreseen | None  # None where nothing would be certified
     why: str
     checkup: Checkup
 
@@ -72,7 +73,7 @@ def plan_run(
     found: list[Foreseen] = []
     own = settings.certify
     for sigma in sigmas:
-        tell(f"trying σ = {sigma:g} on {min(SAMPLE, len(data))} inputs")
+        tell(f"trying σ = {sigma:g} on {several(min(SAMPLE, len(data)))}")
         evidence = collect_evidence(
             model, data.take(limit=min(SAMPLE, len(data))), sigma=sigma, n=DRAWS, outputs=own.outputs, device=device,
             precision=own.precision, seed=place_seed(own.seed, PILOT),
@@ -80,7 +81,7 @@ def plan_run(
         asked = replace(settings, certify=replace(own, sigma=sigma))
         found += _foreseen(evidence, len(data), asked, checkup, minutes, draws)
     best, why = _best(found, minutes)
-    if draws is not None and minutes is None:
+    if draws is not None and minutes is None and best is not None:
         why = "the draws asked for"
     return Plan(tuple(found), best, why, checkup)
 
@@ -105,13 +106,25 @@ def _foreseen(
     return rows
 
 
-def _best(found: list[Foreseen], minutes: float | None) -> tuple[Foreseen, str]:
-    """The least error within the minutes; without them the fewest draws that come near it."""
+def _best(found: list[Foreseen], minutes: float | None) -> tuple[Foreseen | None, str]:
+    """The least error within the minutes; without them the fewest draws that come near it.
+
+    Where less than half would be certified, an error says little, and the largest certified share is best.
+    """
 
     def error(one: Foreseen) -> float:
-        return 2.0 if one.certified_share < 0.5 or np.isnan(one.guaranteed_ece) else one.guaranteed_ece
+        few = one.certified_share < 0.5 or np.isnan(one.guaranteed_ece)
+        return 2.0 - one.certified_share if few else one.guaranteed_ece
 
-    affordable = [one for one in found if minutes is None or one.seconds <= 60 * minutes] or [found[0]]
+    useful = [one for one in found if one.certified_share > 0]
+    if not useful:
+        return None, (
+            f"nothing would be certified at R = {found[0].radius:g}: ask for a smaller --radius, or train the model "
+            "under such noise (certcal train --objective noise)"
+        )
+    affordable = [one for one in useful if minutes is None or one.seconds <= 60 * minutes]
+    if not affordable:
+        return min(useful, key=lambda one: one.seconds), "the shortest that certifies anything, but longer than asked"
     least = min(affordable, key=error)
     if minutes is not None:
         return least, f"the least error within {minutes:g} minute{'s' if minutes != 1 else ''}"

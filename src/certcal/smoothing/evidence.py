@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from certcal.errors import InputError
+from certcal.errors import InputError, several
 from certcal.shown import Shown
 from certcal.types import BoolArray, FloatArray
 
@@ -160,7 +160,7 @@ class Evidence(Shown):
         return int(np.maximum(planned - self.draws, 0).sum())
 
     def __repr__(self) -> str:
-        return f"Evidence({len(self)} inputs, {self.draws.sum():,} draws, sigma={self.header.sigma:g})"
+        return f"Evidence({several(len(self))}, {self.draws.sum():,} draws, sigma={self.header.sigma:g})"
 
     def select(self, keep: BoolArray | Counts) -> "Evidence":
         """The evidence of some of the inputs, chosen by a mask or by positions."""

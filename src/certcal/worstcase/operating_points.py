@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from certcal.errors import several
 from certcal.types import BoolArray, FloatArray, IntArray
 
 
@@ -34,7 +35,7 @@ class OperatingPoint:
         head = f"Accept from {short if float(short) == self.threshold else repr(self.threshold)}: "
         if np.isnan(self.accuracy):
             return f"{head}no input can reach this threshold, so nothing is accepted."
-        clean, inputs = "", f"of the {self.inputs:,} {self.whose}inputs"
+        clean, inputs = "", f"of the {several(self.inputs, f'{self.whose}input')}"
         if not np.isnan(self.clean_accuracy):
             clean = f" (without attack {100 * self.clean_coverage:.1f} % and {100 * self.clean_accuracy:.1f} %)"
         if self.coverage == self.accuracy == 0.0:

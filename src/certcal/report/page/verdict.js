@@ -14,7 +14,7 @@ function attackedAt(row) {
 /** On how many inputs an attack was tried, where they are not all that the other values are about. */
 function ofSome(name, row) {
   const some = name === "attacked" ? attackedAt(row).inputs : null;
-  return some === null || some === page.rows[row].inputs ? "" : ` (${some} inputs tried)`;
+  return some === null || some === page.rows[row].inputs ? "" : ` (${some} input${some === 1 ? "" : "s"} tried)`;
 }
 
 function fillVerdict(row) {
