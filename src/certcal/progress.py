@@ -38,9 +38,10 @@ class Progress(AbstractContextManager["Progress"]):
         show: bool | None,
         doing: str = "sampling",
         unit: str = "draws",
+        done: str = "made",
         transient: bool = False,
     ) -> None:
-        self._doing, self._unit, self._transient = doing, unit, transient
+        self._doing, self._unit, self._done, self._transient = doing, unit, done, transient
         self._draws, self._total, self._left = draws, inputs * draws, inputs * draws
         self._made, self._saved = 0, 0
         self._start = self._told = time.monotonic()
@@ -99,10 +100,12 @@ class Progress(AbstractContextManager["Progress"]):
         self._bar.start()
         return self
 
-    def __exit__(self, *_: Any) -> None:
+    def __exit__(self, error: object, *_: Any) -> None:
         self._bar.stop()
+        if error is not None and not self._made:  # what went wrong is said elsewhere
+            return
         saved = f", {self._saved:,} saved by stopping early" if self._saved else ""
-        text = f"{self._made:,} {self._unit} made{saved}"
+        text = f"{self._made:,} {self._unit} {self._done}{saved}"
         if self._cell is not None:
             self._cell.end("" if self._transient else text)
         elif self._lines:

@@ -227,3 +227,16 @@ def test_a_layer_that_cannot_be_bounded_is_named_in_one_line(layer, named, capfd
         intervals_by_lirpa(net, torch.rand(2, 4), [0, 1], radii=0.1)
     assert "\n" not in str(own.value)
     assert "ERROR" not in "".join(capfd.readouterr())
+
+
+@pytest.mark.parametrize("last_layer", ["global", "classwise"])
+def test_a_constant_that_two_points_refute_is_refused_and_the_least_one_is_not(last_layer):
+    """Of a linear network the least constants are known: the norm of its matrix, and of its longest row."""
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Flatten(), nn.Linear(12, 5))
+    weight, images = net[1].weight.detach().double(), torch.rand(6, 1, 3, 4)
+    least = float(torch.linalg.matrix_norm(weight, 2) if last_layer == "global" else weight.norm(dim=1).max())
+    asked = {"radii": 0.1, "last_layer": last_layer}
+    intervals_by_lipschitz(net, images, [0] * 6, constant=least, **asked)
+    with pytest.raises(InputError, match="Expected `constant` to be a Lipschitz constant of the network's logits"):
+        intervals_by_lipschitz(net, images, [0] * 6, constant=0.9 * least, **asked)

@@ -21,6 +21,9 @@ class Net(nn.Sequential):
 def make(classes, channels, size):
     torch.manual_seed(0)
     return Net(nn.Flatten(), nn.Linear(channels * size * size, 16), nn.ReLU(), nn.Linear(16, classes))
+
+def soft(classes, channels, size):
+    return nn.Sequential(make(classes, channels, size), nn.Softmax(dim=1))
 """
 
 
@@ -83,6 +86,24 @@ def test_lipschitz_reads_the_constant_of_the_network(desk):
     assert json.loads(other)["rows"][0]["certified"] >= kept["rows"][2]["certified"]
 
 
+def test_model_and_data_are_looked_at_first_and_a_dry_run_writes_nothing(desk):
+    asked = ("--certifier", "lipschitz", "--radius", 0.01, "--data", "data.npz")
+    out, error = certcal("certify", "dry", *asked, "--model", "nets:make", "--dry-run", cwd=desk)
+    assert "60 inputs without noise: about " in out
+    assert "data: data, 60 inputs of 4 of 4 classes" in error
+    assert "warning: Accuracy without noise is " in error
+    assert not (desk / "runs" / "dry").exists()
+    _, error = certcal("certify", "dry", *asked, "--model", "nets:soft", cwd=desk, code=2)
+    assert "Expected `--model` to give logits, but got probabilities: leave out the softmax or sigmoid at its" in error
+    certcal("certify", "looked", *asked, "--model", "nets:make", "--no-figures", cwd=desk)
+    kept = json.loads((desk / "runs" / "looked" / "provenance.json").read_text())
+    assert kept["bounds"]["by"] == "Lipschitz constant 30 (the network's own; global)"
+    assert kept["checks"]["warnings"]
+    page = (desk / "runs" / "looked" / "report.html").read_text()
+    assert "Before you trust this" in page
+    assert "margins by 2⁻¹³ of the largest logit, for float32" in page
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [
@@ -92,6 +113,23 @@ def test_lipschitz_reads_the_constant_of_the_network(desk):
             "`--sigma` to be left out: it is for the draws of",
         ),
         (("--certifier", "lipschitz", "--radii", 1, "--norm", "linf"), "`--norm` to be l2 for a Lipschitz network"),
+        (
+            ("--certifier", "lirpa", "--radii", 8),
+            "`--radii` to be at most 1 in ℓ∞, as inputs lie in [0, 1], but got 8 (did you mean 8/255?).",
+        ),
+        (
+            ("--certifier", "lirpa", "--radii", 0.1, "--alpha", 0.1),
+            "`--alpha` to be left out: what is proven without noise",
+        ),
+        (("--certifier", "lirpa", "--radii", 0.1, "--constant", 2), "`--constant` to come with --certifier lipschitz"),
+        (
+            ("--certifier", "lipschitz", "--radii", 1, "--relaxation", "ibp"),
+            "`--relaxation` to come with --certifier lirpa",
+        ),
+        (
+            ("--certifier", "lipschitz", "--radii", 1, "--constant", 0.1),
+            "`--constant` to be a Lipschitz constant of the network's logits, but got 0.1, where points 0.1 apart near",
+        ),
         (("--sigma", 1, "--constant", 1), "to come with --certifier lirpa or lipschitz"),
     ],
 )

@@ -28,6 +28,7 @@ from certcal.types import ArrayLike, FloatArray
 # widened by this share of the largest logit (and at least of 1): a thousand units of single precision. It is stated,
 # not proven.
 SLACK = 2.0**-13
+TRIED, CLIMBS, PROBE = 8, 10, 0.05  # inputs, steps and distance of the search for pairs that refute a constant
 _NORMS = {Norm.LINF: float("inf"), Norm.L2: 2.0}
 
 
@@ -148,7 +149,7 @@ def _refusing(method: str) -> Iterator[None]:
     log.addFilter(hear)
     torch.set_default_dtype(torch.float64)  # which it makes its tables in
     try:
-        with warnings.catch_warnings(), torch.no_grad():
+        with warnings.catch_warnings(record=True), torch.no_grad():
             warnings.simplefilter("ignore")
             yield
     except InputError:
@@ -165,7 +166,7 @@ def _lirpa() -> tuple[Any, Any, Any]:
     depth, root = sys.getrecursionlimit(), logging.getLogger()
     shown, level = list(root.handlers), root.level
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(record=True):  # what it imports turns them on again
             warnings.simplefilter("ignore")
             from auto_LiRPA import BoundedModule, BoundedTensor, PerturbationLpNorm
     except ImportError as error:
@@ -201,9 +202,33 @@ def intervals_by_lipschitz(
     """
     slope = lipschitz_constant(model) if constant is None else constant
     distances = _distances(radii)
-    _, logits = _logits(model, inputs)
+    points, logits = _logits(model, inputs)
+    _check_slope(model, points[:TRIED], slope, last_layer)
     known: dict[str, Any] = {"constant": slope, "last_layer": last_layer, "rounding": _slack(logits), "index": index}
     return tuple(intervals_from_lipschitz(logits, labels, radius=radius, **known) for radius in distances)
+
+
+def _check_slope(model: nn.Module, x: Tensor, slope: float, last_layer: str) -> None:
+    """Refuse a constant that two points show to be none: their logits lie farther apart than it allows.
+
+    The pairs x ± v start at random, and v follows the gradient, which is power iteration on the Jacobian.
+    """
+    v = torch.randn(x.shape, generator=torch.Generator().manual_seed(0)).to(x)
+    with held_still(model), torch.enable_grad():
+        for _ in range(CLIMBS):
+            v = (PROBE * nn.functional.normalize(v.flatten(1), dim=1).reshape(x.shape)).detach().requires_grad_()
+            ends = [as_outputs(model(point), len(x)) for point in (x + v, x - v)]
+            apart = ends[0] - ends[1]
+            size = apart.norm(dim=1) if last_layer == "global" else apart.abs().amax(dim=1)
+            if not size.requires_grad:
+                break
+            (uphill,) = torch.autograd.grad(size.square().sum(), v)
+            v = torch.where(uphill.flatten(1).any(dim=1).reshape(-1, *[1] * (x.ndim - 1)), uphill, v)
+    steepest, place = (float(size.detach().max()), int(size.detach().argmax()))
+    rounding = SLACK * float(torch.cat(ends).detach().abs().max().clamp(min=1.0))
+    if steepest > 2 * PROBE * slope * 1.001 + rounding:
+        got = f"{slope:g}, where points {2 * PROBE:g} apart near input {place} have logits {steepest:.3g} apart"
+        raise InputError.expected("constant", "be a Lipschitz constant of the network's logits", got)
 
 
 def _distances(radii: Iterable[float] | float) -> tuple[float, ...]:

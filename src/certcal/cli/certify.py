@@ -81,7 +81,8 @@ def certify(
     o.name_tables(given["evaluate"])
     certifier = given["bounds"].get("certifier", "smoothing")
     if folder.bounds.is_file() or certifier != "smoothing" or _names_bounds(folder.config):
-        _verify(folder, config, given, trust=trust, figures=not no_figures, json=json, log=tools)
+        ways = {"checks": not no_checks, "dry_run": dry_run, "figures": not no_figures, "json": json}
+        _verify(folder, config, given, trust=trust, log=tools, **ways)
         return
     if given.pop("bounds"):
         raise InputError.expected(
@@ -124,6 +125,8 @@ def _verify(
     given: Sections,
     *,
     trust: bool,
+    checks: bool,
+    dry_run: bool,
     figures: bool,
     json: bool,
     log: Sequence[str],
@@ -137,11 +140,35 @@ def _verify(
     source = config or (folder.config if folder.config.is_file() else None)
     values = merged({} if source is None else read_toml(source), given)
     settings = build_sections(BoundsRunSettings, values, str(source or "options"))
+    _check_theirs(settings.bounds.certifier, given)
     check_factories([settings.model], folder.path, named=given["model"].get("name"), trust=trust)
-    bounds = verify_run(folder, settings, progress=True)
+    if dry_run:
+        _show_dry_verify(settings, json=json)
+        return
+    bounds = verify_run(folder, settings, progress=True, checks=checks, tell=tell)
     show_results(
         evaluate_run(folder, folder.settings().evaluate, bounds=bounds, figures=figures), as_json=json, log=log
     )
+
+
+def _check_theirs(certifier: str, given: Sections) -> None:
+    """Refuse what this certifier would not use."""
+    for name, owner in (("relaxation", "lirpa"), ("constant", "lipschitz"), ("last_layer", "lipschitz")):
+        if name in given["bounds"] and certifier != owner:
+            raise InputError.expected(name, f"come with --certifier {owner}", f"{certifier}")
+    if alpha := given["evaluate"].get("alpha"):
+        raise InputError.expected("alpha", "be left out: what is proven without noise has no error probability", alpha)
+
+
+def _show_dry_verify(settings: BoundsRunSettings, *, json: bool) -> None:
+    from certcal.progress import in_words
+    from certcal.runs import foresee_verify
+
+    found, inputs, seconds = foresee_verify(settings, tell=tell)
+    if json:
+        print_json(found.as_dict() | {"estimated_seconds": seconds})
+    else:
+        print(f"{inputs:,} inputs without noise: about {in_words(seconds)}.")
 
 
 def _show_dry_run(settings: RunSettings, *, json: bool) -> None:

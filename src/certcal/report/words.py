@@ -140,6 +140,17 @@ def _of_the_model(report: Report) -> list[str]:
             "counts as sure of itself), or about inputs that the log abstained on. Values without an attack are those "
             "of the lower limit of the share, as the share itself is not in the log."
         ]
+    if report.method.startswith("lirpa"):
+        return [
+            f"Its certificates are of the network itself, from auto_LiRPA's bounds of its margins ({report.method}). "
+            "It is assumed that auto_LiRPA is right, that rounding in float32 stays within the margin by which bounds "
+            "were widened, and that the network does the same operations for every input (docs/certificates.md)."
+        ]
+    if report.method == "lipschitz":
+        return [
+            "Its certificates are of the network itself, from a Lipschitz constant of its logits. It is assumed that "
+            "the constant is one, and that rounding in float32 stays within what was allowed for it."
+        ]
     return [
         f"Its certificates come from elsewhere (method: {report.method}). What they state is taken as true: that at "
         "every point within R the confidence lies between its bounds and a certified class stays. The model is the one "

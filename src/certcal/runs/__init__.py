@@ -19,7 +19,7 @@ from certcal.runs.results import Results
 from certcal.runs.switch import digest_of
 from certcal.runs.train import TRAIN, estimate_training, next_command, train_run
 from certcal.runs.trust import check_factories
-from certcal.runs.verify import verify_run
+from certcal.runs.verify import foresee_verify, verify_run
 
 __all__ = [
     "TRAIN",
@@ -40,6 +40,7 @@ __all__ = [
     "digest_of",
     "estimate_training",
     "evaluate_run",
+    "foresee_verify",
     "import_bounds",
     "judge_run",
     "kept_attacks",

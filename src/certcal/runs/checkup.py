@@ -9,8 +9,15 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from certcal.runs.look import LEAST, Look, Scanned
-from certcal.runs.mistakes import check_batches, check_classes, check_labels, check_normalisation, check_outputs
-from certcal.settings import RunSettings
+from certcal.runs.mistakes import (
+    check_batches,
+    check_classes,
+    check_labels,
+    check_logits,
+    check_normalisation,
+    check_outputs,
+)
+from certcal.settings import BoundsRunSettings, Outputs, RunSettings
 
 if TYPE_CHECKING:
     from torch import nn
@@ -62,6 +69,29 @@ def check_up(model: "nn.Module", data: "ImageData", settings: RunSettings, devic
     return Checkup(
         len(look.inputs), look.accuracy, scan, {k: n for k, n in counts.items() if n}, warnings, seconds, look.speed
     )
+
+
+def check_plain(model: "nn.Module", data: "ImageData", settings: BoundsRunSettings) -> Checkup:
+    """What a few inputs tell of a network that is certified without noise, and of its data.
+
+    Paper: —; ordinary mistakes, each found by trying what would mend it.
+    Raises: InputError if something is surely wrong; it names the likely cause and the option that mends it.
+    """
+    import torch
+
+    from certcal.models import held_still
+
+    start = time.perf_counter()
+    with held_still(model), torch.no_grad():
+        look = Look(model, data, Outputs.LOGITS, torch.device("cpu"))
+        check_logits(look)
+        check_batches(look)
+        check_classes(look)
+        warned = check_normalisation(look, given=settings.model.mean is not None) + check_labels(look)
+    counts = {name: int((data.labels == k).sum()) for k, name in enumerate(data.classes)}
+    warnings = (*_about_data(data, counts), *warned, *_about_accuracy(look, counts))
+    present, seconds = {k: n for k, n in counts.items() if n}, time.perf_counter() - start
+    return Checkup(len(look.inputs), look.accuracy, (), present, warnings, seconds, look.speed)
 
 
 def _about_data(data: "ImageData", counts: dict[str, int]) -> list[str]:

@@ -21,16 +21,29 @@ NORMALISATIONS: dict[str, Pair] = {  # other than the data's own
 CLEAR = 3.5  # standard deviations between two accuracies on the same inputs; five others are tried
 
 
+def check_logits(look: Look) -> None:
+    """Outputs are finite, and no probabilities, of which a certifier without noise would take the softmax again."""
+    from certcal.models import doubt_outputs
+
+    _check_finite(look)
+    if doubt_outputs(look.answers, look.kind) is not None:
+        raise _wrong("model", "give logits", "probabilities: leave out the softmax or sigmoid at its end")
+
+
 def check_outputs(look: Look) -> None:
     """Outputs are finite, and what `--outputs` says."""
     from certcal.models import doubt_outputs
 
+    _check_finite(look)
+    if (doubt := doubt_outputs(look.answers, look.kind)) is not None:
+        raise _stopped(doubt)
+
+
+def _check_finite(look: Look) -> None:
     broken = ~look.answers.isfinite().all(dim=1)
     if broken.any():
         where = f"NaN or infinity for {int(broken.sum())} of {len(broken)} inputs without any noise"
         raise _wrong("model", "give finite outputs", f"{where}: weights that diverged, or a division by zero")
-    if (doubt := doubt_outputs(look.answers, look.kind)) is not None:
-        raise _stopped(doubt)
 
 
 def check_batches(look: Look) -> None:

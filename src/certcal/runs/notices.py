@@ -74,11 +74,16 @@ def tell_checkup(checkup: Checkup | None, tell: Callable[[str], None]) -> None:
         return
     verb = "is" if checkup.inputs == 1 else "are"
     tell(f"checks: {checkup.accuracy:.0%} of {several(checkup.inputs)} {verb} right without noise")
+    if checkup.scan:  # not of a network that is certified without noise
+        tell(f"checks: right under noise, and the radius up to which half stay right (estimates): {_scanned(checkup)}")
+    for warning in checkup.warnings:
+        tell(f"warning: {warning}")
+
+
+def _scanned(checkup: Checkup) -> str:
     scan = "; ".join(
         f"σ = {one.sigma:g}: {one.accuracy:.0%}, R {'≥' if one.at_least else '≈'} {one.radius:.2g}"
         for one in checkup.scan
     )
     few = " (≥: as far as the few draws show)" * any(one.at_least for one in checkup.scan)
-    tell(f"checks: right under noise, and the radius up to which half stay right (estimates): {scan}{few}")
-    for warning in checkup.warnings:
-        tell(f"warning: {warning}")
+    return f"{scan}{few}"

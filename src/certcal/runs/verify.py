@@ -2,9 +2,11 @@
 
 import json
 import time
+from collections.abc import Callable
 from dataclasses import asdict, replace
+from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,44 +14,52 @@ from certcal.certificates import ConfidenceIntervals, intervals_by_radius
 from certcal.errors import InputError
 from certcal.files import replacing
 from certcal.progress import Progress
+from certcal.runs.checkup import Checkup, check_plain
 from certcal.runs.folder import CONFIG, EVIDENCE, RunFolder, save_bounds
 from certcal.runs.load import load_data, load_model
+from certcal.runs.notices import class_counts, tell_checkup
 from certcal.runs.plain import keep_bounds
-from certcal.scalars import guarded
-from certcal.settings import BoundsRunSettings, Certifier, DataSettings, build
+from certcal.scalars import exactly, guarded
+from certcal.settings import BoundsRunSettings, BoundsSettings, Certifier, DataSettings, Norm, build
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from certcal.data import ImageData
 
 BATCH = 50  # inputs that are certified and stored together
+FEW = 4  # inputs by which the time of all is foreseen
 
 
 @guarded
 def verify_run(
-    run: RunFolder, settings: BoundsRunSettings, *, progress: bool | None = None
+    run: RunFolder,
+    settings: BoundsRunSettings,
+    *,
+    progress: bool | None = None,
+    checks: bool = False,
+    tell: Callable[[str], None] = lambda text: None,
 ) -> tuple[ConfidenceIntervals, ...]:
     """The certificates of a network without noise, made or completed, and kept in the run's folder.
+
+    `checks` looks at model and data before a new run; what they find is told, and kept with the run.
 
     Paper: —; run folders are ours.
     Raises: InputError if the folder holds certificates of another model, data or setting.
     """
-    from certcal.certificates import intervals_by_lipschitz, intervals_by_lirpa
     from certcal.models import model_fingerprint
 
-    start, asked, radii = time.perf_counter(), settings.bounds, settings.evaluate.radii
+    start, asked, radii = time.perf_counter(), settings.bounds, _radii(settings)
     if run.evidence.is_file():
         raise InputError.expected("run", f"be a folder without {EVIDENCE}, of a smoothed model", str(run.path))
-    if radii is None:
-        raise InputError.expected("radii", f"be given for the certifier {asked.certifier}, as 1/255,2/255", "none")
     data = load_data(settings.data)
     model = load_model(settings.model, data)
     inputs, labels = data.tensors()
     fingerprint = model_fingerprint(model)
-    options: dict[str, Any] = {"constant": asked.constant, "last_layer": asked.last_layer}
-    made_by: dict[str, Any] = {"widened": True}  # those of earlier versions were not, and are not mixed with these
-    certify: Any = intervals_by_lipschitz
-    if asked.certifier == Certifier.LIRPA:
-        certify, made_by = intervals_by_lirpa, {}
-        options = {"norm": asked.norm or "linf", "relaxation": asked.relaxation, "domain": asked.domain}
-    elif asked.norm not in (None, "l2"):
-        raise InputError.expected("norm", "be l2 for a Lipschitz network", repr(asked.norm))
+    certify, options, made_by = _certifier(asked)
+    checkup = run.sources().get("checks")
+    if checks and not any(run.shards.glob("bounds-*")):
+        checkup = _looked(model, data, settings, tell).as_dict()
     key = json.dumps(
         {"model": fingerprint, "data": asdict(settings.data), "radii": radii, **options, **made_by}, sort_keys=True
     )
@@ -59,7 +69,7 @@ def verify_run(
         run.save_settings(settings)
         run.write(f"{run.shards.name}/bounds.json", key)
         parts = []
-        with Progress(1, len(inputs), show=progress, doing="certifying", unit="inputs") as bar:
+        with Progress(1, len(inputs), show=progress, doing="certifying", unit="inputs", done="certified") as bar:
             for begin in range(0, len(inputs), BATCH):
                 own = slice(begin, begin + BATCH)
                 path = run.shards / f"bounds-{begin:08}.parquet"
@@ -79,9 +89,70 @@ def verify_run(
                 "classes": list(data.classes),
             },
         }
+        about |= {"bounds": _about(asked, model)} | ({} if checkup is None else {"checks": checkup})
         settings = replace(settings, evaluate=replace(settings.evaluate, alpha=0.0))
         keep_bounds(run, settings, bounds, about, seconds=time.perf_counter() - start, device="cpu")
     return bounds
+
+
+@guarded
+def foresee_verify(settings: BoundsRunSettings, *, tell: Callable[[str], None]) -> tuple[Checkup, int, float]:
+    """What checks find before a run without noise, of how many inputs it is, and about how many seconds it takes.
+
+    Paper: —.
+    """
+    radii, data = _radii(settings), load_data(settings.data)
+    model, some = load_model(settings.model, data), data.take(limit=min(FEW, len(data)))
+    found = _looked(model, data, settings, tell)
+    certify, options, _ = _certifier(settings.bounds)
+    for _ in range(2):  # the first time also loads the library
+        start = time.perf_counter()
+        certify(model, *some.tensors(), radii=radii, index=some.index, **options)
+    return found, len(data), (time.perf_counter() - start) / len(some) * len(data)
+
+
+def _radii(settings: BoundsRunSettings) -> tuple[float, ...]:
+    asked, own = settings.evaluate, settings.bounds
+    radii = asked.radii or (() if asked.open_at is None else (asked.open_at,))
+    if not radii:
+        raise InputError.expected("radii", f"be given for the certifier {own.certifier}, as 1/255,2/255", "none")
+    linf = own.certifier == Certifier.LIRPA and own.norm in (None, Norm.LINF)
+    if linf and settings.data.values == "unit" and max(radii) > 1:
+        got = f"{exactly(max(radii))} (did you mean {exactly(max(radii))}/255?)"
+        raise InputError.expected("radii", "be at most 1 in ℓ∞, as inputs lie in [0, 1]", got)
+    return radii
+
+
+def _certifier(asked: BoundsSettings) -> tuple[Any, dict[str, Any], dict[str, Any]]:
+    """The function that certifies, what it is asked, and what else its certificates are told apart by."""
+    from certcal.certificates import intervals_by_lipschitz, intervals_by_lirpa
+
+    if asked.certifier == Certifier.LIRPA:
+        known = {"norm": asked.norm or "linf", "relaxation": asked.relaxation, "domain": asked.domain}
+        return intervals_by_lirpa, known, {}
+    if asked.norm not in (None, "l2"):
+        raise InputError.expected("norm", "be l2 for a Lipschitz network", repr(asked.norm))
+    # Those of earlier versions were not widened, and are not mixed with these.
+    return intervals_by_lipschitz, {"constant": asked.constant, "last_layer": asked.last_layer}, {"widened": True}
+
+
+def _looked(model: "nn.Module", data: "ImageData", settings: BoundsRunSettings, tell: Callable[[str], None]) -> Checkup:
+    found = check_plain(model, data, settings)
+    tell(f"data: {data.name}, {class_counts(data)}")
+    tell_checkup(found, tell)
+    return found
+
+
+def _about(asked: BoundsSettings, model: "nn.Module") -> dict[str, Any]:
+    """What the bounds rest on: who made them, by which constant, and what was added for rounding."""
+    from certcal.certificates import lipschitz_constant
+
+    widened = "margins by 2⁻¹³ of the largest logit, for float32"
+    if asked.certifier == Certifier.LIRPA:
+        return {"by": f"auto_LiRPA {version('auto_LiRPA')} ({asked.relaxation})", "widened": widened}
+    constant = lipschitz_constant(model) if asked.constant is None else asked.constant
+    whose = "the network's own" if asked.constant is None else "as given"
+    return {"by": f"Lipschitz constant {constant:.6g} ({whose}; {asked.last_layer})", "widened": widened}
 
 
 def _renamed(key: str) -> Any:

@@ -213,7 +213,9 @@ class BoundsSettings(Record, panel="Bounds from elsewhere"):
     certifier: str = setting(
         "smoothing", "Who certifies", choices=Certifier, unsaid=(Certifier.TABLE,), panel="How to certify"
     )
-    norm: str | None = setting(None, "Norm of their radius", choices=Norm, shown="as the table states")
+    norm: str | None = setting(
+        None, "Norm of their radius", choices=Norm, shown="as the table states; of lirpa linf, of lipschitz l2"
+    )
     domain: str | None = setting(None, "Where inputs may be moved to", choices=Domain, shown="as the table states")
     sigma: float | None = setting(
         None, "Of a certification log (.tsv): σ of its noise, which logs do not say.", check=sigma
