@@ -22,6 +22,11 @@ class Shown:
         return import_module("certcal.report").draw(self, ax=ax)
 
 
+def by_row(columns: dict[str, list[Any]]) -> list[dict[str, Any]]:
+    """Columns of one length as one dictionary per row."""
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+
 class ShownRows(Shown):
     """A result that is also rows of numbers."""
 

@@ -49,12 +49,38 @@ def test_results_show_their_numbers(evidence):
 
 def test_results_draw_themselves(evidence):
     report = evaluate(evidence, radii=[0.0, 0.1], alpha=0.01)
-    for result in (report, report.bounds[1], report[1].worst):
+    for result in (evidence, report, report[1], report.bounds[1], report[1].worst):
+        assert len(repr(result)) < 150
+        assert all(part in result._repr_html_() for part in ("<table>", "<p>", "data:image/png"))
         axes = Figure().add_subplot()
         assert result.plot(ax=axes) is axes
         assert axes.has_data()
     with pytest.raises(InputError, match="Expected `result` to be one that certcal has a figure for"):
         draw(3)
+
+
+def test_inputs_are_rows_of_a_frame(evidence):
+    bounds = confidence_bounds(evidence, radius=0.1, alpha=0.01)
+    frame, drawn = bounds.to_frame(), evidence.to_frame()
+    assert frame["certified"].sum() == bounds.certified.sum()
+    assert np.array_equal(frame[["lower", "upper"]].to_numpy().T, [bounds.lower, bounds.upper])
+    assert drawn["correct"].mean() == evidence.correct.mean()
+    assert drawn["draws"].tolist() == evidence.draws.tolist()
+
+
+def test_nothing_certified_is_shown_as_such(evidence):
+    report = evaluate(evidence, radii=[9.0], alpha=0.01)
+    assert repr(report) == "Report(40 inputs, 1 radius, R = 9, joint ECE —)"
+    assert repr(report[0]) == "Row(R = 9, 0 inputs, nothing certified)"
+    for result in (report[0], report.bounds[0]):
+        assert "Nothing is certified at this radius." in result._repr_html_()
+
+
+def test_a_worst_case_says_what_its_kind_means(evidence):
+    bounds = confidence_bounds(evidence, radius=0.1, alpha=0.01)
+    solution = certified_calibration_error(bounds)
+    for kind, words in (("exact", "these attain it"), ("upper", "are worse."), ("lower", "certifies nothing")):
+        assert words in replace(solution, kind=certcal.Kind(kind))._repr_html_()
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from certcal.metrics import ReliabilityCurve
 from certcal.settings import Adversary, Norm
-from certcal.shown import ShownRows
+from certcal.shown import ShownRows, by_row
 from certcal.types import BoolArray, FloatArray
 
 if TYPE_CHECKING:
@@ -242,7 +242,7 @@ class Attacked(ShownRows):
 
     def as_dicts(self) -> list[dict[str, Any]]:
         """One row per input."""
-        return _by_row({name: getattr(self, name).tolist() for name in ("clean_loss", "loss", "updates", "end")})
+        return by_row({name: getattr(self, name).tolist() for name in ("clean_loss", "loss", "updates", "end")})
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -270,8 +270,4 @@ class CalibrationAttack(ShownRows):
     def as_dicts(self) -> list[dict[str, Any]]:
         """One row per input."""
         names = ("predicted", "correct", "seen_before", "seen_after")
-        return _by_row({name: getattr(self, name).tolist() for name in names})
-
-
-def _by_row(columns: dict[str, list[Any]]) -> list[dict[str, Any]]:
-    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+        return by_row({name: getattr(self, name).tolist() for name in names})

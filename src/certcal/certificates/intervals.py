@@ -10,7 +10,7 @@ import numpy as np
 from certcal.errors import several
 from certcal.scalars import exactly
 from certcal.settings import PREDICTION_SHARE, TERMS, Domain, Norm, RunnerUp
-from certcal.shown import Shown
+from certcal.shown import ShownRows, by_row
 from certcal.smoothing import Counts
 from certcal.types import BoolArray, FloatArray
 
@@ -29,7 +29,7 @@ class BoundsOf(np.ndarray[Any, np.dtype[np.float64]]):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ConfidenceIntervals(Shown):
+class ConfidenceIntervals(ShownRows):
     """Certificates of the n inputs at one radius R: the class stays (C1), its confidence stays in [lower, upper] (C2).
 
     "Confidence" is the model's probability of the predicted class A, bounded both ways, not the largest probability of
@@ -71,6 +71,10 @@ class ConfidenceIntervals(Shown):
 
     def __len__(self) -> int:
         return len(self.lower)
+
+    def as_dicts(self) -> list[dict[str, Any]]:
+        """One row per input, as plain dictionaries."""
+        return by_row({name: np.asarray(getattr(self, name)).tolist() for name in _PER_INPUT})
 
     @property
     def level(self) -> float:

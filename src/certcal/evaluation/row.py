@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 
 from certcal.certificates import ConfidenceIntervals, certified_accuracy
+from certcal.errors import several
 from certcal.evaluation.further import further_of
 from certcal.evaluation.metric import Before, Given, Measured, Metric, Rounding, metric
 from certcal.metrics import adaptive_calibration_error, expected_calibration_error, top_label_brier_score
-from certcal.scalars import check_choice, check_level, check_number, guarded
+from certcal.scalars import check_choice, check_level, check_number, exactly, guarded
 from certcal.shown import Shown
 from certcal.types import ArrayLike
 from certcal.worstcase import (
@@ -33,7 +34,7 @@ _MAIN: dict[str, Any] = {"main": True}
 _AGAIN = "allowing for the certificates of the set that may fail"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Row(Shown):
     """What is certified at one radius. Errors and scores are those of the row's population; NaN if it is empty.
 
@@ -185,6 +186,11 @@ class Row(Shown):
     def claim(self) -> str:
         """The way by which the guaranteed ECE is least: "failures", "alpha_for_set" or "pooled"."""
         return min(self.claims, key=self.claims.__getitem__, default="failures")
+
+    def __repr__(self) -> str:
+        errors = {"clean": self.ece, "certified": self.certified_ece, "joint": self.joint_ece}
+        known = ", ".join(f"{name} ECE {value:.4f}" for name, value in errors.items() if not np.isnan(value))
+        return f"Row(R = {exactly(self.radius)}, {several(self.inputs)}, {known or 'nothing certified'})"
 
     def as_dict(self) -> dict[str, float]:
         """The row as a flat dictionary; approximations appear as `approximate_admm`, and so on."""

@@ -13,7 +13,7 @@ from certcal.certificates import ConfidenceIntervals
 from certcal.errors import InputError
 from certcal.evaluation import METRICS, Report, Rounding, Row
 from certcal.report.content import default_view
-from certcal.report.figures import axes_of, plot_certified_boxes, plot_errors
+from certcal.report.figures import CORRECT, INCORRECT, axes_of, plot_certified_boxes, plot_errors
 from certcal.report.tables import column_of, main_cells, number
 from certcal.report.views import prepare_certified_boxes
 from certcal.report.words import guarantee
@@ -43,9 +43,13 @@ def _report(result: Report) -> str:
 @as_html.register(Row)
 def _row(result: Row) -> str:
     known = {name: value for name, value in result.as_dict().items() if name in METRICS}
-    return html_table(
+    table = html_table(
         ["metric", "value"], [[METRICS[name].label, column_of(name).show(own)] for name, own in known.items()]
     )
+    if result.worst is None:
+        return f"{table}<p>Nothing is certified at this radius.</p>"
+    words = "Errors and scores are of the inputs counted first; what they certify, a report says with its probability."
+    return f"{table}<p>{words}</p>{html_figure(result)}"
 
 
 @as_html.register(Evidence)
@@ -60,7 +64,8 @@ def _evidence(result: Evidence) -> str:
         ["model", header.model[:12]],
         ["run as", header.precision],
     ]
-    return html_table(["evidence", ""], lines)
+    words = "These are estimates from draws. What they certify, <code>certcal.evaluate</code> says."
+    return f"{html_table(['evidence', ''], lines)}<p>{words}</p>{html_figure(result)}"
 
 
 @as_html.register(ConfidenceIntervals)
@@ -73,8 +78,10 @@ def _intervals(result: ConfidenceIntervals) -> str:
         ["certified and right", f"{int((kept & result.correct).sum()):,}"],
         ["mean width, certified", number(float(width.mean()), Rounding.UP) if kept.any() else "—"],
     ]
+    chance = f" Each input's certificates fail with probability at most {result.level:g}." if result.level > 0 else ""
+    words = f"Within R the prediction of a certified input stays, and its confidence stays in its bar.{chance}"
     return html_table([f"certificates at R = {exactly(result.radius)}", ""], lines) + (
-        html_figure(result) if kept.any() else ""
+        f"<p>{words}</p>{html_figure(result)}" if kept.any() else "<p>Nothing is certified at this radius.</p>"
     )
 
 
@@ -86,7 +93,13 @@ def _solution(result: Solution) -> str:
         ["inputs", f"{len(result.confidence):,}"],
         ["status", str(result.status)],
     ]
-    return html_table(["worst case", ""], lines)
+    words = {
+        "exact": "No confidences within the bounds are worse; these attain it.",
+        "upper": "No confidences within the bounds are worse.",
+        "lower": "Confidences within the bounds attain this, and others may be worse: it certifies nothing.",
+    }[str(result.kind)]
+    figure = html_figure(result) if len(result.confidence) else ""
+    return f"{html_table(['worst case', ''], lines)}<p>{words}</p>{figure}"
 
 
 @singledispatch
@@ -101,6 +114,24 @@ def draw(result: object, /, *, ax: "Axes | None" = None) -> "Axes":
 @draw.register(Report)
 def _draw_report(result: Report, *, ax: "Axes | None" = None) -> "Axes":
     return plot_errors(result.rows, ax=ax)
+
+
+@draw.register(Row)
+def _draw_row(result: Row, *, ax: "Axes | None" = None) -> "Axes":
+    axes = axes_of(ax)
+    axes.bar(["clean", "certified", "guaranteed"], [result.ece, result.certified_ece, result.joint_ece])
+    axes.set(ylabel="ECE", ylim=(0, 1))
+    return axes
+
+
+@draw.register(Evidence)
+def _draw_evidence(result: Evidence, *, ax: "Axes | None" = None) -> "Axes":
+    axes, bins = axes_of(ax), np.linspace(0, 1, 31).tolist()
+    parts = [result.confidence[result.correct], result.confidence[~result.correct]]
+    axes.hist(parts, bins=bins, stacked=True, color=[CORRECT, INCORRECT], label=["correct", "incorrect"])
+    axes.set(xlabel="confidence of the smoothed model", ylabel="inputs")
+    axes.legend()
+    return axes
 
 
 @draw.register(ConfidenceIntervals)

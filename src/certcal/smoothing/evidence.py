@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from certcal.errors import InputError, several
-from certcal.shown import Shown
+from certcal.shown import ShownRows, by_row
 from certcal.types import BoolArray, FloatArray
 
 Counts = NDArray[np.int64]
@@ -107,7 +107,7 @@ class EvidenceHeader:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Evidence(Shown):
+class Evidence(ShownRows):
     """Per input, the sufficient statistic of its noisy predictions. Arrays run over the n inputs.
 
     Selection draws only choose the class; everything else comes from separate estimation draws.
@@ -162,6 +162,10 @@ class Evidence(Shown):
     def __repr__(self) -> str:
         return f"Evidence({several(len(self))}, {self.draws.sum():,} draws, sigma={self.header.sigma:g})"
 
+    def as_dicts(self) -> list[dict[str, Any]]:
+        """One row per input, as plain dictionaries."""
+        return by_row({name: getattr(self, name).tolist() for name in _PER_INPUT})
+
     def select(self, keep: BoolArray | Counts) -> "Evidence":
         """The evidence of some of the inputs, chosen by a mask or by positions."""
         arrays = {name: getattr(self, name)[keep] for name in ARRAYS}
@@ -195,6 +199,7 @@ class Scores:
     histogram: Counts
 
 
+_PER_INPUT = ("index", "label", "selected", "correct", "confidence", "draws")
 SCORES = ("score_sum", "score_square_sum", "histogram")
 ARRAYS = ("index", "content", "label", "selected", "draws", "votes", "score_sum", "score_square_sum", "histogram")
 
