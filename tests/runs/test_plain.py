@@ -234,3 +234,29 @@ def test_columns_that_state_the_norm_are_no_groups_and_must_fit(desk):
     asked = ("--bounds", "stating.parquet", "--radius", 0.1, "--alpha", 0, "--norm", "l2")
     _, error = certcal("evaluate", "unsaid", *asked, cwd=desk, code=2)
     assert "Expected `--norm` to be left out, or be linf, which the table states, but got l2." in error
+
+
+def test_what_looks_like_a_mistake_in_a_table_is_told_and_on_the_page(desk):
+    table = pq.read_table(desk / "one.parquet")
+    shifted = table.set_column(table.column_names.index("label"), "label", pa.array(table["label"].to_numpy() + 1))
+    pq.write_table(shifted, desk / "shifted.parquet")
+    asked = ("--bounds", "shifted.parquet", "--norm", "linf", "--radius", 8, "--alpha", 0, "--no-figures")
+    _, error = certcal("evaluate", "shifted", *asked, cwd=desk)
+    assert "R = 8 in ℓ∞ is more than inputs in [0, 1] can differ: were radii meant in steps of 1/255?" in error
+    assert "the label minus 1: do labels and predictions count classes from the same number?" in error
+    assert "do labels and predictions count" in (desk / "runs" / "shifted" / "report.html").read_text()
+    _, error = certcal("evaluate", "mine", *asked, cwd=desk, code=2)
+    assert "to be a new folder, or one with the bounds of the same table, but got those of both.parquet" in error
+
+
+def test_labels_must_be_those_of_the_data_that_is_named(desk):
+    labels = pq.read_table(desk / "one.parquet")["label"].to_numpy().copy()
+    (desk / "named.toml").write_text('[model]\nname = "lenet"\n[data]\nname = "data.npz"\n')
+    asked = ("--bounds", "one.parquet", "--norm", "l2", "--radius", 1, "--alpha", 0, "--config", "named.toml")
+    np.savez(desk / "data.npz", inputs=np.zeros((len(labels), 1, 2, 2), np.uint8), labels=labels)
+    certcal("evaluate", "named", *asked, "--no-figures", cwd=desk)
+    labels[3] += 1
+    np.savez(desk / "data.npz", inputs=np.zeros((len(labels), 1, 2, 2), np.uint8), labels=labels)
+    _, error = certcal("evaluate", "misnamed", *asked, cwd=desk, code=2)
+    told = f"to be that of the data by its index, but got {labels[3] - 1} at index 3, {labels[3]} there."
+    assert told in error

@@ -67,7 +67,7 @@ def evaluate(
     read = None
     if bounds is not None:
         stated = BoundsSettings(certifier="table", **given["bounds"])
-        read = import_bounds(folder, bounds, stated, given["evaluate"], config)
+        read = import_bounds(folder, bounds, stated, given["evaluate"], config, tell=tell)
     elif given["bounds"]:
         name, value = next(iter(given["bounds"].items()))
         raise InputError.expected(name, "come with --bounds, of which it says something", value)
@@ -75,7 +75,7 @@ def evaluate(
     if reset:
         known = replace(known, evaluate=EvaluateSettings())
     asked = change_evaluation(known, config, given["evaluate"])
-    if words := o.remembered(SimpleNamespace(evaluate=known.evaluate), given):
+    if bounds is None and (words := o.remembered(SimpleNamespace(evaluate=known.evaluate), given)):
         tell(f"remembered from {folder.path} (--reset forgets it): {words}")
     if out is not None:
         folder = copy_run(folder, out)

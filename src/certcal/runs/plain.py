@@ -2,21 +2,31 @@
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from certcal.certificates import ConfidenceIntervals, intervals_by_radius, intervals_from_log
-from certcal.errors import InputError
+from certcal.errors import CertcalError, InputError
 from certcal.evaluation import as_given
 from certcal.files import plain, sealed
 from certcal.runs.folder import BOUNDS, CONFIG, EVIDENCE, GROUPS, SOURCES, RunFolder, save_bounds
 from certcal.runs.groups import columns_beside
+from certcal.runs.load import load_data
 from certcal.runs.provenance import provenance
 from certcal.runs.switch import digest_of
-from certcal.scalars import guarded, one_or_more
-from certcal.settings import BoundsRunSettings, BoundsSettings, Norm, build_sections, merged, read_toml, settings_text
+from certcal.scalars import exactly, guarded, one_or_more
+from certcal.settings import (
+    BoundsRunSettings,
+    BoundsSettings,
+    DataSettings,
+    Norm,
+    build_sections,
+    merged,
+    read_toml,
+    settings_text,
+)
 
 LOG = ".tsv"  # certification logs of the field
 NOT_NAMED = "not named"  # the model or data of bounds that nobody named any for
@@ -24,15 +34,23 @@ NOT_NAMED = "not named"  # the model or data of bounds that nobody named any for
 
 @guarded
 def import_bounds(
-    run: RunFolder, table: Path, stated: BoundsSettings, asked: dict[str, Any], config: Path | None = None
+    run: RunFolder,
+    table: Path,
+    stated: BoundsSettings,
+    asked: dict[str, Any],
+    config: Path | None = None,
+    *,
+    tell: Callable[[str], None] = lambda text: None,
 ) -> tuple[ConfidenceIntervals, ...]:
     """The certificates of a table, after they were copied into the folder of a run without noise.
 
     `asked` are settings of the evaluation. `config` may have more of them, and name model and data in its sections
     [model] and [data]: attacks need these.
 
+    What makes one wonder about the table is told, and kept for the page.
+
     Paper: —; run folders are ours.
-    Raises: InputError if the table is malformed, or the folder holds the evidence of a smoothed model.
+    Raises: InputError if the table is malformed, or the folder holds the evidence of a smoothed model or other bounds.
     """
     import pyarrow.parquet as pq
 
@@ -40,6 +58,10 @@ def import_bounds(
     if run.evidence.is_file():
         wanted = f"be a folder without {EVIDENCE}: bounds from elsewhere are another run"
         raise InputError.expected("run", wanted, str(run.path))
+    before = run.sources().get("bounds", {}).get("from")
+    if run.bounds.is_file() and before != str(table):
+        wanted = "be a new folder, or one with the bounds of the same table"
+        raise InputError.expected("run", wanted, f"those of {before or 'a certifier'} in {run.path}")
     known = read_toml(run.config) if run.config.is_file() else {}
     read = merged(known, {} if config is None else read_toml(config))
     parts = {name: read.get(name, {"name": NOT_NAMED}) for name in ("model", "data")}
@@ -55,7 +77,14 @@ def import_bounds(
         raise InputError.expected("norm", wanted, "none")
     settings = replace(settings, bounds=stated, evaluate=replace(settings.evaluate, alpha=bounds[0].alpha))
     as_given(bounds, None, None)  # refuses what a report would, before anything is written
-    keep_bounds(run, settings, bounds, {"bounds": {"from": str(table)}}, seconds=time.perf_counter() - start)
+    if settings.data.name != NOT_NAMED:
+        _check_labels(settings.data, bounds[0])
+    about: dict[str, dict[str, Any]] = {"bounds": {"from": str(table)}}
+    if warnings := _doubts(bounds):
+        about["checks"] = {"warnings": warnings, "scan": []}
+    for warning in warnings:
+        tell(f"warning: {warning}")
+    keep_bounds(run, settings, bounds, about, seconds=time.perf_counter() - start)
     beside = None if table.suffix == LOG else columns_beside(table, bounds)
     with run.writing(), run.change() as change:
         if beside is None:
@@ -63,6 +92,38 @@ def import_bounds(
         else:
             pq.write_table(beside, change.place(GROUPS), write_page_checksum=True)
     return bounds
+
+
+def _check_labels(asked: DataSettings, own: ConfidenceIntervals) -> None:
+    """Refuse labels that are not those of the data that is named, where it is here."""
+    try:
+        data = load_data(asked)
+    except CertcalError:  # an attack will say what is missing
+        return
+    labels = dict(zip(data.index.tolist(), data.labels.tolist(), strict=True))
+    for index, label in zip(own.index.tolist(), own.label.tolist(), strict=True):
+        if labels.get(index) != label:
+            there = f"{labels[index]} there" if index in labels else f"no such input in {asked.name}"
+            raise InputError.expected("label", "be that of the data by its index", f"{label} at index {index}, {there}")
+
+
+def _doubts(bounds: Sequence[ConfidenceIntervals]) -> list[str]:
+    """What looks like an ordinary mistake, and may be none."""
+    own, told = bounds[0], []
+    most = max(one.radius for one in bounds)
+    if own.norm == Norm.LINF and most > 1:
+        told.append(
+            f"R = {exactly(most)} in ℓ∞ is more than inputs in [0, 1] can differ: were radii meant in steps of 1/255?"
+        )
+    right = float(own.correct.mean())
+    for off, word in ((1, "minus"), (-1, "plus")):
+        shifted = float((own.label - off == own.predicted).mean())
+        if shifted >= right + 0.25 and shifted > 0.5:
+            told.append(
+                f"{right:.0%} of the predictions are the label, and {shifted:.0%} the label {word} 1: do labels and "
+                "predictions count classes from the same number?"
+            )
+    return told
 
 
 def _read(table: Path, stated: BoundsSettings, radii: Any, alpha: float | None) -> tuple[ConfidenceIntervals, ...]:
