@@ -1,6 +1,7 @@
 """The command line as people use it: a process, its exit code, what it prints and what it leaves behind."""
 
 import json
+import math
 import subprocess
 import sys
 from dataclasses import replace
@@ -125,9 +126,11 @@ def test_recalibrate_reports_on_held_out_inputs(imperfect):
     scores = told["scores"][0]
     assert scores["after"]["certified_brier"] < scores["before"]["certified_brier"]
     _, error = certcal("recalibrate", "imperfect", "--automatic", "--clean-weight", 0.2, cwd=imperfect, code=2)
-    assert "Expected `--clean-weight` to be left out with automatic, which chooses it, but got 0.2" in " ".join(
+    assert "Expected `--clean-weight` to be left out with --automatic, which chooses it, but got 0.2" in " ".join(
         error.split()
     )
+    _, error = certcal("recalibrate", "imperfect", "--auroc-loss", 0.02, cwd=imperfect, code=2)
+    assert "Expected `--auroc-loss` to come with --automatic, but got 0.02" in " ".join(error.split())
 
 
 @pytest.mark.slow
@@ -149,7 +152,7 @@ def test_recalibrate_takes_several_radii_and_maps_of_every_kind(imperfect):
     )
     assert "full map for R = " in out
     out, _ = certcal("recalibrate", "made", "--on-failure", "identity", "--no-figures", cwd=imperfect)
-    assert "identity map" in out
+    assert "no map for R = " in out
     assert "Nothing could be learned, so confidences stay as they are." in " ".join(out.split())
 
 
@@ -190,6 +193,9 @@ def test_recalibrate_finds_a_map_by_itself(desk):
     run.save_settings(RunFolder(desk / "runs" / "made").settings())
     out, _ = certcal("recalibrate", "choosing", "--automatic", "--radii", 0.1, "--repeats", 1, "--no-figures", cwd=desk)
     assert "Chosen among 12 ways to make a map" in " ".join(out.split())
+    told = json.loads((desk / "runs/choosing/recalibration/metrics.json").read_text())["rows"]
+    most = next(row["joint_ece"] for row in told if row["radius"] == 0.1)
+    assert f"at most {math.ceil(most * 1e4) / 100:.2f} % under attack" in " ".join(out.split())
     folder = desk / "runs/choosing/recalibration"
     told = json.loads((folder / "held_out.json").read_text())
     choice = told["choice"]

@@ -7,7 +7,17 @@ import pytest
 
 from certcal import InputError
 from certcal.certificates import confidence_bounds_at
-from certcal.recalibration import CANDIDATES, Candidate, Choice, IdentityMap, Scores, choose_map, held_out_maps
+from certcal.recalibration import (
+    CANDIDATES,
+    Candidate,
+    Choice,
+    IdentityMap,
+    NothingToFitError,
+    Scores,
+    choose_map,
+    held_out_maps,
+)
+from certcal.report import chosen_because
 from smoothing_oracles import random_evidence
 
 FEW = (Candidate(None, "isotonic", 0.0), Candidate(None, "beta", 0.5), Candidate("brier", None, 0.5))
@@ -54,7 +64,7 @@ def test_without_an_allowed_map_confidences_stay(evidence):
     assert choice.chosen == Candidate()
     assert choice.chosen.name == "no map"
     assert choice.map.kind == "identity"
-    assert "keeps the confidences sharp" in choice.map.about["reason"]
+    assert "within the limits on AUROC and Brier score" in choice.map.about["reason"]
     assert choice.as_dict()["tried"][0]["allowed"] is False
 
 
@@ -90,7 +100,38 @@ def test_all_candidates_make_maps_that_certify(evidence):
         assert own.kind != "identity"
 
 
+def test_other_limits_are_asked_of_the_same_candidates():
+    def scores(ece, auroc, brier):
+        return Scores(ece, 0.1, 0.1, 0.1, brier, auroc, 0.1, 10)
+
+    tried = [scores(0.2, 0.9, 0.10), scores(0.1, 0.9, 0.115), scores(0.02, 0.9, 0.14), scores(0.01, 0.6, 0.1)]
+    pairs = tuple((Candidate(None, "beta", n / 10), own) for n, own in enumerate(tried))
+    choice = Choice(IdentityMap(), pairs[0][0], pairs, scores(0.3, 0.9, 0.1), 0.1, 0.01, 0.0)
+    assert choice.within()[1].certified_ece == 0.2
+    assert choice.within(brier_loss=0.05) == pairs[2]
+    assert choice.within(auroc_loss=0.5, brier_loss=1.0) == pairs[3]
+    told = chosen_because(choice)
+    assert "no higher than theirs" in told
+    assert "a certified ECE of 20.00 %; a larger limit would give 10.00 % with --brier-loss 0.02, 2.00 %" in told
+    assert "--brier-loss 0.01," not in told  # which would change nothing
+    assert "larger limit" not in chosen_because(replace(choice, brier_loss=0.05))
+
+
 @pytest.mark.parametrize("name", ["auroc_loss", "brier_loss"])
-def test_bad_losses_are_refused(evidence, name):
-    with pytest.raises(InputError, match=f"Expected `{name}` to be a number ≥ 0"):
-        choose_map(evidence, radii=0.1, candidates=FEW, **{name: -1}, **TERMS)
+@pytest.mark.parametrize("value", [-1, 5, float("nan")])
+def test_bad_losses_are_refused(evidence, name, value):
+    """5 is a percentage that somebody meant."""
+    with pytest.raises(InputError, match=f"Expected `{name}` to lie in"):
+        choose_map(evidence, radii=0.1, candidates=FEW, **{name: value}, **TERMS)
+
+
+def test_inputs_that_teach_no_map_choose_none(evidence):
+    """Ten inputs once chose a temperature; right ones alone blamed the limits."""
+    right = evidence.select(np.flatnonzero(evidence.label == evidence.selected))
+    for few, why in ((evidence.select(np.arange(10)), "at least 20 inputs"), (right, "right and wrong")):
+        asked = {"radii": 0.1, "candidates": FEW[:1], "repeats": 1, **TERMS}
+        with pytest.raises(NothingToFitError, match=why):
+            choose_map(few, **asked)
+        found = choose_map(few, on_failure="identity", **asked)
+        assert found.chosen == Candidate()
+        assert why in found.map.about["reason"]

@@ -9,8 +9,20 @@ import pytest
 
 from browser import launch, open_page
 from certcal.certificates import confidence_bounds_at
-from certcal.recalibration import HeldOut, HeldOutRow, IdentityMap, IsotonicMap, Scores, held_out_scores, trade_off
-from certcal.report import lead, recalibration_section, warnings
+from certcal.recalibration import (
+    FullMap,
+    HeldOut,
+    HeldOutRow,
+    IdentityMap,
+    IsotonicMap,
+    ScoreMap,
+    Scores,
+    TemperedMap,
+    TradeOff,
+    held_out_scores,
+    trade_off,
+)
+from certcal.report import lead, map_name, recalibration_section, warnings
 from certcal.report.html import render_page
 from page_samples import page_sample, recalibrated_sample
 from smoothing_oracles import random_evidence
@@ -62,6 +74,29 @@ def test_the_warning_is_about_the_map_that_is_kept():
     assert held.mean(0.1)[1].levels > 2
     assert "constant" in warnings(held, 0.1)[0]
     assert "1 of 4 splits kept no map" in lead(held, (0.1,))
+
+
+def test_the_figure_says_what_the_map_is_of(data):
+    rising = ScoreMap(np.linspace(0, 1, 256))
+    assert data["recalibration"]["map"]["of"] == "confidence"
+    for own, then in (
+        (rising, ""),
+        (FullMap(rising, IsotonicMap([0.0, 1.0], [0.1, 0.9])), "map of the mean (isotonic)"),
+    ):
+        sharp = Scores(0.2, 0.1, 0.1, 0.1, 0.1, auroc=0.9, refinement=0.1, levels=100)
+        held = HeldOut((own,), (np.arange(5),), (np.arange(5),), (HeldOutRow(0, 0.1, 10, 10, sharp, sharp),))
+        curve = TradeOff(0.1, np.array([0.5]), (sharp,), sharp)
+        section = recalibration_section(held, curve, (0.1,))
+        assert section["map"]["of"] == "score"
+        assert section["map"]["told"].startswith("From the score of each draw")
+        assert then in section["map"]["told"]
+        assert "From the score of each draw" in render_page(data | {"recalibration": section})
+
+
+def test_maps_are_named_with_their_temperature():
+    assert map_name(IdentityMap()) == "no map"
+    assert map_name(IsotonicMap([0.0, 1.0], [0.1, 0.9])) == "isotonic map"
+    assert map_name(TemperedMap(0.25, IdentityMap())) == "no map at temperature 0.25"
 
 
 def test_a_page_without_a_map_has_no_such_part():

@@ -35,12 +35,12 @@ def recalibrate(run: o.RunName, *, given: Sections, no_figures: o.NoFigures = Fa
 
 def _show(result: "Recalibration") -> None:
     from certcal.recalibration import Choice
-    from certcal.report import chosen_because, lead, listed, score_rows, warnings
+    from certcal.report import answer, chosen_because, lead, listed, map_name, score_rows, warnings
 
     console = wide_console()
     splits, held = len(result.held_out.fit), len(result.held_out.test[result.held_out.kept])
     over = f"mean ± deviation over {splits} splits" if splits > 1 else "one split"
-    title = f"{result.map.kind} map for {listed(result.radii)}, {over}, {held:,} inputs held out"
+    title = f"{map_name(result.map)} for {listed(result.radii)}, {over}, {held:,} inputs held out"
     console.print(Text(title, style="bold"))
     for radius in result.radii:
         table = new_table(f"at R = {exactly(radius)}" if len(result.radii) > 1 else "")
@@ -58,5 +58,8 @@ def _show(result: "Recalibration") -> None:
         console.print(f"\n{chosen_because(result.compared)}")
     for told in warnings(result.held_out, result.radius):
         console.print(f"\n{told}", style="yellow")
+    shown = next(place for place, row in enumerate(result.report) if row.radius == result.radius)
+    console.print(f"\nThe map that is kept, on the {held:,} inputs held out of its split:")
+    console.print(Text(answer(result.report, shown), style="bold"))
     show_path(console, "\nMap:    ", result.folder / "map.json")
     show_path(console, "Report: ", result.folder / "report.html", " (inputs held out of the map's split)")

@@ -108,6 +108,12 @@ class Choice(ShownRows):
         own = self.limits
         return bool(scores.auroc >= own["auroc"] and scores.brier_all <= own["brier_all"])
 
+    def within(self, **limits: float) -> tuple[Candidate, Scores]:
+        """The candidate with the least certified error within these limits or others; no map if none is better."""
+        own = replace(self, **limits)
+        kept = [(Candidate(), own.untouched), *(pair for pair in own.tried if own.allows(pair[1]))]
+        return min(kept, key=lambda pair: pair[1].certified_ece)
+
     def pareto(self, against: str) -> list[tuple[float, float]]:
         """Where a lower certified error costs more: (score, certified ECE) of maps that no other beats in both.
 
@@ -153,6 +159,7 @@ def choose_map(
     seed: int = 0,
     n_bins: int = 15,
     weights: Sequence[float] | None = None,
+    on_failure: str = OnFailure.RAISE,
     **terms: Any,
 ) -> Choice:
     """The map with the least certified calibration error among those that keep the confidences sharp.
@@ -174,9 +181,10 @@ def choose_map(
         repeats, seed: random halves to compare on.
         n_bins: bins of the calibration error.
         weights: one per radius.
+        on_failure: where these inputs can teach no map, "raise" says why, and "identity" keeps confidences as they are.
     """
     limits = [
-        check_number(name, value, "be a number ≥ 0", lambda value: value >= 0)
+        check_number(name, value, "lie in [0, 1]: a share, 0.01 for a hundredth", lambda value: 0 <= value <= 1)
         for name, value in (("auroc_loss", auroc_loss), ("brier_loss", brier_loss))
     ]
     fitting: dict[str, Any] = {"n_bins": n_bins, "weights": weights}
@@ -194,6 +202,8 @@ def choose_map(
         fitting |= {"radii": [own.radius for own in evidence]}
         known = tuple(one for one in candidates if one.inside is None)
     at = max(fitting["radii"])
+    # What cannot teach the simplest map is no ground to choose others on, nor a temperature.
+    taught = Candidate(outside=MapKind.ISOTONIC).fit(evidence, **fitting, on_failure=on_failure)
     certified = {"radii": fitting["radii"], "terms": {name: fitting[name] for name in TERMS if name in fitting}}
     tried = []
     for one in one_or_more("candidates", known):
@@ -201,11 +211,11 @@ def choose_map(
         untouched, after = held.mean(at)
         tried.append((one, after))
     compared = Choice(IdentityMap(), Candidate(), tuple(tried), untouched, at, *limits)
-    kept = [(Candidate(), untouched), *(pair for pair in tried if compared.allows(pair[1]))]
-    chosen = min(kept, key=lambda pair: pair[1].certified_ece)[0]
+    chosen = Candidate() if "reason" in taught.about else compared.within()[0]
     own = chosen.fit(evidence, **fitting)
     about = dict(own.about) | {"chosen": asdict(chosen), "auroc_loss": limits[0], "brier_loss": limits[1]}
     about["candidates"] = len(tried)
     if chosen == Candidate():
-        about["reason"] = "No map that was tried lowers the certified error and keeps the confidences sharp."
+        nothing = "No map that was tried lowers the certified error within the limits on AUROC and Brier score."
+        about["reason"] = taught.about.get("reason", nothing)
     return replace(compared, map=replace(own, about=about), chosen=chosen)

@@ -37,7 +37,15 @@ from certcal.report.judgements import judgements_markdown, to_junit
 from certcal.report.leaderboard import Board, Standing, leaderboard_page, plot_standings, standing_cells
 from certcal.report.more_tables import more_tables
 from certcal.report.operating import acceptance, operating_data, operating_section, wanted_acceptance
-from certcal.report.recalibrated import chosen_because, lead, listed, recalibration_section, score_rows, warnings
+from certcal.report.recalibrated import (
+    chosen_because,
+    lead,
+    listed,
+    map_name,
+    recalibration_section,
+    score_rows,
+    warnings,
+)
 from certcal.report.side_by_side import (
     about_runs,
     changed_csv,
@@ -104,6 +112,7 @@ __all__ = [
     "leaderboard_page",
     "listed",
     "main_cells",
+    "map_name",
     "model_card",
     "more_tables",
     "note",

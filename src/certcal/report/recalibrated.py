@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 
 from certcal.evaluation import Population, Rounding
-from certcal.recalibration import AnyMap, Choice, HeldOut, RecalibrationMap, ScoreMap, Scores, TradeOff
+from certcal.recalibration import AnyMap, Choice, HeldOut, RecalibrationMap, ScoreMap, Scores, TemperedMap, TradeOff
 from certcal.report.content import plotted
 from certcal.report.tables import number, percent
 from certcal.scalars import exactly
 
+BRIER_RISES = 0.01, 0.02, 0.05  # that a reader may find a smaller error worth
 FEW_WRONG = 8  # certified and wrong inputs below which a map is hardly learned
 
 # (field of `Scores`, label, in percent)
@@ -86,7 +87,7 @@ def recalibration_section(
             for radius in radii
         ],
         **(_choice(compared) if isinstance(compared, Choice) else _curve(compared, kept)),
-        "map": {"x": plotted(graph), "y": plotted(mapped(kept).transform(graph))},
+        "map": {"x": plotted(graph), "y": plotted(mapped(kept).transform(graph)), **_of(kept)},
     }
 
 
@@ -114,12 +115,44 @@ def _point(scores: Scores) -> dict[str, Any]:
 
 def chosen_because(choice: Choice) -> str:
     """Among how many maps the choice was made, by what rule and on which inputs."""
+    rise = f"at most {choice.brier_loss:g} above theirs" if choice.brier_loss else "no higher than theirs"
     return (
         f"Chosen among {len(choice.tried)} ways to make a map, on random halves of the inputs to fit on: "
         f"“{choice.chosen.name}”, which has the least certified ECE of those with an AUROC at most "
-        f"{choice.auroc_loss:g} below that of the untouched confidences and a clean Brier score of all inputs at most "
-        f"{choice.brier_loss:g} above theirs."
+        f"{choice.auroc_loss:g} below that of the untouched confidences and a clean Brier score of all inputs "
+        f"{rise}. These limits are kept there; inputs held out may show a loss beyond them.{_for_more(choice)}"
     )
+
+
+def _for_more(choice: Choice) -> str:
+    """What a higher clean Brier score would buy, on the same halves: the limit may cost more than a reader thinks."""
+    least, told = choice.within()[1].certified_ece, []
+    for rise in BRIER_RISES:
+        found = choice.within(brier_loss=max(rise, choice.brier_loss))[1].certified_ece
+        if found < least - 0.005:
+            told.append(f"{percent(found, Rounding.NEAREST)} with --brier-loss {rise:g}")
+            least = found
+    now = percent(choice.within()[1].certified_ece, Rounding.NEAREST)
+    return f" There it has a certified ECE of {now}; a larger limit would give {', '.join(told)}." if told else ""
+
+
+def map_name(kept: AnyMap) -> str:
+    """The kind of a map in words, with the temperature of the logits before it."""
+    own = kept.then if isinstance(kept, TemperedMap) else kept
+    told = "no map" if own.kind == "identity" else f"{own.kind} map"
+    return told if kept.divisor is None else f"{told} at temperature {kept.divisor:g}"
+
+
+def _of(kept: AnyMap) -> dict[str, str]:
+    """What the drawn map is of, and how its figure is explained."""
+    if kept.stages[0] is None:
+        return {"of": "confidence", "told": ""}  # as the page says by itself
+    then = (
+        ""
+        if kept.stages[1].kind == "identity"
+        else f", and then goes through a map of the mean ({kept.stages[1].kind})"
+    )
+    return {"of": "score", "told": f"From the score of each draw to what is averaged over the draws{then}."}
 
 
 def mapped(kept: AnyMap) -> ScoreMap | RecalibrationMap:
@@ -133,7 +166,10 @@ def lead(held: HeldOut, radii: Sequence[float]) -> str:
     kept, splits = held.maps[held.kept], len(held.fit)
     fitted, tested = len(held.fit[held.kept]), len(held.test[held.kept])
     if kept.kind == "identity":
-        return f"Nothing could be learned, so confidences stay as they are. {kept.about.get('reason', '')}".strip()
+        why = "" if "chosen" in kept.about else "Nothing could be learned, so "
+        told = f"{why}{'c' if why else 'C'}onfidences stay as they are. {kept.about.get('reason', '')}".strip()
+        others = splits - held.without_map
+        return told if not others else f"{told} The table is over all splits, {others} of {splits} with a map."
     kind = KINDS.get(kept.kind, f"kind: {kept.kind}")
     weights = kept.about.get("weights", [1.0])
     shares = "" if len(set(weights)) == 1 else f", weighted {' : '.join(f'{weight:.3g}' for weight in weights)},"

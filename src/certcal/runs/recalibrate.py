@@ -173,7 +173,9 @@ def _fit(
         choices: list[Choice] = []
 
         def choose(part: Any) -> AnyMap:
-            choices.append(choose_map(part, repeats=HALVES, seed=asked.seed, **fitting, **limits))
+            choices.append(
+                choose_map(part, repeats=HALVES, seed=asked.seed, on_failure="identity", **fitting, **limits)
+            )
             return choices[-1].map
 
         held = held_out_maps(source, choose, **splits)

@@ -28,6 +28,7 @@ WHICH = "Which attacks"
 CLEAN_WEIGHT = 0.5  # with 0 the certified score gets least, and the map is often constant
 AUROC_LOSS = 0.01  # that a map which is chosen by itself may give up
 BRIER_LOSS = 0.0  # by which it may raise the Brier score of all inputs: AUROC does not see how far apart they are
+LIMITS = ("auroc_loss", "brier_loss")
 CLEAN_WEIGHTS = (0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0)  # of a trade-off
 
 
@@ -62,11 +63,12 @@ class RecalibrateSettings(Record, panel="How to fit"):
     on_failure: str = setting("raise", "What to do where nothing can be learned", choices=OnFailure)
 
     def check_together(self) -> None:
-        """Weights come with radii, and radii differ. What is chosen is not given."""
-        if self.automatic:
-            for name in ("inside", "method", "objective", "clean_weight"):
-                if getattr(self, name) != getattr(type(self), name):
-                    raise InputError.expected(name, "be left out with automatic, which chooses it", getattr(self, name))
+        """Weights come with radii, and radii differ. What is chosen is not given; limits are those of a choice."""
+        chosen = ("inside", "method", "objective", "clean_weight")
+        for name in chosen if self.automatic else LIMITS:
+            if getattr(self, name) != getattr(type(self), name):
+                why = "be left out with --automatic, which chooses it" if self.automatic else "come with --automatic"
+                raise InputError.expected(name, why, getattr(self, name))
         if self.inside and self.objective == Objective.LOG:
             raise InputError.expected("objective", "be 'brier' or 'calibration' with inside", "'log'")
         if self.radii is None and self.radius_weights is not None:

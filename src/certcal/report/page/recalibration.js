@@ -87,10 +87,10 @@ function labelEnds(area, points, at) {
 }
 
 function mapPlot() {
-  const { x, y } = page.recalibration.map;
+  const { x, y, of } = page.recalibration.map;
   return makePlot("map", (plot, width) => {
     const axis = { from: 0, to: 1, text: axisText(false), step: 0.2 };
-    const area = axes(plot, { width, height: tall(320, 200), x: { ...axis, label: "confidence before" }, y: { ...axis, label: "after" } });
+    const area = axes(plot, { width, height: tall(320, 200), x: { ...axis, label: `${of} before` }, y: { ...axis, label: "after" } });
     draw(area.grid, "line", { class: "diagonal", x1: area.x(0), y1: area.y(0), x2: area.x(1), y2: area.y(1) });
     draw(area.marks, "path", { class: "correct line", d: `M${x.map((value, i) => `${area.x(value)} ${area.y(y[i])}`).join("L")}` });
     legendEntry(plot, "the map", (svg) => draw(svg, "line", { class: "correct", x1: 0, x2: 22, y1: 6, y2: 6, "stroke-width": 2 }));
@@ -100,12 +100,12 @@ function mapPlot() {
       start: x.length - 1,
       nearest: (px) => Math.max(0, Math.min(x.length - 1, Math.round(((px - area.left) / (area.right - area.left)) * (x.length - 1)))),
       spot: (i) => [area.x(x[i]), area.y(y[i])],
-      tell: (i) => [`confidence ${written(x[i])}`, [["becomes", written(y[i])]]],
+      tell: (i) => [`${of} ${written(x[i])}`, [["becomes", written(y[i])]]],
       mark: (i, cursor) => draw(cursor, "circle", { class: "halo", cx: area.x(x[i]), cy: area.y(y[i]), r: 6.5 }),
     });
     const places = [0, 0.5, 0.9, 1].map((share) => Math.round(share * (x.length - 1)));
     const told = places.map((i) => `${written(x[i], "nearest", 2)} becomes ${written(y[i])}`).join(", ");
-    plot.svg.setAttribute("aria-label", `The map of confidences: ${told}. Arrow keys read values.`);
+    plot.svg.setAttribute("aria-label", `The map of ${of}s: ${told}. Arrow keys read values.`);
   });
 }
 
