@@ -23,6 +23,7 @@ from certcal.attacks.refutation import (
 )
 from certcal.certificates import confidence_bounds_at
 from certcal.data import load_dataset
+from certcal.models import Tempered
 
 SIGMA, RADII = 0.5, (0.0, 0.15, 0.4)
 QUICK = {"draws": 500, "attack_draws": 32, "steps": 5, "n_bins": 10}
@@ -49,6 +50,17 @@ def test_attacked_errors_never_contradict_sound_certificates(probit):
         assert row.certified_brier <= row.limit_brier
         assert (row.contradictions, row.allowed) == (0, 0)
         assert row.excess <= 0
+
+
+def test_at_another_temperature_the_tempered_model_is_attacked():
+    """Certificates at a temperature say nothing of the model at another."""
+    model, x, y = probit_problem(11, 12, features=12, spread=1.5)
+    drawn = collect_evidence(model, (x, y), sigma=SIGMA, n=500, temperatures=(1.0, 0.3), progress=False)
+    options = {"radii": [0.15], "alpha": 0.01, "adversaries": "reach", **QUICK}
+    attack_certificates(Tempered(model, 0.3), (x, y), drawn.at_temperature(0.3), **options)
+    for other in (model, Tempered(model, 0.5)):
+        with pytest.raises(InputError, match=r"be the one the evidence was drawn from, as Tempered\(model, 0.3\)"):
+            attack_certificates(other, (x, y), drawn.at_temperature(0.3), **options)
 
 
 def test_the_sandwich_is_in_order_and_tight(probit):

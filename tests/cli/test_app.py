@@ -180,7 +180,17 @@ def test_several_temperatures_come_from_one_set_of_draws(desk):
     certcal("report", "warm", "--no-figures", cwd=desk)  # as it was last asked
     assert rows("warm") == rows("cold")
     _, error = certcal("evaluate", "warm", "--at-temperature", 2, cwd=desk, code=2)
-    assert "to be one that scores were counted at, 1, 0.5, but got 2" in " ".join(error.split())
+    told = " ".join(error.split())
+    assert "Expected `--at-temperature` to be one that scores were counted at, 1, 0.5 (others: --temperatures" in told
+    page = (desk / "runs/warm/report.html").read_text()
+    assert "nets:make · temperature 0.5 · σ = 0.25" in page
+    assert "by up to 0.1, with logits divided by 0.5, the smoothed model" in " ".join(page.split())
+    assert "the least of several guaranteed values is not guaranteed" in page
+    certcal("evaluate", "cold", "--no-figures", cwd=desk)
+    assert "the least of several guaranteed values" not in (desk / "runs/cold/report.html").read_text()
+    certcal("certify", "both", *words, "--temperature", 0.5, "--temperatures", "0.5", "--no-figures", cwd=desk)
+    assert "logits divided by 0.25" in (desk / "runs/both/report.html").read_text()  # by the model, and at the count
+    certcal("attack", "warm", "--family", "smoothed", "--limit", 4, "--draws", 250, "--steps", 2, cwd=desk)
 
 
 def test_recalibrate_finds_a_map_by_itself(desk):
@@ -205,6 +215,11 @@ def test_recalibrate_finds_a_map_by_itself(desk):
     for one in allowed:
         assert one["auroc"] >= choice["untouched"]["auroc"] - 0.01
         assert one["brier_all"] <= choice["untouched"]["brier_all"]
+    gate = f"guaranteed_ece@0.1 <= {most + 1e-6!r}", f"guaranteed_ece@0.1 <= {most - 1e-6!r}"
+    certcal("check", folder, "--require", gate[0], cwd=desk)
+    certcal("check", folder, "--require", gate[1], cwd=desk, code=1)
+    _, error = certcal("evaluate", folder, cwd=desk, code=2)
+    assert "Expected `RUN` to be a run itself: `certcal check` alone takes its recalibration" in " ".join(error.split())
     about = json.loads((folder / "map.json").read_text())["about"]
     assert about["candidates"] == 12
     assert "plot-choice-auroc" in (folder / "report.html").read_text()

@@ -7,6 +7,7 @@ import pytest
 
 from certcal import InputError
 from certcal.certificates import confidence_bounds_at
+from certcal.errors import CertcalWarning
 from certcal.recalibration import (
     CANDIDATES,
     Candidate,
@@ -135,3 +136,14 @@ def test_inputs_that_teach_no_map_choose_none(evidence):
         found = choose_map(few, on_failure="identity", **asked)
         assert found.chosen == Candidate()
         assert why in found.map.about["reason"]
+
+
+def test_maps_know_the_model_they_were_fitted_to(evidence):
+    """Certificates hold for any map, so that another model's is told and not refused."""
+    asked = {"radii": 0.1, **TERMS}
+    own = choose_map(evidence, candidates=FEW[2:], brier_loss=1.0, auroc_loss=1.0, repeats=1, **asked).map
+    assert (own.about["sigma"], own.about["model"]) == (evidence.header.sigma, evidence.header.model)
+    own.certify(evidence, **asked)
+    for change, told in (({"sigma": 0.5}, "sigma = 0.25, not 0.5"), ({"model": "f" * 64}, "not ffffffffffff")):
+        with pytest.warns(CertcalWarning, match=f"fitted to .*{told}"):
+            own.certify(replace(evidence, header=replace(evidence.header, **change)), **asked)

@@ -166,3 +166,12 @@ def test_the_prediction_is_the_vote_and_not_the_mean():
     predicted, confidence = wrapped(torch.zeros(1, 3))
     assert predicted.item() == 1
     assert confidence.item() == pytest.approx((2 * 0.01 + 3 * 0.55) / 5)
+
+
+def test_another_sigma_than_that_of_the_evidence_is_refused():
+    """Its confidences have no certificate; 0 is said to have none."""
+    own = IsotonicMap([0.0, 1.0], [0.2, 0.9], about={"sigma": 0.25})
+    with pytest.raises(InputError, match=r"Expected `sigma` to be 0.25, that of the evidence the map was fitted to"):
+        RecalibratedModel(small_model(), own, sigma=0.5)
+    for sigma in (0.0, 0.25):
+        assert RecalibratedModel(small_model(), own, sigma=sigma, draws=2).sigma == sigma

@@ -108,9 +108,7 @@ class TestBounds:
         evidence = random_evidence(rng, inputs=4, draws=100)
         with pytest.raises(InputError, match="Expected `method` to be 'cdf' or 'cdf-cp' with a map of scores"):
             confidence_bounds(evidence, radius=0.1, alpha=0.1, method="cdf-cp-mean", score_map=ScoreMap(GRID[1:]))
-        with pytest.raises(
-            InputError, match="Expected `score_map` to be a map from `fit_score_map`, but got IsotonicM"
-        ):
+        with pytest.raises(InputError, match="Expected `score_map` to be a map of scores, from `fit_score_map`"):
             confidence_bounds(evidence, radius=0.1, alpha=0.1, score_map=IsotonicMap([0.0, 1.0], [0.0, 1.0]))
         with pytest.raises(InputError, match="Expected `levels` to never fall"):
             ScoreMap(GRID[:0:-1])

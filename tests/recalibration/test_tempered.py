@@ -132,3 +132,11 @@ def test_what_cannot_be_is_refused(evidence):
         RecalibratedModel(small_model(), TemperedMap(0.5, LIFTED), sigma=0.3, outputs="probabilities")
     with pytest.raises(InputError, match=r"to be one that scores were counted at, 1, 0.5, but got 0.25"):
         TemperedMap(0.25, LIFTED).certify(evidence, radii=0.1, alpha=0.01)
+
+
+def test_bounds_refuse_a_map_of_scores_at_another_temperature(evidence):
+    """Deployment would divide the logits by the map's temperature, and these bounds would be of another model."""
+    own = ScoreMap(STEPS.levels, about={"temperature": 0.5})
+    confidence_bounds(evidence.at_temperature(0.5), radius=0.1, alpha=0.01, score_map=own)
+    with pytest.raises(InputError, match=r"fitted at the temperature 1 of the evidence, but got one for `evidence.at"):
+        confidence_bounds(evidence, radius=0.1, alpha=0.01, score_map=own)

@@ -22,7 +22,7 @@ from certcal.metrics import (
     reliability_curve,
     top_label_brier_score,
 )
-from certcal.models import model_fingerprint
+from certcal.models import Tempered, model_fingerprint
 from certcal.scalars import check_choice, check_level, guarded, one_or_more
 from certcal.settings import PREDICTION_SHARE, Adversary, each_once
 from certcal.smoothing import Evidence, Source
@@ -220,14 +220,25 @@ def inputs_of(model: nn.Module, data: Any, evidence: Evidence) -> Tensor:
     """The inputs that the evidence is about, in its order."""
     if evidence.header.outputs != "logits":
         raise InputError.expected("evidence", "be of a model that gives logits", evidence.header.outputs)
-    if evidence.header.model != model_fingerprint(model):
-        raise InputError.expected("model", "be the one the evidence was drawn from", "another one")
+    if not _drawn_from(model, evidence):
+        own = "" if evidence.temperature == 1 else f", as Tempered(model, {evidence.temperature:g})"
+        raise InputError.expected("model", f"be the one the evidence was drawn from{own}", "another one")
     source = Source(data)
     found = {item.index: item for item in source.items(set(source.indices) - set(evidence.index.tolist()))}
     for index, content in zip(evidence.index.tolist(), evidence.content.tolist(), strict=True):
         if index not in found or found[index].content != content:
             raise InputError.expected("data", "hold the inputs of the evidence", f"another input, or none, at {index}")
     return torch.stack([found[index].input for index in evidence.index.tolist()])
+
+
+def _drawn_from(model: nn.Module, evidence: Evidence) -> bool:
+    """Whether the evidence is of this model; at another temperature it is of the model with its logits divided."""
+    if evidence.temperature != 1:
+        wanted = torch.tensor(evidence.temperature)
+        if not isinstance(model, Tempered) or not torch.equal(model.temperature.cpu(), wanted):
+            return False
+        model = model.model
+    return evidence.header.model == model_fingerprint(model)
 
 
 def empty_row(radius: float, adversary: Adversary, allowed: int) -> SandwichRow:

@@ -106,7 +106,7 @@ def confidence_bounds_at(
         "prediction_share": prediction_share,
         "runner_up": RunnerUp(check_choice("runner_up", runner_up, tuple(RunnerUp))),
     }
-    levels = None if score_map is None else levels_of(score_map, terms["method"])
+    levels = None if score_map is None else levels_of(score_map, terms["method"], evidence.temperature)
     certified = certify_radii(evidence, alpha=first, runner_up=runner_up)
     found = _LIMITS[terms["method"]](evidence, second)
     return [_intervals(evidence, found, levels, certified, distance, terms) for distance in distances]

@@ -58,10 +58,18 @@ class TailLimits:
         return self._limits.tails(self.evidence.header.shift(radius), rows)
 
 
-def levels_of(score_map: StepFunction, method: str) -> FloatArray:
-    """The values of a map of scores, or an `InputError` if it is none or the method cannot certify it."""
+def levels_of(score_map: StepFunction, method: str, temperature: float) -> FloatArray:
+    """The values of a map of scores; an `InputError` if it is none, the method cannot certify it, or its scores differ.
+
+    A map keeps the temperature of the scores that it was fitted to, and deployment divides logits by it.
+    """
     if not hasattr(score_map, "levels"):
-        raise InputError.expected("score_map", "be a map from `fit_score_map`", type(score_map).__name__)
+        wanted = "be a map of scores, from `fit_score_map` (others: `evaluate(recalibration=…)`)"
+        raise InputError.expected("score_map", wanted, type(score_map).__name__)
+    fitted = getattr(score_map, "divisor", None)
+    if fitted not in (None, temperature):
+        wanted = f"be fitted at the temperature {temperature:g} of the evidence"
+        raise InputError.expected("score_map", wanted, f"one for `evidence.at_temperature({fitted:g})`")
     _check_tails(method)
     return as_levels(score_map.levels)
 

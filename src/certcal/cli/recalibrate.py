@@ -59,7 +59,8 @@ def _show(result: "Recalibration") -> None:
     for told in warnings(result.held_out, result.radius):
         console.print(f"\n{told}", style="yellow")
     shown = next(place for place, row in enumerate(result.report) if row.radius == result.radius)
-    console.print(f"\nThe map that is kept, on the {held:,} inputs held out of its split:")
+    whose = "Confidences as they are" if result.map.kind == "identity" else "The map that is kept"
+    console.print(f"\n{whose}, on the {held:,} inputs held out of its split:")
     console.print(Text(answer(result.report, shown), style="bold"))
     show_path(console, "\nMap:    ", result.folder / "map.json")
     show_path(console, "Report: ", result.folder / "report.html", " (inputs held out of the map's split)")

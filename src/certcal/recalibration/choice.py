@@ -18,7 +18,7 @@ from certcal.recalibration.data import as_intervals
 from certcal.recalibration.fitting import recalibrate_bounds
 from certcal.recalibration.heldout import held_out_maps
 from certcal.recalibration.inside import fit_inside
-from certcal.recalibration.maps import AnyMap, IdentityMap, temperature_facts
+from certcal.recalibration.maps import AnyMap, IdentityMap, origin_of, temperature_facts
 from certcal.recalibration.score_maps import TemperedMap
 from certcal.recalibration.scores import Scores
 from certcal.scalars import check_number, guarded, one_or_more
@@ -108,9 +108,13 @@ class Choice(ShownRows):
         own = self.limits
         return bool(scores.auroc >= own["auroc"] and scores.brier_all <= own["brier_all"])
 
-    def within(self, **limits: float) -> tuple[Candidate, Scores]:
+    def within(self, *, auroc_loss: float | None = None, brier_loss: float | None = None) -> tuple[Candidate, Scores]:
         """The candidate with the least certified error within these limits or others; no map if none is better."""
-        own = replace(self, **limits)
+        own = replace(
+            self,
+            auroc_loss=self.auroc_loss if auroc_loss is None else auroc_loss,
+            brier_loss=self.brier_loss if brier_loss is None else brier_loss,
+        )
         kept = [(Candidate(), own.untouched), *(pair for pair in own.tried if own.allows(pair[1]))]
         return min(kept, key=lambda pair: pair[1].certified_ece)
 
@@ -213,9 +217,10 @@ def choose_map(
     compared = Choice(IdentityMap(), Candidate(), tuple(tried), untouched, at, *limits)
     chosen = Candidate() if "reason" in taught.about else compared.within()[0]
     own = chosen.fit(evidence, **fitting)
-    about = dict(own.about) | {"chosen": asdict(chosen), "auroc_loss": limits[0], "brier_loss": limits[1]}
+    origin = origin_of(evidence) if isinstance(evidence, Evidence) else {}
+    about = origin | dict(own.about) | {"chosen": asdict(chosen), "auroc_loss": limits[0], "brier_loss": limits[1]}
     about["candidates"] = len(tried)
     if chosen == Candidate():
         nothing = "No map that was tried lowers the certified error within the limits on AUROC and Brier score."
         about["reason"] = taught.about.get("reason", nothing)
-    return replace(compared, map=replace(own, about=about), chosen=chosen)
+    return replace(compared, map=replace(own, about=about), chosen=chosen)  # type: ignore[type-var]

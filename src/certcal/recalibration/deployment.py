@@ -63,6 +63,9 @@ class RecalibratedModel(nn.Module):
             raise InputError.expected("outputs", "be 'logits' for a map with a temperature", repr(outputs))
         self._levels = None if inside is None else torch.as_tensor(inside.levels.copy())
         self.sigma = check_number("sigma", sigma, "be a number ≥ 0", lambda value: value >= 0)
+        fitted = recalibration.about.get("sigma")
+        if fitted is not None and self.sigma not in (0.0, fitted):
+            raise InputError.expected("sigma", f"be {fitted:g}, that of the evidence the map was fitted to", sigma)
         self.draws = check_integer("draws", draws, minimum=1) if self.sigma else 1
         self.outputs = check_choice("outputs", outputs, OUTPUTS)
         self.batch_size = check_integer("batch_size", batch_size, minimum=1)

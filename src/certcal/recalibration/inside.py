@@ -14,7 +14,7 @@ from certcal.certificates import Method, RunnerUp, TailLimits
 from certcal.metrics import Bins
 from certcal.recalibration.data import NothingToFitError, check_share, check_teaches, check_weights
 from certcal.recalibration.fitting import recalibrate_bounds
-from certcal.recalibration.maps import AnyMap, IdentityMap, temperature_facts
+from certcal.recalibration.maps import AnyMap, IdentityMap, origin_of, temperature_facts
 from certcal.recalibration.score_maps import FullMap, ScoreMap
 from certcal.scalars import check_choice, one_or_more
 from certcal.settings import CLEAN_WEIGHT, PREDICTION_SHARE, TERMS, Objective, OnFailure
@@ -77,7 +77,7 @@ def fit_score_map(
         runner_up=runner_up,
     )
     about: dict[str, Any] = {"objective": str(goal), "clean_weight": data.clean_weight}
-    about |= temperature_facts(evidence.temperature)
+    about |= temperature_facts(evidence.temperature) | origin_of(evidence)
     about |= {"radii": [radius for radius, _ in data.used], "weights": [weight for _, weight in data.used]}
     try:
         for radius, _ in data.used:

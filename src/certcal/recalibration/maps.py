@@ -4,6 +4,7 @@ A map g leaves predictions alone and turns bounds [l, u] of a confidence into bo
 acts on the *smoothed* confidence: g of the mean over the noise, not the mean of g.
 """
 
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -13,7 +14,7 @@ import numpy as np
 import scipy
 
 from certcal.certificates import ConfidenceIntervals, StepFunction, confidence_bounds_at
-from certcal.errors import InputError
+from certcal.errors import CertcalWarning, InputError
 from certcal.inputs import as_bounds, as_probabilities, check_same_length
 from certcal.scalars import check_number
 from certcal.shown import Shown
@@ -62,6 +63,7 @@ class AnyMap(Shown, ABC):
         if self.divisor is not None:
             evidence = evidence.at_temperature(self.divisor)
         self._check_temperature(evidence.temperature)
+        self._check_origin(evidence)
         return self._certified(evidence, radii, terms)
 
     def _certified(
@@ -85,6 +87,17 @@ class AnyMap(Shown, ABC):
             wanted = f"be fitted at the temperature {temperature:g} of these confidences, or be a TemperedMap"
             raise InputError.expected("recalibration", wanted, f"one at {self.divisor or 1.0:g}")
 
+    def _check_origin(self, evidence: Evidence) -> None:
+        """Warn of a map that was fitted to another smoothed model. Certificates hold for any map; few fit any model."""
+        for name in ("sigma", "model"):
+            fitted, here = self.about.get(name), getattr(evidence.header, name)
+            if fitted is not None and fitted != here:
+                told = (
+                    f"sigma = {fitted:g}, not {here:g}" if name == "sigma" else f"model {fitted[:12]}, not {here[:12]}"
+                )
+                said = "The certificates hold, of that model with this map; is it the map you meant?"
+                warnings.warn(f"The map was fitted to {told}. {said}", CertcalWarning, stacklevel=3)
+
     def _mapped(self, bounds: ConfidenceIntervals) -> ConfidenceIntervals:
         """The certificates after the map of the mean."""
         outside = self.stages[1]
@@ -99,6 +112,11 @@ class AnyMap(Shown, ABC):
 def temperature_facts(temperature: float) -> dict[str, float]:
     """What a map must keep of the temperature that it was fitted at: nothing where logits stay as they are."""
     return {} if temperature == 1.0 else {"temperature": temperature}
+
+
+def origin_of(evidence: Evidence) -> dict[str, Any]:
+    """Which smoothed model a map is fitted to: what deployment has to match."""
+    return {"sigma": evidence.header.sigma, "model": evidence.header.model}
 
 
 class RecalibrationMap(AnyMap):

@@ -104,6 +104,7 @@ class TemperedMap(AnyMap):
 
     def certify(self, evidence: Evidence, *, radii: Iterable[float] | float, **terms: Any) -> list[ConfidenceIntervals]:
         """The certificates of the mapped confidences at each radius, from scores at this temperature."""
+        self._check_origin(evidence)
         return self.then._certified(evidence.at_temperature(self.temperature), radii, terms)
 
     def intervals(self, bounds: ConfidenceIntervals) -> ConfidenceIntervals:

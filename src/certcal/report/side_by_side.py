@@ -105,7 +105,8 @@ def _drawn_with(report: Report) -> str:
         return f"bounds from elsewhere ({report.method}), {inputs}"
     least, most = int(own.draws.min()), int(own.draws.max())
     draws = f"{most:,}" if least == most else f"{least:,} to {most:,}"
-    return f"σ = {own.header.sigma:g}, n = {draws} draws, {inputs}"
+    divided = "" if report.temperature == 1 else f", logits divided by {report.temperature:g}"
+    return f"σ = {own.header.sigma:g}, n = {draws} draws, {inputs}{divided}"
 
 
 def plot_side_by_side(compared: SideBySide, metric: str, *, ax: "Axes | None" = None) -> "Axes":

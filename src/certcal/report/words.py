@@ -18,6 +18,11 @@ _OTHERS = {
 }
 
 
+_ONE_TEMPERATURE = (
+    "Scores were counted at several temperatures. The guarantee is for one that was chosen without looking at these "
+    "inputs' draws: the least of several guaranteed values is not guaranteed. `certcal recalibrate --automatic` "
+    "chooses one on other inputs."
+)
 _WAYS = {
     "failures": "failed certificates",
     "alpha_for_set": "an α that suits the set",
@@ -94,6 +99,8 @@ def guarantee(report: Report, position: int) -> str:
         on = f"on {_all(report)}"
     chance = f"With probability at least {complement(report.delta)} over {_randomness(report)}, {moved}"
     start = chance if report.level else f"{moved[0].upper()}{moved[1:]}"
+    if report.temperature != 1:
+        start += f", with logits divided by {report.temperature:g}"
     return (
         f"{start}, the {model}'s expected calibration error {on} is at most "
         f"{percent(row.joint_ece, Rounding.UP)} and its Brier score at most "
@@ -128,10 +135,11 @@ def _of_the_model(report: Report) -> list[str]:
     if report.evidence is not None:
         header = report.evidence.header
         divided = "" if report.temperature == 1 else f" with its logits divided by {report.temperature:g}"
-        return [
+        told = [
             f"It is about the smoothed model: predictions averaged over Gaussian noise with σ = {header.sigma:g}, run "
             f"as “{header.precision}”{divided}. The network without noise has no certificate."
         ]
+        return told + [_ONE_TEMPERATURE] * (len(header.temperatures) > 1)
     if report.method == LOG_METHOD:
         return [
             "Its certificates come from a certification log, which holds a radius per input. From it follows a lower "

@@ -7,9 +7,10 @@ from certcal.runs.compare import Compared, compare_runs
 from certcal.runs.cost import measure_cost
 from certcal.runs.demo import demo_run
 from certcal.runs.drawing import save_figure
-from certcal.runs.evaluate import copy_run, evaluate_run, judge_run, rewrite_report, write_results
+from certcal.runs.evaluate import copy_run, evaluate_run, rewrite_report, write_results
 from certcal.runs.folder import RunFolder
 from certcal.runs.groups import absolute_tables
+from certcal.runs.judge import judge_run
 from certcal.runs.load import load_data, load_model, training_part, weights_digest
 from certcal.runs.plain import import_bounds
 from certcal.runs.plan import Plan, plan_run

@@ -68,9 +68,9 @@ def load_target(run: RunFolder, *, device: str | None, limit: int | None, trust:
     every, whole = len(evidence), evidence
     if limit is not None and limit < every:
         evidence = evidence.select(np.linspace(0, every - 1, limit).round().astype(np.intp))
-    inputs = inputs_of(model, data, evidence)
     if evidence.temperature != 1:
         model = Tempered(model, evidence.temperature)
+    inputs = inputs_of(model, data, evidence)
     made_with = {"evidence": evidence_digest(whole), "model": found}
     return Target(model.to(place).eval(), data, inputs, evidence, every, place, made_with)
 

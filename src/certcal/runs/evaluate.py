@@ -1,7 +1,7 @@
 """Evaluate the evidence of a run, and write what follows from it into the run's folder."""
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
@@ -11,12 +11,11 @@ import numpy as np
 
 from certcal.certificates import ConfidenceIntervals, intervals_by_radius
 from certcal.errors import InputError, several
-from certcal.evaluation import ANY_BINNING, Judgement, Report, Requirement, evaluate, judge
+from certcal.evaluation import Report, evaluate
 from certcal.files import expanded
 from certcal.metrics import choose_bins
 from certcal.runs.attack_files import FOLDER as ATTACKS
-from certcal.runs.facts import how_far
-from certcal.runs.folder import BOUNDS, CONFIG, EVIDENCE, GROUPS, IN_PYTHON, SOURCES, RunFolder
+from certcal.runs.folder import BOUNDS, CONFIG, EVIDENCE, GROUPS, IN_PYTHON, MAP, SOURCES, RunFolder
 from certcal.runs.groups import group_columns
 from certcal.runs.results import Results
 from certcal.runs.switch import Change
@@ -161,22 +160,6 @@ def rewrite_report(run: RunFolder, *, figures: bool = True, card: bool = False) 
     return evaluate_run(run, run.settings().evaluate, figures=figures, card=card)
 
 
-@guarded
-def judge_run(run: RunFolder, requirements: Iterable[str]) -> list[Judgement]:
-    """Whether a run meets requirements, at their radii and otherwise evaluated as it was last; writes nothing.
-
-    Paper: —; requirements are ours.
-    """
-    asked = [Requirement.parse(text) for text in requirements]
-    if not asked:
-        raise InputError.expected("require", "hold at least one requirement", "none")
-    more = {"any_binning": True} if any(one.metric in ANY_BINNING for one in asked) else {}
-    report = evaluate_again(run, radii=tuple(one.radius for one in asked), **more)
-    if told := how_far(report.evidence, run.sources()):
-        raise InputError(f"{run.path} is not finished and cannot be judged. {told} Finish it with `certcal certify`.")
-    return judge(report, asked)
-
-
 def evaluate_again(run: RunFolder, **changes: Any) -> Report:
     """The evaluation of a run's evidence with some settings changed; writes nothing."""
     return _report(run, replace(run.settings().evaluate, **changes))
@@ -193,6 +176,11 @@ def radii_of(run: RunFolder) -> tuple[float, ...]:
 def load_run_evidence(run: RunFolder, temperature: float | None = None) -> Evidence:
     """The evidence of a run, if it is the one that the run was made with, at one of its temperatures."""
     found = _load_run_evidence(run)
+    known = found.header.temperatures or (1.0,)
+    if temperature is not None and temperature not in known:
+        counted = ", ".join(f"{own:g}" for own in known)
+        wanted = f"be one that scores were counted at, {counted} (others: --temperatures of certify, in a new folder)"
+        raise InputError.expected("at_temperature", wanted, temperature)
     return found if temperature is None else found.at_temperature(temperature)
 
 
@@ -201,6 +189,9 @@ def _load_run_evidence(run: RunFolder) -> Evidence:
 
     if not run.evidence.is_file():
         return load_so_far(run.shards)
+    if (run.path / MAP).is_file():
+        wanted = "be a run itself: `certcal check` alone takes its recalibration"
+        raise InputError.expected("run", wanted, f"the recalibration of {run.path.parent}")
     evidence, sources = load_evidence(run.evidence), run.sources()
     recorded = sources.get("evidence", {}).get("sha256")
     if recorded is not None and recorded != run.evidence_digest():

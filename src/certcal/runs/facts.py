@@ -21,7 +21,8 @@ _OBJECTIVES = {"brier": "Brier score", "log": "log score", "calibration": "calib
 def title(run: RunFolder, report: Report, sources: Sources) -> str:
     """Data, model and noise in one line."""
     data, model = sources.get("data", {}), sources.get("model", {})
-    names = [data.get("name") or printable(run.path.name), model.get("name"), _temperature(model)]
+    folder = run.path.parent if report.recalibration is not None else run.path
+    names = [data.get("name") or printable(folder.name), model.get("name"), _temperature(model, report)]
     own = report.bounds[0]
     how = f"{own.norm}, {own.method}" if report.evidence is None else f"σ = {report.evidence.header.sigma:g}"
     words = [str(name) for name in names if name] + [how]
@@ -37,11 +38,11 @@ def facts(report: Report, sources: Sources, circumstances: dict[str, Any]) -> li
         reading += f", {own.prediction_share!r} of it for the class"
     chance = f"α = {report.alpha!r} per input ({reading}), δ = {report.delta!r} for the whole set"
     lines = [
-        ("model", _joined(model.get("name"), _weights(model), _temperature(model), _parameters(model))),
+        ("model", _joined(model.get("name"), _weights(model), _parameters(model))),
         ("model fingerprint", report.evidence.header.model if report.evidence else model.get("fingerprint")),
         ("data", _joined(data.get("name"), several(report.inputs), "×".join(map(str, data.get("shape") or [])))),
         *(_noise(report.evidence, sources) if report.evidence else ()),
-        ("temperature", "" if report.temperature == 1 else f"logits divided by {report.temperature:g}"),
+        ("temperature", _temperature(model, report) and f"logits divided by {_divisor(model, report):g}"),
         ("perturbations", f"{own.norm}, {own.domain}" if report.evidence is None else ""),
         ("error probability", chance if report.level else "none: the bounds are stated to be proven"),
         ("failed certificates allowed for", f"{report.failures} of {report.inputs:,}"),
@@ -95,8 +96,14 @@ def _added(sources: Sources, draws: int) -> str:
     return "; ".join(f"{after - before:,} after one of {before:,}" for before, after in pairwise(counts))
 
 
-def _temperature(model: dict[str, Any]) -> str:
-    return "" if model.get("temperature") is None else f"temperature {model['temperature']:g}"
+def _divisor(model: dict[str, Any], report: Report) -> float:
+    """What logits are divided by in all: by the model itself, and where its scores were counted."""
+    return float((model.get("temperature") or 1.0) * report.temperature)
+
+
+def _temperature(model: dict[str, Any], report: Report) -> str:
+    told = model.get("temperature") is not None or report.temperature != 1
+    return f"temperature {_divisor(model, report):g}" if told else ""
 
 
 def _map(report: Report) -> str:

@@ -26,7 +26,7 @@ IN_PYTHON = "given in Python"  # the model and data of a run that was not made b
 BOUNDS = "bounds.parquet"  # of a run without noise, in place of evidence
 GROUPS = "groups.parquet"  # what a table of bounds says of its inputs beside them
 CONFIG, EVIDENCE, SHARDS, SOURCES = "config.toml", "evidence.parquet", "shards", "provenance.json"
-LOG, WEIGHTS = "log.txt", "model.pt"
+LOG, WEIGHTS, MAP = "log.txt", "model.pt", "map.json"
 FOLDERS = (SHARDS, SWITCH, "attack", "figures", "recalibration", "tables", "tensorboard")  # which certcal writes to
 # Files that say that a folder which is not certcal's is somebody's.
 RESERVED = (

@@ -35,7 +35,7 @@ from certcal.recalibration import (
 from certcal.report import plot_choice, plot_trade_off, recalibration_section
 from certcal.runs.drawing import save_figure
 from certcal.runs.evaluate import load_run_bounds, load_run_evidence, terms_of, write_into
-from certcal.runs.folder import SOURCES, RunFolder
+from certcal.runs.folder import MAP, SOURCES, RunFolder
 from certcal.runs.results import Results
 from certcal.runs.switch import Change
 from certcal.scalars import exactly, guarded
@@ -253,7 +253,7 @@ def _write(run: RunFolder, result: Recalibration, *, figures: bool) -> None:
     with run.writing(), inner.change() as change:
         write_into(change, results, figures=figures, recalibration=section)
         change.write_json(SOURCES, sealed(sources))  # whence title, facts and class names of the page
-        save_map(_with_origin(result), change.place("map.json"))
+        save_map(_with_origin(result), change.place(MAP))
         change.write_json("held_out.json", result.as_dict())
         if figures:
             _draw(change, result.compared)
