@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from certcal import Evidence, InputError, ace_attack, collect_evidence
-from certcal.models import build_model, model_fingerprint
+from certcal.models import as_outputs, build_model, model_fingerprint
 from certcal.models.normalization import Normalize
 from certcal.models.preparation import Resize
 from command import certcal
@@ -74,6 +74,20 @@ def test_onnx_gives_the_evidence_of_the_module(onnx_file: Path) -> None:
     assert model_fingerprint(model) == model_fingerprint(build(onnx_file))
     with pytest.raises(InputError, match="Expected `model` to let gradients through, which attacks follow, but got"):
         ace_attack(model, INPUTS, LABELS, eta=1, omega="y", epsilon=0.1)
+
+
+@pytest.mark.parametrize("size", [1, 3])
+def test_onnx_of_one_batch_size_gives_the_evidence_of_the_module(onnx_file: Path, tmp_path: Path, size: int) -> None:
+    """As torch.onnx.export writes it by default."""
+    onnx = pytest.importorskip("onnx")
+    fixed = onnx.load(onnx_file)
+    for end in (*fixed.graph.input, *fixed.graph.output):
+        end.type.tensor_type.shape.dim[0].dim_value = size
+    onnx.save(fixed, tmp_path / "fixed.onnx")
+    inputs, model = torch.cat([INPUTS, INPUTS[:2]]), build(tmp_path / "fixed.onnx")
+    for count in (1, 3, 7):
+        found = build(onnx_file)(inputs[:count])
+        assert torch.allclose(as_outputs(model(inputs[:count]), count), as_outputs(found, count), atol=1e-6)
 
 
 def test_broken_onnx_files_are_refused(onnx_file: Path, tmp_path: Path) -> None:

@@ -7,7 +7,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from certcal.errors import InputError, one_line
@@ -58,10 +60,21 @@ class _Session:
             raise InputError.expected("model", "be an ONNX file with one input", names)
         self._input, self._answered = self._session.get_inputs()[0].name, False
         self._outputs = [one.name for one in self._session.get_outputs()]
+        sides = self._session.get_inputs()[0].shape
+        self._batch = sides[0] if sides and isinstance(sides[0], int) and sides[0] > 0 else None  # None: any size
+
+    def _run(self, array: NDArray[Any]) -> list[Any]:
+        """The outputs for a batch; of a file that was exported for one batch size, in batches of that size."""
+        size, count = self._batch or len(array), len(array)
+        padded = np.concatenate([array, np.repeat(array[-1:], -count % size, axis=0)])
+        found = [self._session.run(None, {self._input: padded[at : at + size]}) for at in range(0, count, size)]
+        if len(found) == 1 and len(padded) == count:
+            return list(found[0])
+        return [np.concatenate(parts)[:count] if np.ndim(parts[0]) else parts[0] for parts in zip(*found, strict=True)]
 
     def __call__(self, inputs: Tensor) -> dict[str, Tensor]:
         try:
-            found = self._session.run(None, {self._input: inputs.detach().contiguous().numpy()})
+            found = self._run(inputs.detach().contiguous().numpy())
         except Exception as error:
             if self._answered:  # one input went well
                 raise InputError.expected("model", "take batches of any size", one_line(error)) from error

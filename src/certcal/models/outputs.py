@@ -127,5 +127,6 @@ def count_classes(model: nn.Module, inputs: Tensor, device: torch.device | None 
             wanted, got = "answer each input by itself", "batch statistics in evaluation mode"
             raise InputError.expected("model", wanted, f"{got} (BatchNorm with track_running_stats=False?)") from error
         wanted = f"accept inputs of shape {tuple(one.shape[1:])}"
-        raise InputError.expected("model", wanted, raised(error)) from error
+        hint = " (exported for one batch size? give torch.export.export dynamic_shapes)" * ("size()[0]" in str(error))
+        raise InputError.expected("model", wanted, f"{raised(error)}{hint}") from error
     return as_outputs(answer, 1).shape[1]
