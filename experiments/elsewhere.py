@@ -184,6 +184,15 @@ def main() -> None:
     RESULT.write_text(json.dumps({"about": about, "found": found}, indent=1) + "\n", encoding="utf-8")
 
 
+NAMES = {"linf": "in ℓ∞", "l2": "in ℓ2", "patch": "pixels"}
+
+
+def _written(radius: float) -> str:
+    """A radius as it was asked for: 4/255 where it is so many steps of a byte, never rounded up."""
+    short, steps = f"{radius:g}", round(radius * 255)
+    return short if float(short) == radius or steps / 255 != radius else f"{steps}/255"
+
+
 def table(record: dict) -> str:
     """The recorded values as Markdown, errors rounded up and accuracies down."""
     lines = [
@@ -195,7 +204,7 @@ def table(record: dict) -> str:
             up = [f"{np.ceil(1e4 * row[key] - 1e-9) / 100:.2f} %" for key in ("certified_ece", "certified_ece_all")]
             accuracy = f"{np.floor(1e3 * row['certified_accuracy'] + 1e-9) / 10:.1f} %"
             brier, width = (f"{np.ceil(1e4 * row[key] - 1e-9) / 1e4:.4f}" for key in ("certified_brier", "mean_width"))
-            where = f"{row['radius']:.3g} in {one['norm']}"
+            where = f"{_written(row['radius'])} {NAMES[one['norm']]}"
             lines.append(f"| {name} | {where} | {accuracy} | {up[0]} | {brier} | {up[1]} | {width} |")
     return "\n".join(lines) + "\n"
 
