@@ -31,11 +31,6 @@ from smoothing_oracles import (
 METHODS = tuple(Method)
 
 
-@pytest.fixture
-def rng():
-    return np.random.default_rng(20240819)
-
-
 def _allowed(alpha, repetitions):
     return alpha + 4 * math.sqrt(alpha * (1 - alpha) / repetitions)
 

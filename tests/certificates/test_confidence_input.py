@@ -17,11 +17,6 @@ from smoothing_oracles import (
 METHODS = tuple(Method)
 
 
-@pytest.fixture
-def rng():
-    return np.random.default_rng(20240819)
-
-
 def test_intervals_carry_the_prediction_and_its_certificate(rng):
     found = dataclasses.replace(random_evidence(rng, inputs=200, draws=1000), label=rng.integers(0, 2, 200))
     for rule in ("complement", "bounded"):

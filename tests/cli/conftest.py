@@ -7,7 +7,7 @@ import pytest
 
 from certcal import save_evidence
 from certcal.runs import RunFolder
-from certcal.settings import CertifySettings, DataSettings, ModelSettings, RunSettings
+from run_settings import SETTINGS
 from smoothing_oracles import random_evidence
 
 FACTORY = """
@@ -39,9 +39,5 @@ def desk(tmp_path_factory):
     run = RunFolder(folder / "runs" / "made")
     run.create()
     save_evidence(random_evidence(rng, inputs=60, draws=1000), run.evidence)
-    run.save_settings(
-        RunSettings(
-            model=ModelSettings(name="lenet"), data=DataSettings(name="mnist"), certify=CertifySettings(sigma=0.25)
-        )
-    )
+    run.save_settings(SETTINGS)
     return folder

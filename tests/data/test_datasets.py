@@ -1,7 +1,5 @@
 """Readers give back the very bytes that were written, and refuse anything else in one line."""
 
-import os
-import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -13,40 +11,8 @@ from torch.utils.data import DataLoader
 
 from certcal import CertcalError, InputError
 from certcal.data import ImageData, channel_statistics, dataset_names, from_arrays, load_dataset, split_data
-from certcal.data.classes import CIFAR100
-from formats import cifar_binary, idx_bytes, python2_batch, random_images, write_mnist
-
-
-@pytest.fixture(autouse=True)
-def no_data_of_the_user(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.delenv("CERTCAL_DATA", raising=False)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-
-
-def refusal(*args: object, **options: object) -> str:
-    """The one line with which `load_dataset` refuses."""
-    with pytest.raises(InputError) as caught:
-        load_dataset(*args, **options)
-    message = str(caught.value)
-    assert "\n" not in message
-    return message
-
-
-def labels_of(n: int, classes: int = 10) -> np.ndarray:
-    return (np.arange(n) * 7 % classes).astype(np.uint8)
-
-
-def check(data: ImageData, images: np.ndarray, labels: np.ndarray) -> None:
-    """The data holds exactly these images, as bytes and in [0, 1], all at once and one by one."""
-    assert torch.equal(data.pixels, torch.from_numpy(images))
-    inputs, targets = data.tensors()
-    assert inputs.dtype == torch.float32
-    assert targets.dtype == torch.int64
-    np.testing.assert_array_equal(inputs.numpy(), images.astype(np.float32) / np.float32(255))
-    assert targets.tolist() == labels.tolist()
-    one, label = data[len(data) - 1]
-    assert torch.equal(one, inputs[-1])
-    assert label == labels[-1]
+from formats import random_images, write_mnist
+from reading import check, labels_of, refusal
 
 
 class TestImageData:
@@ -142,140 +108,6 @@ class TestArrays:
         for name in ("noise.npz", "text.npz", "objects.npz"):
             assert "plain arrays" in refusal(tmp_path / name)
         assert "exists" in refusal(tmp_path / "absent.npz")
-
-
-class TestIdx:
-    images, labels = random_images(6, 1, 28), labels_of(6)
-
-    @pytest.mark.parametrize("zipped", [True, False])
-    @pytest.mark.parametrize(
-        ("name", "folder"),
-        [("mnist", "mnist"), ("fashion-mnist", "FashionMNIST/raw"), ("FashionMNIST", "fashion-mnist"), ("kmnist", ".")],
-    )
-    def test_round_trip(self, tmp_path: Path, name: str, folder: str, zipped: bool) -> None:
-        write_mnist(tmp_path / folder, self.images, self.labels, zipped=zipped)
-        data = load_dataset(name, split="test", root=tmp_path)
-        check(data, self.images, self.labels)
-        assert len(data.classes) == 10
-        assert data.source == str(tmp_path / folder)
-
-    def test_train_and_test_are_different_files_and_test_is_the_default(self, tmp_path: Path) -> None:
-        write_mnist(tmp_path / "mnist", self.images, self.labels)
-        write_mnist(tmp_path / "mnist", self.images[:3], self.labels[:3], prefix="train")
-        assert len(load_dataset("mnist", split="train", root=tmp_path)) == 3
-        assert len(load_dataset("mnist", root=tmp_path)) == 6
-        assert load_dataset("mnist", root=tmp_path, every=2, limit=2).index.tolist() == [0, 2]
-
-    def test_a_gz_name_on_an_unpacked_file_is_no_obstacle(self, tmp_path: Path) -> None:
-        write_mnist(tmp_path, self.images, self.labels)
-        (tmp_path / "t10k-images-idx3-ubyte.gz").write_bytes(idx_bytes(self.images[:, 0]))
-        check(load_dataset("mnist", root=tmp_path), self.images, self.labels)
-
-    @pytest.mark.parametrize(
-        ("images", "reason"),
-        [
-            (b"", "start with the IDX magic 00 00 08 03, but got nothing"),
-            (b"\x00\x00\x08\x01\x00\x00\x00\x00", "00 00 08 01"),
-            (b"\x00\x00\x08\x03\x00\x00", "hold 0 bytes"),
-            (idx_bytes(images[:, 0])[:-1], "hold 4704 bytes for shape (6, 28, 28), but got 4703"),
-            (idx_bytes(images[:, 0]) + b"\x00", "but got 4705"),
-            (idx_bytes(images[:5, 0]), "hold 5 labels, one per image, but got 6"),
-            (b"\x1f\x8b and no gzip", "whole gzip file"),
-        ],
-    )
-    def test_damaged_files_are_refused(self, tmp_path: Path, images: bytes, reason: str) -> None:
-        write_mnist(tmp_path, self.images, self.labels)
-        (tmp_path / "t10k-images-idx3-ubyte.gz").write_bytes(images)
-        message = refusal("mnist", root=tmp_path)
-        assert reason in message
-        assert str(tmp_path) in message
-
-    def test_truncated_gzip_is_refused(self, tmp_path: Path) -> None:
-        write_mnist(tmp_path, self.images, self.labels)
-        file = tmp_path / "t10k-images-idx3-ubyte.gz"
-        file.write_bytes(file.read_bytes()[:-20])
-        assert "whole gzip file" in refusal("mnist", root=tmp_path)
-
-    def test_labels_out_of_range_name_their_file(self, tmp_path: Path) -> None:
-        write_mnist(tmp_path, self.images, self.labels + 5)
-        message = refusal("mnist", root=tmp_path)
-        assert "from 0 to 9, but got 12 at index 1" in message
-        assert "t10k-labels-idx1-ubyte.gz" in message
-
-
-class TestCifar:
-    images, labels = random_images(4, 3, 32), labels_of(4)
-
-    def test_binary_round_trip(self, tmp_path: Path) -> None:
-        folder = tmp_path / "cifar-10-batches-bin"
-        folder.mkdir()
-        (folder / "test_batch.bin").write_bytes(cifar_binary(self.images, self.labels))
-        for part in range(5):
-            images = random_images(2, 3, 32, seed=part)
-            (folder / f"data_batch_{part + 1}.bin").write_bytes(cifar_binary(images, self.labels[:2]))
-        check(load_dataset("cifar10", root=tmp_path), self.images, self.labels)
-        train = load_dataset("CIFAR-10", split="train", root=folder)
-        assert len(train) == 10
-        assert torch.equal(train.pixels[8:], torch.from_numpy(random_images(2, 3, 32, seed=4)))
-
-    def test_binary_cifar100_takes_the_fine_label(self, tmp_path: Path) -> None:
-        fine = labels_of(4, 100) + 60
-        (tmp_path / "test.bin").write_bytes(cifar_binary(self.images, self.labels, fine))
-        data = load_dataset("cifar100", root=tmp_path)
-        check(data, self.images, fine)
-        assert len(set(data.classes)) == 100
-        assert data.classes == tuple(sorted(CIFAR100))
-
-    def test_binary_of_the_wrong_size_is_refused(self, tmp_path: Path) -> None:
-        for content in (b"", cifar_binary(self.images, self.labels)[:-1]):
-            (tmp_path / "test_batch.bin").write_bytes(content)
-            assert "whole records of 3073 bytes" in refusal("cifar10", root=tmp_path)
-
-    @pytest.mark.parametrize("protocol", [None, 2, 4])
-    def test_python_batches_round_trip(self, tmp_path: Path, protocol: int | None) -> None:
-        folder = tmp_path / "cifar-10-batches-py"
-        folder.mkdir()
-        batch = {b"data": self.images.reshape(4, -1), b"labels": self.labels.tolist(), b"batch_label": b"testing"}
-        content = pickle.dumps(batch, protocol) if protocol else python2_batch(self.images, self.labels)
-        (folder / "test_batch").write_bytes(content)
-        check(load_dataset("cifar10", root=tmp_path), self.images, self.labels)
-
-    def test_python_cifar100_takes_the_fine_label(self, tmp_path: Path) -> None:
-        fine = labels_of(4, 100) + 60
-        (tmp_path / "test").write_bytes(python2_batch(self.images, fine, key="fine_labels"))
-        check(load_dataset("cifar100", root=tmp_path), self.images, fine)
-
-    @pytest.mark.parametrize("protocol", [0, 2, 5])
-    def test_a_pickle_that_runs_code_is_refused_unrun(self, tmp_path: Path, protocol: int) -> None:
-        class Evil:
-            def __reduce__(self) -> tuple[object, tuple[str]]:
-                return os.mkdir, (str(tmp_path / "owned"),)
-
-        (tmp_path / "test_batch").write_bytes(pickle.dumps({b"data": Evil()}, protocol))
-        assert "posix.mkdir, refused because it could run code" in refusal("cifar10", root=tmp_path)
-        assert not (tmp_path / "owned").exists()
-
-    @pytest.mark.parametrize(
-        ("batch", "reason"),
-        [
-            ([1, 2], "entry 'data', but got list"),
-            ({b"data": images.reshape(4, -1)}, "entry 'labels'"),
-            ({b"data": images, b"labels": [0] * 4}, "uint8 of shape (n, 3072), but got uint8 (4, 3, 32, 32)"),
-            ({b"data": images.reshape(4, -1), b"labels": [0] * 3}, "hold 4 labels, one per image, but got 3"),
-            ({b"data": images.reshape(4, -1), b"labels": [0.5] * 4}, "list of integers"),
-            ({b"data": np.array([None]), b"labels": [0]}, "dtype 'O8'"),
-            ({b"data": np.float64(1), b"labels": [0]}, "multiarray.scalar"),
-        ],
-    )
-    def test_other_pickles_are_refused(self, tmp_path: Path, batch: object, reason: str) -> None:
-        (tmp_path / "test_batch").write_bytes(pickle.dumps(batch, 2))
-        assert reason in refusal("cifar10", root=tmp_path)
-
-    def test_damaged_pickles_are_refused(self, tmp_path: Path) -> None:
-        whole = python2_batch(self.images, self.labels)
-        for content in (b"", b"text", whole[:100], whole[:-30]):
-            (tmp_path / "test_batch").write_bytes(content)
-            assert "pickle of plain data" in refusal("cifar10", root=tmp_path)
 
 
 class TestSvhn:
@@ -377,28 +209,6 @@ def test_every_refusal_is_a_certcal_error() -> None:
         load_dataset("unknown")
     with pytest.raises(ValueError, match="unknown"):
         load_dataset("unknown")
-
-
-def test_a_pickle_cannot_write_on_what_it_is_given(tmp_path):
-    """A BUILD step would otherwise set attributes of the functions handed out."""
-    from certcal.data import pickles
-
-    path = tmp_path / "batch"
-    path.write_bytes(b"\x80\x02c_codecs\nencode\n}X\x07\x00\x00\x00__doc__X\x08\x00\x00\x00hijackedsb.")
-    with pytest.raises(InputError, match="to be a pickle of plain data and arrays"):
-        pickles.load_plain_pickle(path)
-    assert pickles._encoded.__doc__ is None
-
-
-def test_a_gzip_file_is_not_inflated_beyond_what_it_announces(tmp_path):
-    import gzip
-
-    from certcal.data.idx import read_idx
-
-    path = tmp_path / "bomb.gz"
-    path.write_bytes(gzip.compress(bytes((0, 0, 8, 1, 0, 0, 0, 4)) + bytes(50_000_000)))
-    with pytest.raises(InputError, match="hold 4 bytes for shape \\(4,\\), but got 5"):
-        read_idx(path, axes=1)
 
 
 def test_a_limit_misses_no_class_of_alternating_labels():

@@ -10,6 +10,7 @@ from torch.utils.data import DataLoader
 from certcal import InputError
 from certcal.data import load_dataset
 from formats import random_images
+from reading import refusal
 
 Image = pytest.importorskip("PIL.Image")
 
@@ -29,13 +30,6 @@ def pets(tmp_path: Path) -> tuple[Path, np.ndarray]:
     (root / "cat/._0.png").write_bytes(b"left by a file manager")
     (root / "notes.txt").touch()
     return root, images[[2, 1, 0, 3]]
-
-
-def refusal(*args: object, **options: object) -> str:
-    with pytest.raises(InputError) as caught:
-        load_dataset(*args, **options)
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
 
 
 def test_round_trip(pets: tuple[Path, np.ndarray]) -> None:

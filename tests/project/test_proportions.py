@@ -17,11 +17,6 @@ from certcal.proportions import (
 from smoothing_oracles import DIGITS, at_least, at_most, beta_limits
 
 
-@pytest.fixture
-def rng():
-    return np.random.default_rng(20240817)
-
-
 @pytest.mark.parametrize("alpha", [1e-6, 0.001, 0.05, 0.3])
 @pytest.mark.parametrize("n", [1, 7, 60])
 def test_one_sided_coverage_is_exact_where_it_is_tightest(n, alpha):

@@ -244,20 +244,6 @@ def test_a_wide_screen_shows_the_table_whole(browser, path):
         assert wide <= room + 1
 
 
-def test_a_narrow_terminal_cuts_no_number(capsys, monkeypatch):
-    from certcal.cli.attack import _show_ace
-    from certcal.cli.screen import wide_console
-
-    monkeypatch.setenv("COLUMNS", "80")
-    record = attacked_sample(budgets=(2 / 255, 3 / 255, 8 / 255))[1]["ace"]
-    _show_ace(wide_console(), record)
-    lines = capsys.readouterr().out.splitlines()
-    assert max(map(len, lines)) <= 80
-    assert sum(line.rstrip().endswith("90.00 %") for line in lines) == 5
-    assert sum(line.startswith("unattacked ") for line in lines) == 1
-    assert any(line.rstrip().endswith("accuracy") for line in lines)
-
-
 @pytest.mark.parametrize("refuted", [False, True])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_readable_in_both_schemes_and_on_a_phone(browser, tmp_path, scheme, refuted):

@@ -193,3 +193,10 @@ def test_names_of_groups_stay_in_their_cells(evidence):
     assert "<script" not in made["groups.md"] + made["disparities.md"]
     assert r"| a \|b |" in made["groups.md"]
     assert [row["name"] for row in csv.DictReader(io.StringIO(made["groups.csv"]))] == ["<script>", "a\n|b"]
+
+
+def test_texts_in_csv_are_no_formulas():
+    from certcal.report.tables import csv_text
+
+    (line,) = csv.reader(csv_text([], [["=1+1", "-2", -2.5, "@x", "plain"]]).splitlines()[1:])
+    assert line == ["'=1+1", "'-2", "-2.5", "'@x", "plain"]

@@ -1,103 +1,15 @@
 """What is looked at before a long run: each ordinary mistake is stopped or warned of, with its cause, on the way in."""
 
 import json
-import math
 import re
-import textwrap
+import shutil
 
 import numpy as np
 import pytest
 
-from certcal import InputError, certified_calibration_error, confidence_bounds
-from certcal.runs.plan import Foreseen, _best
 from command import certcal
-from smoothing_oracles import random_evidence
+from places import SUPPORT
 
-NETS = """
-    import torch
-    from torch import nn
-
-    def make(classes):
-        \"\"\"Tells squares of a side apart by the place of the bright one: right for inputs in [0, 1].\"\"\"
-        net = nn.Sequential(nn.Flatten(), nn.Linear(48, classes))
-        nn.init.zeros_(net[1].bias)
-        with torch.no_grad():
-            net[1].weight.copy_(SCALE * torch.eye(16).repeat(1, 3)[:classes])
-        return net
-
-    SCALE = 9.0
-
-    def untrained(classes):
-        torch.manual_seed(1)
-        return nn.Sequential(nn.Flatten(), nn.Linear(48, classes))
-
-    def soft(classes):
-        return nn.Sequential(make(classes), nn.Softmax(dim=1))
-
-    def shy(classes):
-        \"\"\"Sure of inputs as they are, blind under noise: it asks for exact zeros.\"\"\"
-        return nn.Sequential(Exact(), make(classes))
-
-    class Exact(nn.Module):
-        def forward(self, x):
-            return x * (x == 0).float().flatten(1).mean(1)[:, None, None, None].gt(0.5)
-
-    def shifted(classes):
-        \"\"\"Made for inputs of mean 0.\"\"\"
-        return nn.Sequential(Wants(), make(classes))
-
-    class Wants(nn.Module):
-        def forward(self, x):
-            return (x + 1) * (x.flatten(1).amin(1)[:, None, None, None] < -0.05).float()
-
-    def plain(classes):
-        \"\"\"Made for inputs in [0, 1].\"\"\"
-        return nn.Sequential(Plain(), make(classes))
-
-    class Plain(nn.Module):
-        def forward(self, x):
-            return x * (x.flatten(1).amin(1)[:, None, None, None] > -0.3).float()
-
-    def wide():
-        torch.manual_seed(0)
-        return nn.Sequential(nn.Flatten(), nn.Linear(48, 1000))
-
-    def mixing(classes):
-        return nn.Sequential(nn.BatchNorm2d(3, track_running_stats=False), make(classes))
-
-    def random(classes):
-        return nn.Sequential(Noisy(), make(classes))
-
-    class Noisy(nn.Module):
-        def forward(self, x):
-            return x + torch.rand_like(x)
-
-    def sigmoids(classes):
-        return nn.Sequential(make(classes), nn.Sigmoid())
-
-    def rather(classes):
-        \"\"\"Right about bright inputs as they are, and about all of them of mean 0.\"\"\"
-        return nn.Sequential(Rather(), make(classes))
-
-    class Rather(nn.Module):
-        def forward(self, x):
-            bright = x.flatten(1).amax(1)[:, None, None, None]
-            return x * ((x.flatten(1).amin(1)[:, None, None, None] < -0.05) | (bright > 0.75)).float()
-
-    def buggy(classes):
-        return Buggy()
-
-    class Buggy(nn.Module):
-        def forward(self, x):
-            return {}["head"]
-
-    def broken(classes):
-        return nn.Sequential(make(classes), Nan())
-
-    class Nan(nn.Module):
-        def forward(self, x):
-            return x / 0 * 0
-"""
 CLASSES = 5
 WORDS = ("--data", "squares.npz", "--sigma", "0.1", "--n", 250, "--radii", "0,0.05", "--no-figures")
 
@@ -105,7 +17,7 @@ WORDS = ("--data", "squares.npz", "--sigma", "0.1", "--n", 250, "--radii", "0,0.
 @pytest.fixture(scope="module")
 def desk(tmp_path_factory):
     folder = tmp_path_factory.mktemp("checkup")
-    (folder / "nets.py").write_text(textwrap.dedent(NETS))
+    shutil.copyfile(SUPPORT / "odd_nets.py", folder / "nets.py")
     labels = np.arange(40) % CLASSES
     images = np.zeros((40, 3, 16), dtype=np.float32)
     images[np.arange(40), :, labels] = 1.0
@@ -129,22 +41,6 @@ def test_a_sigmoid_for_each_class_is_stopped_whatever_it_is_called(desk):
     for outputs in ("logits", "probabilities"):
         error = refused(desk, "sigmoids", "--outputs", outputs)
         assert "a sigmoid for each class (let the model return what goes into it, or divide by the sum" in error
-
-
-def test_python_is_warned_of_outputs_of_another_kind_and_of_other_draws():
-    import torch
-    from torch import nn
-
-    from certcal import collect_evidence
-    from certcal.errors import CertcalWarning
-
-    net = nn.Sequential(nn.Flatten(), nn.Linear(16, 3), nn.Softmax(dim=1))
-    data = torch.rand(4, 1, 4, 4), [0, 1, 2, 0]
-    with pytest.warns(CertcalWarning, match="the model ends in a softmax"):
-        collect_evidence(net, data, sigma=0.1, n=250)
-    with pytest.warns(CertcalWarning, match="n = 200 becomes 250"):
-        collect_evidence(net, data, sigma=0.1, n=200, outputs="probabilities")
-    collect_evidence(net, data, sigma=0.1, n=200, chunk=100, outputs="probabilities")  # and says nothing
 
 
 def test_labels_that_mean_other_classes_are_stopped_or_warned_of(desk):
@@ -331,17 +227,6 @@ def test_a_plan_that_would_certify_nothing_says_so_and_advises_none(desk):
     assert "Nothing would be certified at R = 9: ask for a smaller --radius" in " ".join(out.split())
 
 
-def test_of_plans_the_one_that_certifies_most_is_best_where_few_are_certified():
-    def foreseen(share, seconds):
-        return Foreseen(0.25, 1000, seconds, 0.5, share, 0.3, 0.4 if share else math.nan)
-
-    none, few, some = foreseen(0.0, 1), foreseen(0.1, 100), foreseen(0.3, 200)
-    assert _best([none, few, some], None)[0] is some
-    assert _best([none, few, some], 2)[0] is few
-    assert _best([none, few, some], 0.1) == (few, "the shortest that certifies anything, but longer than asked")
-    assert _best([none], 2)[0] is None
-
-
 def test_one_input_is_one(desk):
     """In every line and on the page, and no accuracy of all inputs is called guessing."""
     held = dict(np.load(desk / "squares.npz"))
@@ -394,16 +279,3 @@ def test_a_limit_is_spread_over_class_folders(desk, tmp_path):
         )
     _, error = certcal("certify", "one", *words, "--limit", 3, cwd=tmp_path)
     assert "All 3 inputs are of one class, 'cat'" in error
-
-
-def test_bounds_of_inputs_that_are_not_certified_are_refused_as_arrays(rng):
-    """The row of the table that is about Python: the arrays of certificates, without [certified]."""
-    own = confidence_bounds(random_evidence(rng, inputs=60, draws=1000), radius=0.2, alpha=0.01)
-    kept = own.certified
-    assert not kept.all()
-    certified_calibration_error(own.lower[kept], own.upper[kept], own.correct[kept])
-    certified_calibration_error(own, population="all")
-    certified_calibration_error(own.lower, own.upper, own.correct, uncertified=3)
-    certified_calibration_error(np.array(own.lower), own.upper, own.correct)  # a copy is anybody's
-    with pytest.raises(InputError, match="Expected `lower` to be of certified inputs only"):
-        certified_calibration_error(own.lower, own.upper, own.correct)

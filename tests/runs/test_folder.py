@@ -29,19 +29,15 @@ from certcal.runs import (
 from certcal.runs.recipes import TrainRecipe
 from certcal.runs.train import train_run
 from certcal.settings import (
-    CertifySettings,
     DataSettings,
     EvaluateSettings,
     ModelSettings,
     RecalibrateSettings,
-    RunSettings,
 )
 from certcal.training import ObjectiveSettings, TrainSettings
+from run_settings import SETTINGS
 from smoothing_oracles import random_evidence
 
-SETTINGS = RunSettings(
-    model=ModelSettings(name="lenet"), data=DataSettings(name="mnist"), certify=CertifySettings(sigma=0.25)
-)
 ASKED = EvaluateSettings(radii=(0.0, 0.1, 5.0), alpha=0.01)
 
 

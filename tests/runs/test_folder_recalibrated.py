@@ -22,18 +22,11 @@ from certcal.runs import (
     recalibrate_run,
 )
 from certcal.settings import (
-    CertifySettings,
-    DataSettings,
     EvaluateSettings,
-    ModelSettings,
     RecalibrateSettings,
-    RunSettings,
 )
+from run_settings import SETTINGS
 from smoothing_oracles import random_evidence
-
-SETTINGS = RunSettings(
-    model=ModelSettings(name="lenet"), data=DataSettings(name="mnist"), certify=CertifySettings(sigma=0.25)
-)
 
 
 @pytest.fixture

@@ -10,6 +10,9 @@ from torch import nn
 from certcal.data import load_dataset
 from certcal.models import build_model
 
+SMALL = {"draws": 100, "attack_draws": 8, "steps": 3, "ace_steps": 5, "limit": 20}  # settings of a quick attack
+QUICK = [word for name, value in SMALL.items() for word in (f"--{name.replace('_', '-')}", value)]  # as words
+
 
 def random_model(seed, *, shape=(1, 6, 6), classes=3, scale=3.0, dtype=torch.float32):
     """A convolutional classifier with curved decision regions; `scale` makes it more or less sure."""
