@@ -26,7 +26,7 @@ from certcal.metrics import (
 from certcal.models import as_inputs, as_labels, as_outputs, device_of, held_still
 from certcal.scalars import check_choice, guarded, one_or_more
 from certcal.settings import Adversary, each_once
-from certcal.types import ArrayLike, FloatArray
+from certcal.types import ArrayLike, BoolArray, FloatArray
 from certcal.worstcase import (
     WorstCaseProblem,
     allowed_failures,
@@ -82,7 +82,9 @@ def attack_bounds(
         scene = _scene(model, x, own, steps, seed, batch_size)
 
         def tried(one: ConfidenceIntervals, name: str) -> Tried:
-            return _row(_within(scene, one), one, Adversary(name), allowed, bins)
+            rest = ~one.certified & ((one.lower > 0) | (one.upper < 1)) & (one.predicted >= 0)
+            outside = _outside(_within(scene, one, rest), one.select(rest), Adversary(name), bins)
+            return _row(_within(scene, one, one.certified), one, Adversary(name), allowed, bins, outside)
 
         return gather(tried, [(one, name) for one in several for name in wanted], len(own), terms, begun, keep)
 
@@ -108,9 +110,9 @@ def _scene(
     return scene
 
 
-def _within(scene: Scene, bounds: ConfidenceIntervals) -> Scene:
-    """The inputs certified at the radius, with the ball of that radius."""
-    kept = torch.from_numpy(np.flatnonzero(bounds.certified))
+def _within(scene: Scene, bounds: ConfidenceIntervals, some: BoolArray) -> Scene:
+    """Some of the inputs, such as those certified at the radius, with the ball of that radius."""
+    kept = torch.from_numpy(np.flatnonzero(some))
     part = replace(
         scene,
         inputs=scene.inputs[kept],
@@ -122,7 +124,27 @@ def _within(scene: Scene, bounds: ConfidenceIntervals) -> Scene:
     return replace(part, judge=part.seen_confidence)
 
 
-def _row(scene: Scene, bounds: ConfidenceIntervals, adversary: Adversary, allowed: int, bins: dict[str, Any]) -> Tried:
+def _outside(scene: Scene, own: ConfidenceIntervals, adversary: Adversary, bins: dict[str, Any]) -> int:
+    """How many inputs whose class is not certified are seen beyond their bounds, which `population="all"` relies on."""
+    if not len(own):
+        return 0
+    as_certified = WorstCaseProblem.of(replace(own, certified=np.ones(len(own), np.bool_)), **bins)
+    return int((_beyond(scene.seen_confidence(ADVERSARIES[adversary](scene, as_certified)), own) > 0).sum())
+
+
+def _beyond(seen: FloatArray, own: ConfidenceIntervals) -> FloatArray:
+    """How far confidences lie beyond their bounds."""
+    return np.maximum(np.maximum(seen - own.upper, own.lower - seen) - ROUNDING, 0.0)
+
+
+def _row(
+    scene: Scene,
+    bounds: ConfidenceIntervals,
+    adversary: Adversary,
+    allowed: int,
+    bins: dict[str, Any],
+    outside: int,
+) -> Tried:
     own = bounds.select(bounds.certified)
     if not len(own):
         return empty_row(bounds.radius, adversary, allowed), None, None, None
@@ -130,7 +152,7 @@ def _row(scene: Scene, bounds: ConfidenceIntervals, adversary: Adversary, allowe
     moved = ADVERSARIES[adversary](scene, WorstCaseProblem.of(own, **bins))
     attacked, correct = scene.seen_confidence(moved), own.correct
     changed = (replace(scene, inputs=moved).predictions() != scene.predicted).numpy()
-    beyond = np.maximum(np.maximum(attacked - own.upper, own.lower - attacked) - ROUNDING, 0.0)
+    beyond = _beyond(attacked, own)
     low, high = np.clip(own.lower - ROUNDING, 0.0, 1.0), np.clip(own.upper + ROUNDING, 0.0, 1.0)
     wide: tuple[FloatArray, FloatArray, Any] = np.asarray(low), np.asarray(high), correct
     row = SandwichRow(
@@ -146,7 +168,7 @@ def _row(scene: Scene, bounds: ConfidenceIntervals, adversary: Adversary, allowe
         attacked_brier=top_label_brier_score(attacked, correct),
         certified_brier=certified_brier_score(own).value,
         limit_brier=min(certified_brier_score(*wide).value + allowed / len(own), 1.0),
-        contradictions=int(((beyond > 0) | changed).sum()),
+        contradictions=int(((beyond > 0) | changed).sum()) + outside,
         allowed=allowed,
         excess=float(np.sort(beyond)[: len(own) - allowed].sum() / len(own)),
     )

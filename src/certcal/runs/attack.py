@@ -90,14 +90,12 @@ def attack_plain(run: RunFolder, asked: AttackSettings, *, trust: bool, progress
         )  # fmt: skip
         return replace(found, of=target.of)
 
-    certified = [int(own.certified.sum()) for own in bounds]
+    tried = [len(own) for own in bounds]  # bounds of inputs that are not certified are tried as well
     plan = Plan(
         SANDWICH,
         f"network without noise: {several(len(bounds), 'radius', 'radii')}, {', '.join(asked.adversaries)}, "
         f"{several(len(bounds[0]))}",
-        sandwich_passes(
-            certified, asked.adversaries, inputs=len(bounds[0]), draws=1, attack_draws=1, steps=asked.steps
-        ),
+        sandwich_passes(tried, asked.adversaries, inputs=len(bounds[0]), draws=1, attack_draws=1, steps=asked.steps),
         {
             "certificates": made_with,
             "settings": _chosen(asked, OF_SANDWICH)
