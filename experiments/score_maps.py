@@ -12,6 +12,7 @@ import json
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from bench.harness import commit, describe_machine
@@ -78,7 +79,7 @@ def makers(radius: float) -> dict[str, Maker]:
 
 def choosers(radius: float) -> dict[str, Maker]:
     """Ways that choose among maps, which take most of the time."""
-    asked = {"radii": radius, "alpha": ALPHA}
+    asked: dict[str, Any] = {"radii": radius, "alpha": ALPHA, "on_failure": "identity"}
     return {
         "automatic": lambda part: choose_map(part, **asked).map,
         BOLD: lambda part: choose_map(part, candidates=SHARP, auroc_loss=0.03, brier_loss=1.0, **asked).map,

@@ -98,7 +98,7 @@ def _mapped(
     terms: dict[str, Any] = {"alpha": ALPHA, **PLAIN["plain"]}
 
     def choose(part: Evidence) -> AnyMap:
-        return choose_map(part, radii=radius, brier_loss=brier_loss, **terms).map
+        return choose_map(part, radii=radius, brier_loss=brier_loss, on_failure="identity", **terms).map
 
     if fit is None:
         before, after = held_out_maps(evidence, choose, radii=radius, terms=terms, repeats=SPLITS).mean(radius)
