@@ -8,9 +8,10 @@ from typing import Any
 from certcal.errors import InputError, kind_of
 from certcal.evaluation import METRICS, Population, Report, Row
 from certcal.report.assumptions import assumptions_table
+from certcal.report.chances import complement
 from certcal.report.content import default_view
 from certcal.report.tables import main_cells, markdown_text, number
-from certcal.report.words import caveats, complement, explanation, guarantee, model_words, perturbation
+from certcal.report.words import caveats, explanation, guarantee, model_words, perturbation
 from certcal.scalars import exactly, guarded
 
 # Of the row that is shown first: values without an attack, then what is guaranteed.

@@ -1,11 +1,11 @@
 """The guarantee in words: what is claimed at a radius, with which probability, and what is not."""
 
 import math
-from decimal import ROUND_CEILING, Decimal
 
 from certcal.certificates import LOG_METHOD
 from certcal.errors import several
 from certcal.evaluation import Population, Report, Rounding, Row
+from certcal.report.chances import complement, small, small_chance
 from certcal.report.tables import number, percent
 from certcal.scalars import exactly, guarded
 from certcal.settings import Domain, Norm
@@ -195,7 +195,7 @@ def explanation(report: Report, position: int) -> str:
             f"The bounds are stated to be proven (α = 0): no certificate fails, and no chance is involved. "
             f"Without an attack the calibration error is {clean}."
         )
-    fails = f"Each input's certificates fail with probability at most {_small_chance(report.level)}"
+    fails = f"Each input's certificates fail with probability at most {small_chance(report.level)}"
     surely = f"among {several(report.inputs)}, with probability at least {complement(report.delta)}"
     without = clean if report.evidence is None else f"estimated at {clean}"
     if count == 0 and not row.claims:
@@ -279,31 +279,12 @@ def _rounding(header: EvidenceHeader) -> str:
         )
     exact = (
         f"The smoothed model rounds inputs and noise to multiples of 2^{math.log2(header.grid):.0f}, so that their "
-        f"sums are exact in floating point: every R > 0 allows for {_small(header.reach)} more, and R = 0 "
+        f"sums are exact in floating point: every R > 0 allows for {small(header.reach)} more, and R = 0 "
         "is about the input itself."
     )
     if not header.slip:
         return f"{exact} It is assumed that the network does not read its input from the pattern of the noise."
     return (
-        f"{exact} Noise is drawn by integers, within {_small(header.slip)} of Gaussian in total "
+        f"{exact} Noise is drawn by integers, within {small(header.slip)} of Gaussian in total "
         "variation, for which every limit allows."
     )
-
-
-def complement(level: float) -> str:
-    """1 − level in percent, rounded down at the third digit that counts of the level."""
-    if level < 1e-9:
-        return f"1 − {_small_chance(level)}"
-    return f"{(100 * (1 - Decimal(_small_chance(level)))).normalize():f} %"
-
-
-def _small_chance(level: float) -> str:
-    """A probability with three digits that count, rounded up."""
-    value = Decimal(repr(level))
-    rounded = value.quantize(Decimal((0, (1,), value.adjusted() - 2)), rounding=ROUND_CEILING)
-    return repr(float(rounded))
-
-
-def _small(value: float) -> str:
-    """A small number with one digit that counts, rounded up."""
-    return number(value, Rounding.UP, max(4, -math.floor(math.log10(value))))
