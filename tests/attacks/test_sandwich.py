@@ -128,6 +128,7 @@ def test_a_certificate_of_the_wrong_class_is_exposed(probit, monkeypatch):
     assert found.rows[0].contradictions > 60
 
 
+@pytest.mark.slow
 def test_rows_are_what_the_functions_give(probit):
     model, data, evidence = probit
     found = attack_certificates(model, data, evidence, radii=[0.1], alpha=0.01, adversaries=["brier", "reach"], **QUICK)

@@ -222,6 +222,7 @@ def test_acce_adversary_is_algorithm_two():
     assert error > expected_calibration_error(clean, correct, edges=edges)
 
 
+@pytest.mark.slow
 def test_estimates_repeat_and_have_limits_that_hold(probit):
     model, x, _, predicted = probit
     truth = model.smoothed(x, predicted, sigma=SIGMA)

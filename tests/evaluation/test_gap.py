@@ -77,6 +77,7 @@ def test_forecasts_come_true():
     assert np.array_equal(with_temperature(few, 1.0).histogram, few.histogram)
 
 
+@pytest.mark.slow
 def test_coarse_counts_foresee_the_same(rng, monkeypatch):
     evidence = random_evidence(rng, inputs=40, draws=100_000)
     coarse = room._coarse(evidence)

@@ -139,6 +139,7 @@ class TestParametric:
         assert loss(fitted) <= grid + (2e-3 if objective == "calibration" else 1e-9)
         assert loss(fitted) <= loss(IdentityMap()) + 1e-12
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("share", [0.7, pytest.param(0.95, marks=pytest.mark.slow)])
     def test_clean_points_count_beside_the_calibration_error_by_their_brier_score(self, share):
         lower, upper, correct, clean = smoothed_like(300)
@@ -162,6 +163,7 @@ class TestParametric:
         np.testing.assert_allclose([fitted.a, fitted.b], reference.coef_[0], atol=0.02)
         assert fitted.c == pytest.approx(reference.intercept_[0], abs=0.02)
 
+    @pytest.mark.slow
     def test_wider_families_and_own_objectives_win(self):
         lower, upper, correct, clean = smoothed_like(300)
         score = {"brier": certified_brier_score, "calibration": certified_calibration_error}

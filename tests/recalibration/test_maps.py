@@ -61,6 +61,7 @@ class TestMaps:
         assert Fraction(lower[0]) <= truth <= Fraction(upper[0])
         assert upper[0] - lower[0] < 1e-14
 
+    @pytest.mark.slow
     def test_isotonic_bounds_hold_on_many_random_lines(self, rng):
         """The error of a straight line between two knots is above 2⁻⁵³ only once in thousands of cases."""
         for _ in range(20):

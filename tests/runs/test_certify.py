@@ -173,6 +173,7 @@ def page_of(run):
     return json.loads(text.split('id="data">')[1].split("</script>")[0]), text
 
 
+@pytest.mark.slow
 def test_pictures_are_those_of_the_inputs_and_can_be_left_out(settings, tmp_path):
     words = ("--model", "first_nets:make", "--data", "data.npz", "--sigma", "0.2", "--n", 250, "--radii", "0,0.1")
     certcal("certify", "seen", *words, "--no-figures", cwd=tmp_path)

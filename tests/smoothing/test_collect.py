@@ -87,6 +87,7 @@ class TestSameEvidence:
     def test_whatever_the_batch_size(self, options):
         assert_same(collect(**options), collect())
 
+    @pytest.mark.slow
     def test_whatever_the_number_of_threads(self):
         torch.set_num_threads(1)
         alone = collect()
