@@ -42,7 +42,8 @@ class TrainingError(CertcalError):
 
 def one_line(error: BaseException, *, most: int = 400) -> str:
     """What another library's error says, in one line."""
-    return " ".join(str(error).split())[:most] or type(error).__name__
+    text = " ".join(str(error).split()) or type(error).__name__
+    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def kind_of(value: object) -> str:
