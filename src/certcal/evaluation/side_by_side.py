@@ -15,8 +15,6 @@ from certcal.smoothing import Counts
 from certcal.types import FloatArray
 
 COMPARED = ("accuracy", "certified_accuracy", "ece", "certified_ece", "joint_ece", "brier", "certified_brier")
-_SLOW = ("joint_ece",)  # whose differences have no interval: it takes too long a hundred times
-RESAMPLED = tuple(name for name in COMPARED if name not in _SLOW)
 LEVEL = 0.95
 
 
@@ -116,8 +114,8 @@ def _differences(
 
     def apart(position: int, place: int, name: str) -> Difference:
         value = getattr(later[place][position], name) - getattr(first[position], name)
-        known = half is not None and name in RESAMPLED and np.isfinite(value)
-        return Difference(value, float(half[place, position, RESAMPLED.index(name)]) if known else np.nan)  # type: ignore[index]
+        known = half is not None and np.isfinite(value)
+        return Difference(value, float(half[place, position, COMPARED.index(name)]) if known else np.nan)  # type: ignore[index]
 
     return tuple(
         tuple({name: apart(position, place, name) for name in COMPARED} for place in range(len(later)))
@@ -130,7 +128,7 @@ def _drawn(reports: Sequence[Report], resamples: int, rng: np.random.Generator, 
 
     The inputs drawn are the same at all radii, so that the differences of one resample belong together.
     """
-    found = np.empty((resamples, len(reports), len(reports[0]), len(RESAMPLED)))
+    found = np.empty((resamples, len(reports), len(reports[0]), len(COMPARED)))
     for turn in range(resamples):
         chosen = None
         for place, report in enumerate(reports):
@@ -156,5 +154,5 @@ def _halves(drawn: FloatArray) -> FloatArray:
 
 
 def _measured(report: Report, bounds: ConfidenceIntervals) -> list[float]:
-    own = row_at(bounds, population=report.population, edges=report.bins.edges, delta=report.delta, metrics=RESAMPLED)
-    return [float(getattr(own, name)) for name in RESAMPLED]
+    own = row_at(bounds, population=report.population, edges=report.bins.edges, delta=report.delta, metrics=COMPARED)
+    return [float(getattr(own, name)) for name in COMPARED]
