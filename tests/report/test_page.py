@@ -128,8 +128,9 @@ def assert_tiles(page, data, cells, place):
     average = rounded(data["average_certified_radius"], 4, ROUND_FLOOR)
     names = [data["columns"][place(f"joint_{key}")]["label"] for key in ("ece", "brier", "accuracy")]
     wanted = [tile_text(*pair, cells, place) for pair in zip(names, ("ece", "brier", "accuracy"), strict=True)]
-    count = f"certified {cells[place('certified')]} of all {data['inputs']} inputs"
-    assert tiles == [*wanted, count, f"average certified radius {average} over all {data['inputs']} inputs"]
+    them = "the only input" if data["inputs"] == 1 else f"all {data['inputs']} inputs"
+    count = f"certified {cells[place('certified')]} of {them}"
+    assert tiles == [*wanted, count, f"average certified radius {average} over {them}"]
 
 
 def tile_text(name, key, cells, place):

@@ -145,13 +145,12 @@ def test_evidence_is_submitted_not_numbers(copy, tmp_path, monkeypatch):
         Pack.read(tmp_path)
 
 
-def halves(pack):
+def halves(pack, old=0, at=150):
     """The pack with the evidence of one entry in two parts, the first only there to fit maps on."""
-    old = pack.entry[0]
-    evidence = pack.evidence(old)
+    evidence = pack.evidence(pack.entry[old])
     facts = {"data": "digits", "network": "net", "method": "own", "device": "cpu"}
-    add_to_pack(pack.folder, evidence.select(np.arange(150)), facts | {"name": "to-fit", "radii": []})
-    return evidence.select(np.arange(150, len(evidence))), facts | {"name": "judged", "fitted_on": "to-fit"}
+    add_to_pack(pack.folder, evidence.select(np.arange(at)), facts | {"name": "to-fit", "radii": []})
+    return evidence.select(np.arange(at, len(evidence))), facts | {"name": "judged", "fitted_on": "to-fit"}
 
 
 def test_maps_are_not_fitted_on_what_they_are_judged_on(copy):
@@ -170,14 +169,17 @@ def test_maps_are_not_fitted_on_what_they_are_judged_on(copy):
 
 @pytest.mark.slow
 def test_maps_fitted_on_other_inputs_are_scored_on_all(copy):
-    judged, facts = halves(copy)
-    pack = add_to_pack(copy.folder, judged, facts | {"radii": [0.25], "mapped": [0.25]})
+    place = [one.name for one in copy.entry].index("fashion-mnist-s0.25-e0.50-m4-t2-acce-act-004-seed0")
+    judged, facts = halves(copy, place, at=250)
+    pack = add_to_pack(copy.folder, judged, facts | {"radii": [0.5], "mapped": [0.5], "brier_loss": 0.05})
     row = next(row for row in pack.rows() if (row.entry, row.track) == ("judged", "recalibrated"))
     fit = pack.evidence(next(one for one in pack.entry if one.name == "to-fit"))
     terms = {"alpha": 0.001, "method": "cdf-cp", "split_alpha": True}
-    (bounds,) = choose_map(fit, radii=0.25, **terms).map.certify(judged, radii=[0.25], **terms)
+    own = choose_map(fit, radii=0.5, brier_loss=0.05, **terms).map
+    assert own.kind != "identity"
+    (bounds,) = own.certify(judged, radii=[0.5], **terms)
     assert row.certified_ece == pytest.approx(score_bounds(bounds).certified_ece, abs=1e-12)
-    assert row.brier_all_before == pytest.approx(row_at(*confidence_bounds_at(judged, radii=[0.25], **terms)).brier_all)
+    assert row.brier_all_before == pytest.approx(row_at(*confidence_bounds_at(judged, radii=[0.5], **terms)).brier_all)
 
 
 def test_the_leaderboard_keeps_tracks_and_published_numbers_apart(copy):
