@@ -13,9 +13,12 @@ STOPS = (signal.SIGINT, signal.SIGTERM)
 def deferred_interrupts() -> Iterator[Callable[[], bool]]:
     """Within this context Ctrl-C and SIGTERM are noted; the function given tells whether one came.
 
-    A second one stops at once. After the context, a SIGTERM that came has its usual effect.
+    A second one stops at once. After the context, what came has its usual effect: nobody may have asked again before
+    the work was done, or failed by itself, and a Ctrl-C must not be lost then. Work that asked, was told, and raised
+    has stopped because of it.
     """
     noted: list[int] = []
+    told: list[bool] = []
     if threading.current_thread() is not threading.main_thread():  # Python interrupts the main thread only
         yield lambda: False
         return
@@ -25,14 +28,20 @@ def deferred_interrupts() -> Iterator[Callable[[], bool]]:
             raise KeyboardInterrupt
         noted.append(number)
 
-    before = {number: signal.signal(number, note) for number in STOPS}
+    def asked() -> bool:
+        told.extend([True] * bool(noted))
+        return bool(noted)
+
+    before, finished = {number: signal.signal(number, note) for number in STOPS}, False
     try:
-        yield lambda: bool(noted)
+        yield asked
+        finished = True
     finally:
         for number, handler in before.items():
             signal.signal(number, signal.SIG_DFL if handler is None else handler)
-        if signal.SIGTERM in noted:
-            signal.raise_signal(signal.SIGTERM)
+        for came in noted:
+            if finished or not told or came == signal.SIGTERM:
+                signal.raise_signal(came)
 
 
 @contextmanager

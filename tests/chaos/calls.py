@@ -57,7 +57,7 @@ def good_values():
         "changed": 1, "logits": torch.rand(4, 2), "constant": 1.0, "steps": 2, "draws": 10, "attack_draws": 2,
         "probs": [[0.5, 0.5]] * 4, "accuracy": 0.5, "report": evaluate(evidence, radii=0.1, alpha=0.01), "position": 0,
         "classes": labels, "selected": [1, 0, 0, 1], "fit": lambda part: None, "terms": {"alpha": 0.01},
-        "made": evidence, "result": bounds, "n_bins": 5, "times": 2, "task": "text", "facts": [],
+        "made": evidence, "result": bounds, "n_bins": 5, "times": 2, "task": "text", "facts": [], "figures": False,
     }  # fmt: skip
 
 
@@ -108,7 +108,7 @@ def _arguments(function, values, good, rng):
     odd = known[int(rng.integers(len(known)))].name
     chosen = {}
     for one in known:
-        needed = one.default is inspect.Parameter.empty or one.name in ("upper", "correct")
+        needed = one.default is inspect.Parameter.empty or one.name in ("upper", "correct", "figures")
         if one.name in good and one.name != odd:
             if needed or rng.random() < 0.3:
                 chosen[one.name] = good[one.name]

@@ -171,7 +171,7 @@ def test_the_same_weights_give_the_same_file(weights, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("verb", ["certify", "train"])
 def test_what_a_scheduler_sends_saves_what_was_done(tmp_path, verb):
-    words = {"certify": [*WORDS, "--n", 8_000_000], "train": [*TRAIN, "--epochs", 500]}[verb]
+    words = {"certify": [*WORDS, "--no-checks", "--n", 8_000_000], "train": [*TRAIN, "--epochs", 500]}[verb]
     words = ["-m", "certcal", verb, "mine", *map(str, words)]
     process = subprocess.Popen([sys.executable, *words], cwd=tmp_path, stderr=subprocess.PIPE, text=True)
     wanted = tmp_path / "runs/mine" / {"certify": "shards", "train": "checkpoint.pt"}[verb]

@@ -61,7 +61,7 @@ def test_logits_that_overflow_at_a_temperature_are_refused():
         ),
         (
             {"data": (torch.zeros(2, 1, 8, 8, dtype=torch.int32), [0, 1])},
-            "Expected `inputs` to be uint8, uint16 or floats, but got dtype torch.int32. (Input 0 of the data.)",
+            "Expected `inputs` to be uint8, uint16 or floats in [0, 1], but got dtype torch.int32 (make bytes uint8",
         ),
         (
             {"data": (torch.full((1, 1, 8, 8), float("nan")), [0])},

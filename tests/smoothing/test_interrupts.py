@@ -11,6 +11,7 @@ from dataclasses import replace
 import pytest
 import torch
 
+from certcal.interrupts import deferred_interrupts
 from certcal.smoothing import load_evidence
 from collecting import assert_same, collect
 from places import SUPPORT
@@ -39,6 +40,38 @@ def test_killed_runs_resume_to_the_same_evidence(tmp_path, how):
     # The subprocess knows the model's class by another module name, so the fingerprints differ.
     resumed, reference = load_evidence(tmp_path), collect(Slow(small_model(), 0.0))
     assert_same(replace(resumed, header=reference.header), reference)
+
+
+def test_a_ctrl_c_that_nobody_asks_for_again_is_not_lost():
+    handlers, done = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)], []
+
+    def work():
+        with deferred_interrupts():  # one within another, as verbs have them
+            with deferred_interrupts():
+                signal.raise_signal(signal.SIGINT)
+                done.append("the last of the work")
+            done.append("what follows it")
+        done.append("what a user has stopped")
+
+    def told():
+        with deferred_interrupts() as interrupted:
+            signal.raise_signal(signal.SIGINT)
+            if interrupted():
+                raise ValueError("stopped")
+
+    def failed():
+        with deferred_interrupts():
+            signal.raise_signal(signal.SIGINT)
+            raise ValueError("failed by itself")
+
+    with pytest.raises(KeyboardInterrupt):
+        failed()
+    with pytest.raises(KeyboardInterrupt):
+        work()
+    assert done == ["the last of the work", "what follows it"]
+    with pytest.raises(ValueError, match="stopped"):
+        told()
+    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == handlers
 
 
 @pytest.mark.usefixtures("no_rehearsal")

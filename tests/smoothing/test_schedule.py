@@ -11,7 +11,7 @@ from certcal.models import Conditions, made_up_inputs
 from certcal.progress import Progress
 from certcal.smoothing.job import Job
 from certcal.smoothing.keeper import Keeper
-from certcal.smoothing.remote import Station, draw_chunks, select_classes
+from certcal.smoothing.remote import draw_chunks, select_classes
 from certcal.smoothing.sampler import Sampler
 from certcal.smoothing.schedule import Schedule
 from certcal.smoothing.sources import Source
@@ -29,9 +29,9 @@ def local():
     return {False: collect(), True: collect(**STAGED)}
 
 
-def station(header):
+def sampler_of(header):
     conditions = Conditions("cpu")
-    return Station(Sampler(small_model(), header, conditions, made_up_inputs(4, (1, 8, 8))))
+    return Sampler(small_model(), header, conditions, made_up_inputs(4, (1, 8, 8)))
 
 
 def silent(source):
@@ -47,7 +47,7 @@ def test_any_order_of_results_gives_the_same_evidence(local, seed, staged, slots
     source, keeper = Source(small_data()), Keeper(header, None)
     targets, rule = ([2, 6, 10], RULE) if staged else ([10], None)
     schedule = Schedule(Job(source, keeper, targets, rule, silent(source)), batch=batch)
-    worker, under_way = station(header), []
+    worker, under_way = sampler_of(header), []
     while under_way or not schedule.over:
         while len(under_way) < slots and (shard := schedule.next(slots)) is not None:
             under_way.append(shard)
@@ -70,7 +70,7 @@ def test_shards_grow_until_they_take_their_time(local):
     header = local[False].header
     source, keeper = Source(small_data(40)), Keeper(header, None)
     schedule = Schedule(Job(source, keeper, [10], None, silent(source)), batch=4)
-    sizes, worker = [], station(header)
+    sizes, worker = [], sampler_of(header)
     while not schedule.over:
         shard = schedule.next(2)
         if shard.chunks:

@@ -28,10 +28,17 @@ def evidence():
     return collect()
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("made")
+    collect(n=250, store=folder)
+    collect(n=500, store=folder)
+    return folder
+
+
 @pytest.fixture
-def folder(tmp_path):
-    collect(n=250, store=tmp_path)
-    collect(n=500, store=tmp_path)
+def folder(made, tmp_path):
+    shutil.copytree(made, tmp_path, dirs_exist_ok=True)
     return tmp_path
 
 

@@ -3,7 +3,15 @@
 from typing import TYPE_CHECKING
 
 from certcal.later import later
-from certcal.smoothing.evidence import CELLS, Counts, Evidence, EvidenceHeader, evidence_digest, threshold_grid
+from certcal.smoothing.evidence import (
+    CELLS,
+    Counts,
+    Evidence,
+    EvidenceHeader,
+    cell_middles,
+    evidence_digest,
+    threshold_grid,
+)
 
 if TYPE_CHECKING:
     from certcal.smoothing.collect import collect_evidence
@@ -19,6 +27,7 @@ __all__ = [
     "EvidenceHeader",
     "Source",
     "StoppingRule",
+    "cell_middles",
     "collect_evidence",
     "evidence_digest",
     "load_evidence",

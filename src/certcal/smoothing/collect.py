@@ -16,14 +16,12 @@ from certcal.inputs import check_device
 from certcal.interrupts import deferred_interrupts
 from certcal.models import (
     NOISE,
-    OUTPUTS,
-    PRECISIONS,
     PROBES,
     Conditions,
     Unscale,
     as_module,
     check_rows,
-    check_sigma,
+    class_names,
     count_classes,
     device_of,
     doubt_outputs,
@@ -36,7 +34,7 @@ from certcal.models import (
 )
 from certcal.progress import Progress
 from certcal.scalars import check_choice, check_flag, check_integer, check_number, one_or_more
-from certcal.settings import MAX_CHUNK, MAX_DRAWS, Values
+from certcal.settings import MAX_CHUNK, MAX_DRAWS, Outputs, Precision, Values, checks
 from certcal.smoothing.evidence import Evidence, EvidenceHeader
 from certcal.smoothing.job import Job, StoppingRule
 from certcal.smoothing.keeper import Keeper
@@ -122,7 +120,7 @@ def collect_evidence(
         CertcalWarning: if outputs look like another kind, or `n` is no whole number of chunks; a warning.
         CertcalError: if the model gives no probabilities, or evidence cannot be read or written.
     """
-    check_sigma(sigma)
+    checks.sigma("sigma", sigma)
     for name, value, most in (("n", n, MAX_DRAWS), ("n0", n0, MAX_CHUNK), ("chunk", chunk, MAX_CHUNK)):
         check_integer(name, value, minimum=1, maximum=most)
     check_integer("batch_size", 1 if batch_size is None else batch_size, minimum=1)
@@ -133,9 +131,9 @@ def collect_evidence(
         raise InputError.expected("store", "be a path", kind_of(store))
     if begin is not None and not callable(begin):
         raise InputError.expected("begin", "be a function or None", kind_of(begin))
-    check_integer("seed", seed, minimum=0, maximum=2**63 - 1)
-    check_choice("outputs", outputs, OUTPUTS)
-    check_choice("precision", precision, PRECISIONS)
+    checks.seed("seed", seed)
+    check_choice("outputs", outputs, tuple(Outputs))
+    check_choice("precision", precision, tuple(Precision))
     targets = _chunk_targets(n, chunk, stages, stop)
     if targets[-1] * chunk != n:
         told = f"n = {n} becomes {targets[-1] * chunk}: draws are made in whole chunks of {chunk}; see `chunk`."
@@ -156,7 +154,7 @@ def collect_evidence(
         at = torch.device("cpu") if cluster else place
         classes = source.settle(lambda one: count_classes(ready, one[None], at))
         first = next(source.items(set()))
-        source.check_names(classes)
+        source.check_names(classes, class_names(ready))
         shape = first.input.shape
         header = EvidenceHeader(
             model=model_fingerprint(ready),

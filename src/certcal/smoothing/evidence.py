@@ -31,6 +31,12 @@ def threshold_grid() -> FloatArray:
     return np.asarray(grid, dtype=np.float32).astype(np.float64)
 
 
+def cell_middles() -> FloatArray:
+    """The middles of the 256 cells between the thresholds: what a score is taken for whose cell alone is known."""
+    grid = threshold_grid()
+    return (grid[1:] + grid[:-1]) / 2
+
+
 def grid_reach(elements: int, step: float) -> float:
     """How far two roundings to a grid can move an input of so many elements: √d · step.   Errs: high."""
     return math.nextafter(math.sqrt(elements) * step, math.inf) if step else 0.0
@@ -153,6 +159,17 @@ class Evidence(ShownRows):
     def correct(self) -> BoolArray:
         """Whether the selected class is the label, shape (n,)."""
         return np.asarray(self.selected == self.label)
+
+    @property
+    def reached(self) -> Counts:
+        """How many draws have a score of at least each of the 255 inner thresholds, shape (n, 255)."""
+        return np.asarray(self.histogram[:, :0:-1].cumsum(axis=1)[:, ::-1])
+
+    def with_histogram(self, histogram: Counts, scores: FloatArray | None = None) -> "Evidence":
+        """The evidence with other counts, as if the draws of each cell had its score; by default that of its middle."""
+        own = cell_middles() if scores is None else scores
+        total, squares = (np.asarray(histogram @ values, dtype=np.float64) for values in (own, np.square(own)))
+        return replace(self, histogram=histogram, score_sum=total, score_square_sum=squares)
 
     def draws_saved(self, n: int | None = None) -> int:
         """How many of n draws for each input staged sampling did without; by default, of its last stage."""

@@ -7,7 +7,7 @@ import numpy as np
 
 from certcal.errors import InputError
 from certcal.smoothing.evidence import Evidence, EvidenceHeader
-from certcal.smoothing.shards import FIELDS, Rows, concatenate
+from certcal.smoothing.shards import Rows, concatenate
 from certcal.smoothing.sources import Item
 from certcal.smoothing.store import EvidenceStore, sum_rows
 
@@ -68,9 +68,7 @@ class Keeper:
         for index in indices:
             for part, row in self._places.get(index, []):
                 wanted.setdefault(part, []).append(row)
-        some = (
-            Rows(**{name: getattr(self._parts[part], name)[rows] for name in FIELDS}) for part, rows in wanted.items()
-        )
+        some = (self._parts[part].take(rows) for part, rows in wanted.items())
         whole = sum_rows(concatenate(some, self.header), self.header)
         position = {int(index): place for place, index in enumerate(whole.index)}
         return whole.select(np.array([position[index] for index in indices if index in position], dtype=np.int64))

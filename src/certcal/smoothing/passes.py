@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from certcal.blocks import slices
 from certcal.smoothing.evidence import Counts
 
 
@@ -70,6 +71,5 @@ def packed_passes(work: Work, rows: int, unit: int, device: torch.device) -> Ite
     within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
     first = np.repeat(work.first, counts) + within * unit
     runs = torch.from_numpy(np.stack([np.repeat(work.slot, counts), first])).to(device)
-    at_once = max(1, rows // unit)
-    for start in range(0, runs.shape[1], at_once):
-        yield Pass(runs[:, start : start + at_once], unit)
+    for some in slices(runs.shape[1], max(1, rows // unit)):
+        yield Pass(runs[:, some], unit)

@@ -59,7 +59,7 @@ def sample_on(
     # What a shard has at least; it grows with the speed that is seen.
     rows = rows_on_cpu(parcel.header.elements) if kind == "cpu" else parcel.conditions.batch_size or 4000
     batch = max(1, rows // parcel.header.chunk)
-    with connected(cluster, device=kind) as session, Pool(session, make_station, ray.put(parcel)) as pool:
+    with connected(cluster, device=kind) as session, Pool(session, make_sampler, ray.put(parcel)) as pool:
         _drive(pool, make_schedule(batch), session.workers, interrupted)
 
 
@@ -98,15 +98,11 @@ def _call(shard: Shard, places: dict[int, Any]) -> Call:
     return Call(f"Selecting the class of input {numbers}", select_classes, tuple(items))
 
 
-@dataclass(frozen=True)
-class Station:
-    """What a worker holds."""
+def make_sampler(parcel: Parcel) -> Sampler:
+    """What a worker holds: the model on its device, ready to sample.
 
-    sampler: Sampler
-
-
-def make_station(parcel: Parcel) -> Station:
-    """The model on the worker's device, ready to sample. On a CPU it runs in one thread, whatever the machine."""
+    On a CPU it runs in one thread, whatever the machine.
+    """
     conditions = parcel.conditions
     kind = torch.device(conditions.device).type
     torch.backends.cudnn.allow_tf32 = conditions.tf32
@@ -115,29 +111,28 @@ def make_station(parcel: Parcel) -> Station:
     place = check_device("device", kind)
     model = on_device(check_model(parcel), place)
     with torch.inference_mode():
-        sampler = Sampler(model, parcel.header, conditions, made_up_inputs(4, parcel.shape).to(place))
-    return Station(sampler)
+        return Sampler(model, parcel.header, conditions, made_up_inputs(4, parcel.shape).to(place))
 
 
-def select_classes(station: Station, *items: Item) -> list[int]:
+def select_classes(sampler: Sampler, *items: Item) -> list[int]:
     """The classes that the selection draws choose."""
     with torch.inference_mode(), fastest_convolutions():
-        station.sampler.open_window(items, {})
-    return station.sampler.selected
+        sampler.open_window(items, {})
+    return sampler.selected
 
 
 def draw_chunks(
-    station: Station, selected: tuple[int, ...], chunks: tuple[tuple[int, int], ...], *items: Item
+    sampler: Sampler, selected: tuple[int, ...], chunks: tuple[tuple[int, int], ...], *items: Item
 ) -> tuple[Rows, float]:
     """Rows of the chunks first … stop − 1 of each input, and the seconds they took."""
     start = time.perf_counter()
     known = {item.index: chosen for item, chosen in zip(items, selected, strict=True)}
-    work = Work.of([(slot, *own) for slot, own in enumerate(chunks)], station.sampler.header.chunk)
+    work = Work.of([(slot, *own) for slot, own in enumerate(chunks)], sampler.header.chunk)
     parts: list[Rows] = []
     with torch.inference_mode(), fastest_convolutions():
-        station.sampler.open_window(items, known)
-        station.sampler.draw(work, keep=parts.append)
-    return concatenate(parts, station.sampler.header), time.perf_counter() - start
+        sampler.open_window(items, known)
+        sampler.draw(work, keep=parts.append)
+    return concatenate(parts, sampler.header), time.perf_counter() - start
 
 
 def check_model(parcel: Parcel) -> nn.Module:

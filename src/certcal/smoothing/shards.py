@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from certcal.errors import CertcalError, InputError
+from certcal.errors import CertcalError, InputError, one_line
 from certcal.files import replacing
 from certcal.inputs import from_arrow
 from certcal.settings import MAX_CLASSES
@@ -49,6 +49,10 @@ class Rows:
 
     def __len__(self) -> int:
         return len(self.index)
+
+    def take(self, places: list[int]) -> "Rows":
+        """The rows at these places, in their order."""
+        return Rows(*(getattr(self, name)[places] for name in FIELDS))
 
 
 FIELDS = tuple(Rows.__dataclass_fields__)
@@ -147,15 +151,11 @@ def _metadata(path: Path) -> dict[bytes, bytes]:
     try:
         return dict(pq.read_schema(path).metadata or {})
     except (pa.ArrowException, OSError) as error:
-        raise _unreadable(path, _first_line(error)) from error
+        raise _unreadable(path, one_line(error)) from error
 
 
 def _named_by(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()[:40]
-
-
-def _first_line(error: BaseException) -> str:
-    return next(iter(str(error).splitlines()), type(error).__name__)
 
 
 def read_shard(path: Path) -> tuple[EvidenceHeader, Rows]:
@@ -169,7 +169,7 @@ def read_shard(path: Path) -> tuple[EvidenceHeader, Rows]:
                 raise _unreadable(path, f"its columns are {', '.join(names)}")
             rows = _read_rows(file, widths(header))
     except (pa.ArrowException, OSError, ValueError, TypeError, OverflowError) as error:
-        raise _unreadable(path, _first_line(error)) from error
+        raise _unreadable(path, one_line(error)) from error
     draws = (rows.stop - rows.first) * header.chunk
     tempered = rows.histogram.reshape(len(rows), header.kinds, CELLS).transpose(1, 0, 2)
     if not all((counts.sum(axis=1) == draws).all() for counts in (rows.votes, *tempered)):
