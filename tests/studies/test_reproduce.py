@@ -3,6 +3,7 @@
 import json
 import signal
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -32,15 +33,37 @@ def run(study, folder, **options):
     return run_study(study, folder, progress=False, tell=lambda text: None, **options)
 
 
+def test_a_study_is_like_another_in_all_that_it_does_not_say(tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_text('like = "svhn"\n[certify]\nn = 1000\n[train]\nepochs = 1\n[model]\nname = "lenet"\n')
+    mine, svhn = load_study(str(path)), load_study("svhn")
+    others = {"certify": svhn.certify | {"n": 1000}, "train": svhn.train | {"epochs": 1}}
+    assert mine == replace(svhn, model={"name": "lenet"}, **others)  # another model, not SVHN's normalisation
+    assert {"n0", "fuse"} < mine.certify.keys()
+    assert mine.train["sigma_warmup"] == 8
+    assert (svhn.baseline, svhn.method) == (load_study("cifar10").baseline, load_study("cifar10").method)
+    path.write_text('like = "mine"\n')
+    with pytest.raises(InputError, match=r"Expected `like` to be one of cifar10, .*, but got 'mine'"):
+        load_study(str(path))
+
+
 def test_a_time_limit_is_a_ctrl_c_and_waits_for_a_safe_point():
     before = signal.getsignal(signal.SIGALRM)
     with time_limit(0.02) as is_over, pytest.raises(KeyboardInterrupt):
         time.sleep(10)
     assert is_over()
-    with time_limit(0.02) as is_over, deferred_interrupts() as interrupted:
-        while not interrupted():
-            time.sleep(0.01)
+    reached = []
+
+    def work():
+        with deferred_interrupts() as interrupted:
+            while not interrupted():
+                time.sleep(0.01)
+            reached.append("a safe point")
+
+    with time_limit(0.02) as is_over, pytest.raises(KeyboardInterrupt):
+        work()
     assert is_over()
+    assert reached
     assert signal.getsignal(signal.SIGALRM) == before
     with time_limit(None) as is_over:
         assert not is_over()
@@ -73,12 +96,14 @@ def test_a_study_stops_in_time_and_goes_on(desk):
         run(study, desk / "part", minutes=0)
 
 
-def test_what_is_selected_is_quoted_with_all_draws(desk):
+def test_what_is_selected_is_quoted_with_all_draws(desk, monkeypatch):
     study = small(screen=250)
     with pytest.raises(InputError, match="`quote` to come after models were trained"):
         run(study, desk / "study", quote=True)
     screened = run(study, desk / "study")
     assert not list((desk / "study").rglob("*/quoted.json"))
+    assert len(list((desk / "study/figures").iterdir())) == 4  # of two radii, PNG and SVG; seconds, so not again below
+    monkeypatch.setattr("certcal.studies.reproduce.save_figure", lambda *drawing: None)
     quoted = run(study, desk / "study", quote=True)
     names = selected_models(desk / "study")
     assert {row["model"] for row in quoted.results.rows} == names

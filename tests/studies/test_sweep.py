@@ -4,7 +4,7 @@ import itertools
 import json
 import math
 import re
-import tomllib
+from functools import cache
 
 import numpy as np
 import pytest
@@ -16,28 +16,26 @@ from certcal.evaluation import Outcome, pareto_front, select
 from certcal.report import plot_changes, prepare_changes
 from certcal.report.comparison import comparison_cells, comparison_markdown, comparison_table
 from certcal.runs.recipes import load_recipe, parse_changes
-from certcal.settings import build
 from certcal.studies import (
-    Study,
     SweepSettings,
     build_sweep,
-    expand,
     load_study,
     load_sweep,
     paper_table,
     run_sweep,
     run_trial,
     study_names,
-    study_text,
     sweep_trials,
 )
+from certcal.studies.recipes import numbered
 from sweeping import RECIPE
 
 ATTACK, RATES = [0.01, 0.1, 1.0, 2.0], [0.01, 0.05]
+study = cache(load_study)
 
 
-def study(name):
-    return build(Study, tomllib.loads(study_text(name)), name)
+def expand(sweep):
+    return list(numbered(sweep).values())
 
 
 def method(name, own):

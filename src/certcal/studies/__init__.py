@@ -1,10 +1,10 @@
 """Many models: recipes of sweeps, their trials, and studies that reproduce the paper's training results."""
 
-from certcal.studies.boards import TITLES, boards_of, draws_of
+from certcal.studies.boards import boards_of, draws_of
 from certcal.studies.exhibits import EXHIBITS, Exhibit, draw_exhibit
 from certcal.studies.pack import Entry, Pack, add_to_pack, differences, entry_of_run
-from certcal.studies.recipes import SweepRecipe, SweepSettings, build_sweep, expand, load_sweep
-from certcal.studies.reference_rows import TRACKS, ReferenceRow, entry_rows
+from certcal.studies.recipes import SweepRecipe, SweepSettings, build_sweep, load_sweep
+from certcal.studies.reference_rows import ReferenceRow, entry_rows
 from certcal.studies.reproduce import Reproduction, run_study, study_trials
 from certcal.studies.study import Study, load_study, paper_table, study_names, study_text
 from certcal.studies.sweep import Results, run_sweep
@@ -12,8 +12,6 @@ from certcal.studies.trials import Failure, Trial, run_trial, sweep_trials
 
 __all__ = [
     "EXHIBITS",
-    "TITLES",
-    "TRACKS",
     "Entry",
     "Exhibit",
     "Failure",
@@ -33,7 +31,6 @@ __all__ = [
     "draws_of",
     "entry_of_run",
     "entry_rows",
-    "expand",
     "load_study",
     "load_sweep",
     "paper_table",

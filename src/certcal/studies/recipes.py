@@ -54,11 +54,6 @@ def build_sweep(values: Sections, source: str) -> SweepRecipe:
     return build_sections(SweepRecipe, merged({"certify": {"sigma": sigma}}, values), source)
 
 
-def expand(settings: SweepSettings) -> list[Sections]:
-    """What each trial changes, in order, as for `numbered`."""
-    return list(numbered(settings).values())
-
-
 @guarded
 def numbered(settings: SweepSettings) -> dict[int, Sections]:
     """What each trial changes, by its number in the grid: every combination, or a sample, the same for the same seed.

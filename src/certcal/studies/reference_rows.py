@@ -15,8 +15,7 @@ from certcal.worstcase import approximate_certified_calibration_error
 ALPHA = 0.001  # as in the paper
 # How confidences are bounded: by the paper's certificate, where each part has α; and by ours, whose parts share it.
 PLAIN = {"paper": {"method": "cdf", "split_alpha": False}, "plain": {"method": "cdf-cp", "split_alpha": True}}
-TRACKS = (*PLAIN, "recalibrated")
-SPLITS = 2  # random halves: a map is chosen and fitted on one and scored on the other
+HALVES = 2  # random: a map is chosen and fitted on one and scored on the other, each in turn
 LOOSE = 1e-3  # what iterative fits may differ by between machines
 _SCORES = ("certified_ece", "certified_brier", "ece", "brier", "brier_all", "auroc")
 
@@ -101,7 +100,8 @@ def _mapped(
         return choose_map(part, radii=radius, brier_loss=brier_loss, on_failure="identity", **terms).map
 
     if fit is None:
-        before, after = held_out_maps(evidence, choose, radii=radius, terms=terms, repeats=SPLITS).mean(radius)
+        held = held_out_maps(evidence, choose, radii=radius, terms=terms, folds=HALVES, repeats=1)
+        before, after = held.mean(radius)
     else:
         (plain,) = confidence_bounds_at(evidence, radii=[radius], **terms)
         (moved,) = choose(fit).certify(evidence, radii=[radius], **terms)

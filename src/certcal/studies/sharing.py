@@ -66,7 +66,7 @@ def check_worker(recipe: SweepRecipe, place: Path, mark: Path, token: str) -> No
         with _working_in(place):
             data = load_data(training_part(recipe.data))
             load_data(recipe.test)
-            load_model(replace(recipe.model, weights=None), data)
+            load_model(replace(recipe.model, weights=None), data, fresh=True)
     except InputError as error:
         raise InputError(f"On {node} of the cluster: {error}") from error
 

@@ -111,6 +111,22 @@ def _study_file(name: str) -> Traversable:
     return BUILT_IN / f"{name}.toml"
 
 
+def _read(name: str) -> Sections:
+    """The sections of a study, over those of the study that it is `like`, which comes with certcal.
+
+    A section that names another model or other data is whole: what is said of cifar10's is not about them.
+    """
+    with as_file(_study_file(name)) as path:
+        own = read_toml(path)
+    if (base := own.pop("like", None)) is None:
+        return own
+    if base not in study_names():
+        raise InputError.expected("like", f"be one of {', '.join(study_names())}", repr(base))
+    theirs = _read(base)
+    whole = [name for name, section in own.items() if isinstance(section, dict) and "name" in section]
+    return merged({name: section for name, section in theirs.items() if name not in whole}, own)
+
+
 def load_study(
     name: str,
     changes: Sections | None = None,
@@ -126,8 +142,7 @@ def load_study(
     one.
     """
     given = weights or {}
-    with as_file(_study_file(name)) as path:
-        study = build(Study, merged(read_toml(path), changes or {}), name)
+    study = build(Study, merged(_read(name), changes or {}), name)
     for own in [*(one.name for one in study.baseline), *(one.name for one in study.method)]:
         if not _NAME.fullmatch(own):
             wanted = "begin with a letter or digit and hold only these, spaces and . _ + * -, at most 100"

@@ -1,7 +1,5 @@
 """A sweep: trials run here or on a cluster, and one table of what came of them, failures too."""
 
-import csv
-import io
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -10,7 +8,7 @@ from typing import Any
 from certcal.cluster import Cluster, as_cluster
 from certcal.errors import CertcalError, InputError
 from certcal.evaluation import Outcome
-from certcal.files import as_cell, plain
+from certcal.files import csv_text, plain
 from certcal.runs import RunFolder, recipe_text
 from certcal.settings import Beside
 from certcal.studies.recipes import SweepRecipe
@@ -133,20 +131,18 @@ def _side_by_side(
 def _table(run: RunFolder, name: str, found: list[list[Outcome] | Failure]) -> Results:
     """Write the table, with every digit; a trial that failed has one row, with the reason."""
     results = Results([], [], [])
-    text = io.StringIO()
-    writer = csv.DictWriter(text, [*Outcome.__dataclass_fields__, "failed"], lineterminator="\n", restval="")
-    writer.writeheader()
+    heads, lines = [*Outcome.__dataclass_fields__, "failed"], list[dict[str, Any]]()
     for came in found:
         if isinstance(came, Failure):
             results.failures.append(came)
             row = {key: value for key, value in asdict(came).items() if key != "wrong_input"}
-            writer.writerow({key: as_cell(value) for key, value in row.items()})
+            lines.append(row)
             results.rows.append(row)
         else:
             results.outcomes.extend(came)
-            writer.writerows({key: as_cell(value) for key, value in asdict(one).items()} for one in came)
+            lines.extend(map(asdict, came))
             results.rows.extend(plain(asdict(one)) for one in came)
-    run.write(f"{name}.csv", text.getvalue())
+    run.write(f"{name}.csv", csv_text(heads, ([row.get(key, "") for key in heads] for row in lines)))
     run.write_json(f"{name}.json", results.rows)
     return results
 

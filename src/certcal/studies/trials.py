@@ -166,7 +166,7 @@ def attempt(
 
 def _changed(recipe: SweepRecipe, changes: dict[str, dict[str, Any]]) -> SweepRecipe:
     values = merged(asdict(recipe), changes)
-    own = {section: {key: one for key, one in part.items() if one is not None} for section, part in values.items()}
+    own = _said(values)
     if "sigma" in changes.get("train", {}):
         own["certify"]["sigma"] = own["train"]["sigma"]
     return replace(build(SweepRecipe, own, "sweep.over"), sweep=SweepSettings())
@@ -191,11 +191,15 @@ def _facts(trial: Trial) -> dict[str, Any]:
 
 def _filled(facts: dict[str, Any]) -> dict[str, Any]:
     """Facts that an earlier version wrote, with today's defaults for the settings that it did not have."""
-    own = {
+    return dict(plain(facts | {"recipe": _placeless(build(SweepRecipe, _said(facts["recipe"]), OUTCOME))}))
+
+
+def _said(sections: dict[str, Any]) -> dict[str, Any]:
+    """Sections without the settings that are None, which TOML does not know."""
+    return {
         section: {key: one for key, one in part.items() if one is not None} if isinstance(part, dict) else part
-        for section, part in facts["recipe"].items()
+        for section, part in sections.items()
     }
-    return dict(plain(facts | {"recipe": _placeless(build(SweepRecipe, own, OUTCOME))}))
 
 
 def _placeless(recipe: SweepRecipe) -> dict[str, Any]:
