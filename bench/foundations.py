@@ -40,7 +40,7 @@ def exact() -> Iterator[Figure]:
         repeats=25,
     )
     name = "exact CCE, N = 10⁶, M = 15, over summing its three inputs"
-    yield Figure(name, times["exact"] / times["sums"], "×", 40, note=in_ms(times))
+    yield Figure(name, times["exact"] / times["sums"], "×", 10, note=in_ms(times))
 
     large = problem(10**7)[:3]
     times = medians(
@@ -71,21 +71,23 @@ def plain_metric() -> Iterator[Figure]:
     confidence = rng.random(10**6)
     correct = (rng.random(10**6) < confidence**1.3).astype(np.int64)
     z, c = torch.from_numpy(confidence), torch.from_numpy(correct)
+    libraries = {
+        "certcal": lambda: certcal.expected_calibration_error(confidence, correct),
+        "torchmetrics": lambda: binary_calibration_error(z, c, n_bins=15),
+        "relplot": lambda: relplot.metrics.binnedECE(confidence, correct, nbins=15),
+        "scikit-learn": lambda: calibration_curve(correct, confidence, n_bins=15),
+        "netcal": lambda: netcal.metrics.ECE(15).measure(confidence, correct),
+    }
+    calls = {}
+    for name, measure in libraries.items():  # each after a look at the inputs: who comes before leaves other caches
+        calls |= {f"inputs before {name}": lambda: (confidence.sum(), correct.sum()), name: measure}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        times = medians(
-            {
-                "certcal": lambda: certcal.expected_calibration_error(confidence, correct),
-                "torchmetrics": lambda: binary_calibration_error(z, c, n_bins=15),
-                "relplot": lambda: relplot.metrics.binnedECE(confidence, correct, nbins=15),
-                "scikit-learn": lambda: calibration_curve(correct, confidence, n_bins=15),
-                "netcal": lambda: netcal.metrics.ECE(15).measure(confidence, correct),
-            },
-            repeats=9,
-        )
+        times = medians(calls, repeats=51)
+    times = {name: times[name] for name in libraries}
     fastest = min(value for name, value in times.items() if name != "certcal")
     name = "plain ECE, N = 10⁶, over the fastest other library"
-    yield Figure(name, times["certcal"] / fastest, "×", 1.5, note=in_ms(times))
+    yield Figure(name, times["certcal"] / fastest, "×", 1.0, note=in_ms(times))
 
 
 def admm() -> Iterator[Figure]:

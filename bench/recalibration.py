@@ -11,25 +11,34 @@ import certcal
 from bench.harness import Figure, fresh_level, in_ms, medians
 from bench.smoothing import SIGMA, synthetic_evidence
 from certcal.models import build_model
-from certcal.recalibration import fit_score_map
+from certcal.recalibration import CANDIDATES, choose_map, fit_nested, fit_score_map
 from certcal.worstcase import pooled_calibration_error
 
 INPUTS, DRAWS = 10_000, 10_000
-_CPU = "seconds of CPU time, all threads together: at least what a quiet machine takes"
+# Threads that wait for each other on a busy machine count as busy themselves; OMP_NUM_THREADS=1 leaves them out.
+_CPU = f"CPU time, threads: {torch.get_num_threads()}; at least what a quiet machine takes"
 
 
 def figures() -> Iterator[Figure]:
-    """Both for 10 000 inputs on evidence in memory, limits and bounds included; and what temperatures cost."""
+    """For 10 000 inputs on evidence in memory, limits and bounds included; a choice; and what temperatures cost."""
     evidence = synthetic_evidence(INPUTS, DRAWS)
     right = np.random.default_rng(1).random(INPUTS) < evidence.confidence
     evidence = replace(evidence, label=np.where(right, 0, 1))
     radii = [SIGMA / 2, SIGMA, 2 * SIGMA]
     calls = {
         "map": lambda: fit_score_map(evidence, radii=radii, alpha=fresh_level()),
+        "descent": lambda: fit_score_map(evidence, radii=radii, alpha=fresh_level(), objective="calibration"),
+        "nested": lambda: fit_nested(evidence, radii=radii, alpha=fresh_level()),
+        "choice": lambda: choose_map(evidence.select(slice(1000)), radii=SIGMA, alpha=fresh_level()),
         "claim": lambda: pooled_calibration_error(evidence, radius=SIGMA, alpha=fresh_level(), delta=fresh_level()),
     }
     times = medians(calls, repeats=3, clock=time.process_time)
-    yield Figure("exact map of scores, 10 000 inputs × 256 cells × 3 radii", times["map"], "s", 5, note=_CPU)
+    size = f"{INPUTS:,} inputs × 256 cells × 3 radii".replace(",", " ")
+    yield Figure(f"exact map of scores, {size}", times["map"], "s", 5, note=_CPU)
+    yield Figure(f"map of scores for the calibration error, {size}", times["descent"], "s", 5, note=_CPU)
+    yield Figure(f"map of scores and of the mean by cross-validation, {size}", times["nested"], "s", 5, note=_CPU)
+    chosen = f"{len(CANDIDATES)} ways to make a map, each compared on three halves; {_CPU}"
+    yield Figure("choice of a map on 1000 inputs", times["choice"], "s", 20, note=chosen)
     yield Figure("pooled claim, 10 000 inputs × 10 000 draws", times["claim"], "s", 10, note=_CPU)
     yield temperatures()
 

@@ -11,7 +11,7 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from certcal.blocks import over_blocks
+from certcal.blocks import shared_blocks
 from certcal.inputs import as_fractions
 from certcal.scalars import check_level
 from certcal.types import ArrayLike, FloatArray
@@ -116,30 +116,28 @@ def _upper_limits(k: FloatArray, n: FloatArray, level: float) -> FloatArray:
 
 def _small_upper(k: FloatArray, n: FloatArray, level: float) -> FloatArray:
     """Proportions under which at most k successes have probability at most `level`."""
-    return _in_blocks(_upper_of_block, k, n, level)
+
+    def limits(k: FloatArray, n: FloatArray) -> FloatArray:
+        start = scipy.special.betainccinv(k + 1, n - k, level)
+        return _settle(lambda p, at: scipy.special.betaincc(k[at] + 1, n[at] - k[at], p), start, n, level, direction=1)
+
+    return _in_blocks(limits, k, n)
 
 
 def _small_lower(k: FloatArray, n: FloatArray, level: float) -> FloatArray:
     """Proportions under which at least k ≥ 1 successes have probability at most `level`."""
-    return _in_blocks(_lower_of_block, k, n, level)
+
+    def limits(k: FloatArray, n: FloatArray) -> FloatArray:
+        start = scipy.special.betaincinv(k, n - k + 1, level)
+        return _settle(lambda p, at: scipy.special.betainc(k[at], n[at] - k[at] + 1, p), start, n, level, direction=-1)
+
+    return _in_blocks(limits, k, n)
 
 
-def _in_blocks(
-    limits: Callable[[FloatArray, FloatArray, float], FloatArray], k: FloatArray, n: FloatArray, level: float
-) -> FloatArray:
+def _in_blocks(limits: Callable[[FloatArray, FloatArray], FloatArray], k: FloatArray, n: FloatArray) -> FloatArray:
     """The limits of each count, on several cores where there are many."""
-    parts = over_blocks(len(k), lambda at: limits(k[at], n[at], level), step=_BLOCK)
+    parts = shared_blocks(len(k), lambda at: limits(k[at], n[at]), step=_BLOCK)
     return np.concatenate([np.empty(0), *parts])
-
-
-def _upper_of_block(k: FloatArray, n: FloatArray, level: float) -> FloatArray:
-    start = scipy.special.betainccinv(k + 1, n - k, level)
-    return _settle(lambda p, at: scipy.special.betaincc(k[at] + 1, n[at] - k[at], p), start, n, level, direction=1)
-
-
-def _lower_of_block(k: FloatArray, n: FloatArray, level: float) -> FloatArray:
-    start = scipy.special.betaincinv(k, n - k + 1, level)
-    return _settle(lambda p, at: scipy.special.betainc(k[at], n[at] - k[at] + 1, p), start, n, level, direction=-1)
 
 
 def _settle(

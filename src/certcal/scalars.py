@@ -11,7 +11,7 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, ParamSpec, TypeVar, get_args, get_origin
 
-from certcal.errors import InputError, kind_of
+from certcal.errors import InputError, kind_of, with_article
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -88,12 +88,12 @@ def exactly(value: float) -> str:
     return f"{steps}/255" if 0 < steps <= 64 and steps / 255 == value else repr(float(value))
 
 
-def one_or_more(name: str, value: object) -> tuple[Any, ...]:
+def one_or_more(name: str, value: object, *, most: int = MOST_VALUES) -> tuple[Any, ...]:
     """A single setting as a tuple of one, several as a tuple; none are refused, and more than a page can show."""
     if getattr(value, "ndim", None) == 0 and hasattr(value, "item"):  # a number in NumPy's or torch's clothes
         value = value.item()
-    if getattr(value, "__len__", None) is not None and len(value) > MOST_VALUES:  # type: ignore[arg-type]
-        raise InputError.expected(name, f"hold at most {MOST_VALUES} values", len(value))  # type: ignore[arg-type]
+    if getattr(value, "__len__", None) is not None and len(value) > most:  # type: ignore[arg-type]
+        raise InputError.expected(name, f"hold at most {most} values", len(value))  # type: ignore[arg-type]
     values = tuple(value) if isinstance(value, Iterable) and not isinstance(value, str) else (value,)
     if not values:
         raise InputError.expected(name, "hold at least one value", "none")
@@ -164,10 +164,10 @@ def _fitting(hint: Any, options: tuple[Any, ...]) -> tuple[str, Callable[[Any], 
         return "a table", lambda value: isinstance(value, Mapping)
     if kind is Callable:
         return "a function", callable
-    if kind in (Sequence, Iterable) and _is_ours_or_text(*inner):
+    if kind in (Sequence, Iterable) and (inner == (str,) or _is_ours(*inner)):
         described = "texts" if inner == (str,) else inner[0].__name__
         return f"a list of {described}", functools.partial(_is_list, inner)
-    return (f"a {kind.__name__}", functools.partial(_is_a, kind)) if _is_ours(kind) else None
+    return (with_article(kind.__name__), functools.partial(_is_a, kind)) if _is_ours(kind) else None
 
 
 def _is_list(inner: tuple[Any, ...], value: Any) -> bool:
@@ -176,10 +176,6 @@ def _is_list(inner: tuple[Any, ...], value: Any) -> bool:
 
 def _is_a(kinds: Any, value: Any) -> bool:
     return isinstance(value, kinds)
-
-
-def _is_ours_or_text(kind: Any) -> bool:
-    return kind is str or _is_ours(kind)
 
 
 def _is_ours(kind: Any) -> bool:

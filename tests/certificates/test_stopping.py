@@ -52,7 +52,7 @@ def test_staged_certificates_agree_with_full_ones_where_both_decide():
     ("options", "message"),
     [
         ({"radii": ()}, "Expected `radii` to hold at least one value, but got none."),
-        ({"radii": -1.0}, "Expected `radii` to hold finite numbers ≥ 0, but got -1.0."),
+        ({"radii": -1.0}, "Expected `radii` to be finite and ≥ 0, but got -1.0."),
         ({"alpha": 0}, "Expected `alpha` to lie in the open interval (0, 1), but got 0."),
         ({"width": 0.0}, "Expected `width` to lie in (0, 1], but got 0.0."),
         ({"method": "x"}, "Expected `method` to be one of 'standard', 'standard-bernstein', 'cdf'"),

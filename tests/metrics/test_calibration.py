@@ -2,20 +2,28 @@
 
 from itertools import pairwise
 
-import netcal.metrics
 import numpy as np
 import pytest
-import relplot
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from sklearn.calibration import calibration_curve
-from torchmetrics.functional.classification import binary_calibration_error
 
 from certcal import adaptive_calibration_error, expected_calibration_error
 from certcal.metrics import differentiable_calibration_error, equal_count_edges
 from oracles import plain_ece
 from problems import edge_lists
+
+
+def test_a_negative_zero_is_a_zero():
+    assert expected_calibration_error([-0.0, 1.0, 0.5], [1, 1, 0]) == expected_calibration_error([0, 1, 0.5], [1, 1, 0])
+
+
+@pytest.mark.parametrize("kind", ["?", "i1", "u8", "i8", "f4", "f8"])
+def test_any_numbers_may_say_what_is_correct(kind):
+    confidence, correct = predictions("saturated")
+    assert expected_calibration_error(confidence, correct.astype(kind)) == expected_calibration_error(
+        confidence, correct
+    )
 
 
 def predictions(kind, inputs=5000, seed=1):
@@ -55,13 +63,19 @@ def test_ece_is_its_definition(data, edges):
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("n_bins", [1, 10, 15])
 class TestAgainstOtherLibraries:
+    """They are imported by the tests: that takes seconds of every process that collects them."""
+
     def test_netcal_has_the_papers_rule(self, kind, n_bins):
+        import netcal.metrics
+
         confidence, correct = off_the_edges(kind)
         theirs = netcal.metrics.ECE(n_bins).measure(confidence, correct.astype(int))
         assert expected_calibration_error(confidence, correct, n_bins=n_bins) == pytest.approx(theirs, abs=1e-10)
 
     @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
     def test_torchmetrics_mode(self, kind, n_bins, dtype):
+        from torchmetrics.functional.classification import binary_calibration_error
+
         confidence, correct = predictions(kind)
         z, c = torch.tensor(confidence, dtype=dtype), torch.tensor(correct).long()
         theirs = binary_calibration_error(z, c, n_bins=n_bins).item()
@@ -70,6 +84,8 @@ class TestAgainstOtherLibraries:
 
     def test_torchmetrics_mode_on_every_edge(self, kind, n_bins):
         """Confidences on the library's own edges, which differ between precisions."""
+        from torchmetrics.functional.classification import binary_calibration_error
+
         for dtype in (torch.float32, torch.float64):
             for bins in (n_bins, 20, 50, 100):
                 z = torch.linspace(0, 1, bins + 1, dtype=dtype)
@@ -79,6 +95,8 @@ class TestAgainstOtherLibraries:
                 assert ours == pytest.approx(theirs, abs=1e-5)
 
     def test_relplot_gives_one_its_own_bin_too(self, kind, n_bins):
+        import relplot
+
         confidence, correct = off_the_edges(kind)
         theirs = relplot.metrics.binnedECE(confidence, correct.astype(int), nbins=n_bins)
         ours = expected_calibration_error(confidence, correct, n_bins=n_bins, rule="torchmetrics")
@@ -97,6 +115,8 @@ class TestAgainstOtherLibraries:
         assert expected_calibration_error(z, c, n_bins=n_bins, rule="guo") == pytest.approx(theirs, abs=1e-5)
 
     def test_scikit_learn_closes_bins_on_the_right(self, kind, n_bins):
+        from sklearn.calibration import calibration_curve
+
         confidence, correct = off_the_edges(kind)
         if kind == "zeros":
             confidence = np.maximum(confidence, 1e-9)

@@ -2,6 +2,7 @@
 
 import itertools
 from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -21,7 +22,7 @@ from certcal import (
 )
 from certcal.metrics import choose_bins
 from certcal.recalibration import BetaMap, ScoreMap
-from certcal.worstcase import certified_log_score
+from certcal.worstcase import WorstCaseProblem, certified_log_score
 from laws import examples
 from smoothing_oracles import evidence_from_scores, random_evidence
 
@@ -144,6 +145,30 @@ def test_a_correct_uncertified_input_costs_what_a_certified_one_does(rng):
     np.testing.assert_allclose(
         certified_brier_score(own, population="all").value, np.square(1 - own.lower).mean(), atol=1e-5
     )
+
+
+def test_how_far_an_input_can_be_is_rounded_outward(rng):
+    lower = rng.random(200) / 3  # whose distance from 1 is no float
+    own = intervals(lower, np.ones(200), np.ones(200, bool), np.zeros(200, bool), np.zeros(200))
+    assert all(
+        Fraction(far) >= 1 - Fraction(low) for far, low in zip(own.farthest.tolist(), lower.tolist(), strict=True)
+    )
+
+
+@pytest.mark.parametrize(("outputs", "slack"), [("logits", 2.0**-20), ("probabilities", 1e-3)])
+def test_probabilities_of_a_draw_may_add_up_to_a_little_more_than_one(rng, outputs, slack):
+    evidence = random_evidence(rng, inputs=20, draws=500)
+    evidence = replace(evidence, header=replace(evidence.header, outputs=outputs))
+    own = confidence_bounds(evidence, radius=0.1, alpha=0.01)
+    np.testing.assert_allclose(own.other, np.minimum(1 - own.lower + slack, 1), rtol=0, atol=1e-12)
+    assert (own.other < 1).any()
+
+
+def test_certificates_fail_where_most_was_known():
+    far = np.array([0.9, 0.2, 0.5])
+    own = WorstCaseProblem(np.empty(0), np.empty(0), np.empty(0, bool), BINS, 3, far)
+    assert own.after_failures(1).farthest.tolist() == [1.0, 0.5, 0.9]
+    assert own.after_failures(5).farthest.tolist() == [1.0, 1.0, 1.0]
 
 
 @pytest.mark.parametrize("own_map", ["none", "score", "beta"])

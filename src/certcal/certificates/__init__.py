@@ -18,6 +18,7 @@ from certcal.certificates.radius import (
     certified_radius,
     certified_radius_with_runner_up,
     certify_radii,
+    rival_votes,
 )
 from certcal.certificates.stopping import StopWhenDecided
 from certcal.certificates.tables import intervals_by_radius, intervals_from_table, table_of
@@ -65,6 +66,7 @@ __all__ = [
     "lipschitz_constant",
     "predict_classes",
     "read_certification_log",
+    "rival_votes",
     "share_of_delta",
     "table_of",
     "write_certification_log",

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from certcal.blocks import slices
 from certcal.certificates.shift import greatest_probability, least_probability
 from certcal.types import BoolArray, FloatArray
 
@@ -103,16 +104,14 @@ class CellLimits:
 
     def _integrate(self, values: FloatArray, position: Index, weights: FloatArray) -> FloatArray:
         sums = np.empty(len(position))
-        for start in range(0, len(sums), _ROWS):
-            rows = slice(start, start + _ROWS)
+        for rows in slices(len(sums), _ROWS):
             sums[rows] = values[position[rows]] @ weights
         return sums
 
     def _level(self, mean: FloatArray, *, up: bool) -> FloatArray:
         """The c of each input at which Σ w_j clip(c, lower_j, upper_j) meets `mean`, rounded up or down, shape (n,)."""
         level = np.empty(len(mean))
-        for start in range(0, len(mean), _ROWS):
-            rows = slice(start, start + _ROWS)
+        for rows in slices(len(mean), _ROWS):
             lower, upper = self.lower[self.lower_at[rows]], self.upper[self.upper_at[rows]]
             least, most = np.zeros(len(lower)), np.ones(len(lower))
             for _ in range(_HALVINGS):
@@ -126,8 +125,7 @@ class CellLimits:
         """The distinct values of clip(level, lower_j, upper_j) and their positions."""
         values = np.concatenate([self.lower, self.upper, level])
         position = np.empty_like(self.lower_at)
-        for start in range(0, len(level), _ROWS):
-            rows = slice(start, start + _ROWS)
+        for rows in slices(len(level), _ROWS):
             lower_at, upper_at, own = self.lower_at[rows], self.upper_at[rows], level[rows, None]
             own_at = np.arange(len(level))[rows, None] + (len(self.lower) + len(self.upper))
             inner = np.where(self.upper[upper_at] < own, upper_at + len(self.lower), own_at)

@@ -2,9 +2,11 @@
 
 import numpy as np
 
-from certcal.blocks import over_blocks
+from certcal.blocks import shared_blocks
 from certcal.errors import InputError
-from certcal.scalars import check_integer, check_number
+from certcal.inputs import check_each
+from certcal.scalars import check_integer
+from certcal.settings import checks
 from certcal.smoothing import Evidence
 from certcal.types import BoolArray
 
@@ -15,7 +17,7 @@ def check_evidence(evidence: Evidence) -> Evidence:
     """The same evidence, in which every count adds up to the draws of its input."""
     if not isinstance(evidence, Evidence):
         raise InputError.expected("evidence", "be Evidence, such as load_evidence gives", type(evidence).__name__)
-    check_number("sigma", evidence.header.sigma, "be a finite number > 0", lambda sigma: sigma > 0)
+    checks.positive("sigma", evidence.header.sigma)
     check_integer("looks", evidence.header.looks, minimum=1)
     n, k, cells = len(evidence), evidence.header.classes, len(evidence.thresholds) - 1
     shapes = {"label": (n,), "selected": (n,), "draws": (n,), "votes": (n, k), "histogram": (n, cells)}
@@ -39,12 +41,11 @@ def _check_sums(evidence: Evidence) -> None:
     # Both describe the same scores. A millionth per draw covers scores summed in another precision.
     slack = 1e-6 * evidence.draws
     ends = np.stack([evidence.thresholds[:-1], evidence.thresholds[1:]], axis=1)
-    parts = over_blocks(len(evidence), lambda part: evidence.histogram[part] @ ends, step=_ROWS)
+    parts = shared_blocks(len(evidence), lambda part: evidence.histogram[part] @ ends, step=_ROWS)
     least, most = np.concatenate([np.empty((0, 2)), *parts]).T
     total = evidence.score_sum
     _require((total >= least - slack) & (total <= most + slack), "score_sum", "agree with `evidence.histogram`")
 
 
 def _require(holds: BoolArray, name: str, requirement: str) -> None:
-    if not holds.all():
-        raise InputError.expected(f"evidence.{name}", requirement, f"otherwise at row {int(np.argmin(holds))}")
+    check_each(f"evidence.{name}", holds, requirement, lambda row: f"otherwise at row {row}")

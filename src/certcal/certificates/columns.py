@@ -62,7 +62,7 @@ def _stated(text: bytes) -> dict[str, Any]:
         found = json.loads(text)
         for name, value in found.items():
             kind = _STATED[name]
-            if isinstance(value, bool) or not isinstance(value, kind):
+            if isinstance(value, bool) is not (kind is bool) or not isinstance(value, kind):
                 raise TypeError(name)
         if not (0 < found.get("delta_share", 1) <= 1 and 0 <= found.get("least", 0) <= 1):
             raise ValueError("a share is out of range")
@@ -74,7 +74,7 @@ def _stated(text: bytes) -> dict[str, Any]:
 
 _STATED: dict[str, Any] = {
     "alpha": (int, float), "method": str, "norm": str, "domain": str, "delta_share": (int, float),
-    "least": (int, float),
+    "least": (int, float), "indexed": bool,
 }  # fmt: skip
 
 

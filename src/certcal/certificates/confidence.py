@@ -12,9 +12,9 @@ from certcal.certificates.intervals import ConfidenceIntervals
 from certcal.certificates.looks import share_of_delta
 from certcal.certificates.radius import Radii, certify_radii
 from certcal.certificates.shares import shares_of_alpha
-from certcal.certificates.tails import StepFunction, check_radius, levels_of
+from certcal.certificates.tails import StepFunction, levels_of
 from certcal.scalars import check_choice, one_or_more
-from certcal.settings import PREDICTION_SHARE, Method, RunnerUp
+from certcal.settings import PREDICTION_SHARE, Method, RunnerUp, checks
 from certcal.smoothing import Evidence
 from certcal.types import FloatArray
 
@@ -67,7 +67,7 @@ def confidence_bounds(
 
     Raises: InputError if an option is out of range or the evidence contradicts itself.
     """
-    check_radius("radius", radius)
+    checks.radius("radius", radius)
     return confidence_bounds_at(
         evidence,
         radii=radius,
@@ -97,7 +97,7 @@ def confidence_bounds_at(
 
     Paper: App. A.1, C1 and C2.   Errs: outward, and towards not certified.
     """
-    distances = [check_radius("radii", radius) for radius in one_or_more("radii", radii)]
+    distances = [checks.radius("radii", radius) for radius in one_or_more("radii", radii)]
     first, second = shares_of_alpha(alpha, split_alpha=split_alpha, prediction_share=prediction_share)
     terms: dict[str, Any] = {
         "alpha": float(alpha),

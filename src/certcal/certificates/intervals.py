@@ -58,6 +58,7 @@ class ConfidenceIntervals(ShownRows):
     other: FloatArray | None = None  # (n,) which no confidence exceeds where another class is predicted; None: unknown
     least: float = 0.0  # below which no confidence of any class falls, such as where a map begins
     temperature: float = 1.0  # that the model's logits are divided by, beside what the model does itself
+    indexed: bool = True  # whether the index was given; if not, it counts the rows, and says nothing of the inputs
 
     def __post_init__(self) -> None:
         own = np.asarray(self.lower).view(BoundsOf)

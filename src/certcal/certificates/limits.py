@@ -9,6 +9,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from certcal.blocks import slices
 from certcal.certificates.cells import CellLimits, Index, MeanLimits
 from certcal.certificates.looks import Limits, by_look
 from certcal.means import anytime_limits, dkw_half_width, empirical_bernstein, hoeffding
@@ -150,8 +151,7 @@ def _distinct_pairs(evidence: Evidence) -> tuple[Index, Counts, Counts]:
     small = max(inputs * cells, int(evidence.draws.max(initial=0))) < 2**29
     place = np.zeros((inputs, cells + 1), dtype=np.int32 if small else np.int64)
     # Suffix sums: a score lies in cell j or higher exactly if it is at least s_j.
-    for start in range(0, inputs, _ROWS):
-        own = slice(start, start + _ROWS)
+    for own in slices(inputs, _ROWS):
         place[own, -2:0:-1] = evidence.histogram[own, :0:-1].cumsum(axis=1)
     counts, trials = [np.empty(0, dtype=np.int64)], [np.empty(0, dtype=np.int64)]
     known = 1

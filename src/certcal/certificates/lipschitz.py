@@ -12,7 +12,8 @@ from torch import Tensor, nn
 
 from certcal.errors import InputError
 from certcal.models import Normalize, Tempered
-from certcal.scalars import check_number, guarded
+from certcal.scalars import guarded
+from certcal.settings import checks
 
 STATED = "lipschitz_constant"  # the attribute by which a module states its own
 _ONE = (nn.Flatten, nn.Unflatten, nn.Identity, nn.Dropout, nn.ReLU, nn.Tanh, nn.Sigmoid)
@@ -39,7 +40,7 @@ def _parts(module: nn.Module, place: str) -> Iterator[float]:
     if isinstance(stated, Tensor) and stated.numel() == 1:
         stated = stated.item()
     if isinstance(stated, int | float):
-        yield check_number(STATED, stated, "be a finite number > 0", lambda number: number > 0)
+        yield checks.positive(STATED, stated)
     elif isinstance(module, nn.Sequential) and kind.forward is nn.Sequential.forward:
         for name, part in module.named_children():
             yield from _parts(part, f"{place}{name}.")

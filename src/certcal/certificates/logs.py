@@ -17,8 +17,8 @@ from certcal.certificates.intervals import ConfidenceIntervals
 from certcal.certificates.radius import NO_CLASS, Radii
 from certcal.certificates.stated import Stated
 from certcal.errors import InputError
-from certcal.scalars import check_flag, check_level, check_number, guarded
-from certcal.settings import Norm, RunnerUp
+from certcal.scalars import check_flag, check_level, guarded
+from certcal.settings import Norm, RunnerUp, checks
 from certcal.types import FloatArray
 
 COLUMNS = ("idx", "label", "predict", "radius", "correct", "time")
@@ -134,8 +134,8 @@ def intervals_from_log(
             last decimal or of the last digit that counts that the log has anywhere, whichever is more. False for logs
             that round down, such as certcal's.
     """
-    scale = check_number("sigma", sigma, "be a finite number > 0", lambda number: number > 0)
-    distance = check_number("radius", radius, "be finite and ≥ 0", lambda number: number >= 0)
+    scale = checks.positive("sigma", sigma)
+    distance = checks.radius("radius", radius)
     read, written = _read(Path(path))
     if read.runner_up == RunnerUp.BOUNDED:
         wanted = "hold radii σ Φ⁻¹(p_A), from which a vote share follows"

@@ -11,9 +11,9 @@ import numpy as np
 from certcal.certificates.intervals import ConfidenceIntervals
 from certcal.certificates.stated import SINGLE, UNSAID, Stated
 from certcal.errors import InputError
-from certcal.inputs import as_classes, as_numbers, as_probabilities, to_numpy
-from certcal.scalars import check_choice, check_number
-from certcal.settings import Domain, Norm
+from certcal.inputs import as_class_numbers, as_numbers, as_probabilities, to_numpy
+from certcal.scalars import check_choice
+from certcal.settings import Domain, Norm, checks
 from certcal.types import ArrayLike, BoolArray, FloatArray
 
 
@@ -53,8 +53,8 @@ def intervals_from_margins(
     """
     low, high = _as_bounds(lower, upper)
     n, k = low.shape
-    own = as_classes("predicted", predicted, inputs=n, classes=k)
-    truth = as_classes("labels", labels, inputs=n, classes=k)
+    own = as_class_numbers("predicted", predicted, inputs=n, classes=k)
+    truth = as_class_numbers("labels", labels, inputs=n, classes=k)
     others = np.arange(k) != own[:, None]
     _check_order(low, high, others)
     _check_own(low, high, others)
@@ -92,7 +92,7 @@ def intervals_from_logits(
     low, high = _as_bounds(lower, upper)
     _check_order(low, high, True)
     _check_logits("lower and upper", low, high)
-    own = as_classes("predicted", predicted, inputs=len(low), classes=low.shape[1])[:, None]
+    own = as_class_numbers("predicted", predicted, inputs=len(low), classes=low.shape[1])[:, None]
     with np.errstate(invalid="ignore"):  # ∞ − ∞, of a logit without bounds: nothing is known of the margin
         least = np.nextafter(np.take_along_axis(low, own, axis=1) - high, -np.inf)
         most = np.nextafter(np.take_along_axis(high, own, axis=1) - low, np.inf)
@@ -133,9 +133,9 @@ def intervals_from_lipschitz(
     >>> made.lower.round(4).tolist(), made.certified_radius.round(4).tolist()
     ([0.83], [2.1213])
     """
-    slope = check_number("constant", constant, "be a finite number > 0", lambda number: number > 0)
-    scale = check_number("temperature", temperature, "be a finite number > 0", lambda number: number > 0)
-    distance = check_number("radius", radius, "be finite and ≥ 0", lambda number: number >= 0)
+    slope = checks.positive("constant", constant)
+    scale = checks.positive("temperature", temperature)
+    distance = checks.radius("radius", radius)
     factor = {"global": math.nextafter(math.sqrt(2.0), 2.0), "classwise": 2.0}[
         check_choice("last_layer", last_layer, ("global", "classwise"))
     ]
@@ -167,7 +167,7 @@ def intervals_from_lipschitz(
     return Stated("lipschitz", distance, Norm.L2).intervals(
         lower,
         upper,
-        labels=as_classes("labels", labels, inputs=n, classes=k),
+        labels=as_class_numbers("labels", labels, inputs=n, classes=k),
         predicted=own.astype(np.int64),
         certified=np.asarray(reached >= distance),
         confidence=np.clip(at, lower, upper),

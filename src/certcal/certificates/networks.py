@@ -20,8 +20,8 @@ from certcal.certificates.lipschitz import lipschitz_constant
 from certcal.certificates.margins import intervals_from_lipschitz, intervals_from_margins
 from certcal.errors import CertcalError, InputError, one_line
 from certcal.models import as_inputs, as_outputs, count_classes, held_still
-from certcal.scalars import check_choice, check_number, guarded, one_or_more
-from certcal.settings import Domain, Norm, Relaxation
+from certcal.scalars import check_choice, guarded, one_or_more
+from certcal.settings import Domain, Norm, Relaxation, checks
 from certcal.types import ArrayLike, FloatArray
 
 # What is proven holds in exact arithmetic; the network runs in float32, whose rounding moves its logits. Margins are
@@ -232,10 +232,7 @@ def _check_slope(model: nn.Module, x: Tensor, slope: float, last_layer: str) -> 
 
 
 def _distances(radii: Iterable[float] | float) -> tuple[float, ...]:
-    return tuple(
-        check_number("radii", one, "be finite and ≥ 0", lambda number: number >= 0)
-        for one in one_or_more("radii", radii)
-    )
+    return tuple(checks.radius("radii", one) for one in one_or_more("radii", radii))
 
 
 def _logits(model: nn.Module, inputs: ArrayLike) -> tuple[Tensor, Tensor]:

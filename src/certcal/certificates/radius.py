@@ -14,8 +14,8 @@ from certcal.certificates.shift import QUANTILE_ERROR
 from certcal.errors import InputError
 from certcal.inputs import as_correctness, as_counts, as_fractions, as_vector, check_same_length
 from certcal.proportions import clopper_pearson_upper
-from certcal.scalars import check_choice, check_level, check_number
-from certcal.settings import RunnerUp
+from certcal.scalars import check_choice, check_level
+from certcal.settings import RunnerUp, checks
 from certcal.smoothing import Counts, Evidence
 from certcal.types import ArrayLike, BoolArray, FloatArray
 
@@ -78,7 +78,7 @@ def certified_radius(votes: ArrayLike | int, trials: ArrayLike | int, *, sigma: 
     >>> certified_radius([990, 1000, 500], 1000, sigma=0.5, alpha=0.001).round(4).tolist()
     [0.989, 1.2316, nan]
     """
-    scale, level = _check_sigma(sigma), check_level("alpha", alpha)
+    scale, level = checks.positive("sigma", sigma), check_level("alpha", alpha)
     return _radius(_failure_limit(votes, trials, level), None, scale)
 
 
@@ -96,7 +96,7 @@ def certified_radius_with_runner_up(votes: ArrayLike, selected: ArrayLike, *, si
     >>> certified_radius_with_runner_up(votes, [0, 0], sigma=1.0, alpha=0.001).round(3).tolist()
     [0.402, 0.12]
     """
-    scale, level = _check_sigma(sigma), check_level("alpha", alpha)
+    scale, level = checks.positive("sigma", sigma), check_level("alpha", alpha)
     table = as_counts("votes", votes)
     if table.ndim != 2 or table.shape[1] < 2:
         raise InputError.expected("votes", "have shape (inputs, classes ≥ 2)", f"shape {table.shape}")
@@ -105,7 +105,7 @@ def certified_radius_with_runner_up(votes: ArrayLike, selected: ArrayLike, *, si
         raise InputError.expected("selected", f"name one of {table.shape[1]} classes per row of `votes`", "others")
     trials = table.sum(axis=1)
     own = table[np.arange(len(table)), classes]
-    limit = clopper_pearson_upper(_rival_votes(table, classes), trials, alpha=level / 2 / (table.shape[1] - 1))
+    limit = clopper_pearson_upper(rival_votes(table, classes), trials, alpha=level / 2 / (table.shape[1] - 1))
     return _radius(_failure_limit(own, trials, level / 2), limit, scale)
 
 
@@ -123,7 +123,7 @@ def certify_radii(evidence: Evidence, *, alpha: float, runner_up: str = RunnerUp
     rule = check_choice("runner_up", runner_up, tuple(RunnerUp))
     lost = evidence.draws - evidence.votes[np.arange(len(evidence)), evidence.selected]
     if rule == RunnerUp.BOUNDED:
-        rival = _rival_votes(evidence.votes, evidence.selected)
+        rival = rival_votes(evidence.votes, evidence.selected)
         failure = upper_limits_by_look(evidence, lost, level / 2)
         limit = upper_limits_by_look(evidence, rival, level / 2 / (evidence.header.classes - 1))
         radius = _radius(failure, limit, evidence.header.sigma)
@@ -145,7 +145,7 @@ def certified_accuracy(radius: ArrayLike, correct: ArrayLike, *, at: float) -> f
     >>> certified_accuracy([0.5, 0.2, float("nan"), 0.9], [1, 1, 1, 0], at=0.25)
     0.25
     """
-    distance = check_number("at", at, "be a finite number ≥ 0", lambda number: number >= 0)
+    distance = checks.not_negative("at", at)
     radii, right = _checked_radii(radius, correct)
     return float(np.mean((radii >= distance) & right))
 
@@ -171,7 +171,7 @@ def _failure_limit(votes: ArrayLike | int, trials: ArrayLike | int, level: float
     return clopper_pearson_upper(n - own, n, alpha=level)
 
 
-def _rival_votes(votes: NDArray[Any], selected: NDArray[Any]) -> NDArray[Any]:
+def rival_votes(votes: NDArray[Any], selected: NDArray[Any]) -> NDArray[Any]:
     """The most votes of any class but the selected one. Limits rise with the count, so its limit is the largest."""
     others = np.arange(votes.shape[1]) != selected[:, None]
     return np.asarray(np.where(others, votes, 0).max(axis=1))
@@ -184,10 +184,6 @@ def _radius(failure: FloatArray, rival: FloatArray | None, sigma: float) -> Floa
     with np.errstate(invalid="ignore"):  # a limit of 1 puts −∞ on both sides
         radius = sigma * (0.5 * ((quantile - rival_quantile) - margin))
     return np.where(radius > 0, radius, np.nan)
-
-
-def _check_sigma(sigma: float) -> float:
-    return check_number("sigma", sigma, "be a finite number > 0", lambda number: number > 0)
 
 
 def _checked_radii(radius: ArrayLike, correct: ArrayLike) -> tuple[FloatArray, BoolArray]:

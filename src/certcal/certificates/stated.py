@@ -8,9 +8,9 @@ import numpy as np
 
 from certcal.certificates.intervals import ConfidenceIntervals
 from certcal.errors import InputError
-from certcal.inputs import as_classes, check_same_length
+from certcal.inputs import as_class_numbers, check_each, check_same_length
 from certcal.scalars import check_choice, check_number
-from certcal.settings import Domain, Norm
+from certcal.settings import Domain, Norm, checks
 from certcal.smoothing import Counts
 from certcal.types import ArrayLike, BoolArray, FloatArray
 
@@ -34,7 +34,7 @@ class Stated:
 
     def __post_init__(self) -> None:
         if not _unsaid(self.radius):
-            check_number("radius", self.radius, "be finite and ≥ 0", lambda number: number >= 0)
+            checks.radius("radius", self.radius)
         if not _unsaid(self.alpha):
             check_number("alpha", self.alpha, "lie in [0, 1); 0 if the bounds are proven", lambda a: 0 <= a < 1)
         object.__setattr__(self, "norm", Norm(check_choice("norm", self.norm, tuple(Norm))))
@@ -53,6 +53,7 @@ class Stated:
         certified_radius: FloatArray | None = None,
         sums_to_1: bool = False,
         other: FloatArray | None = None,
+        indexed: bool = True,
         **known: Any,
     ) -> ConfidenceIntervals:
         """The certificates, after lengths were compared and the confidence was seen to lie between its bounds.
@@ -61,16 +62,17 @@ class Stated:
         """
         at = np.full(len(lower), UNSAID) if confidence is None else confidence
         check_same_length("confidence", at, "lower", lower)
-        outside = (at < lower - SINGLE) | (at > upper + SINGLE)
-        if outside.any():
-            row = int(np.argmax(outside))
-            got = f"{at[row]:.6g}, which is not in [{lower[row]:.6g}, {upper[row]:.6g}], at index {row}"
-            raise InputError.expected("confidence", "lie between its bounds", got)
+        check_each(
+            "confidence",
+            ~((at < lower - SINGLE) | (at > upper + SINGLE)),
+            "lie between its bounds",
+            lambda row: f"{at[row]:.6g}, which is not in [{lower[row]:.6g}, {upper[row]:.6g}], at index {row}",
+        )
         if certified_radius is None:
             certified_radius = np.where(certified, self.radius, np.nan)
         if sums_to_1:
             other = np.minimum(1.0 - lower + SINGLE, 1.0)
-        places = np.arange(len(lower)) if index is None else as_classes("index", index, inputs=len(lower))
+        places = np.arange(len(lower)) if index is None else as_class_numbers("index", index, inputs=len(lower))
         # Rising positions, as certcal writes them, need no sorting.
         if (places[1:] <= places[:-1]).any() and len(np.unique(places)) < len(places):
             values, counts = np.unique(places, return_counts=True)
@@ -92,5 +94,6 @@ class Stated:
             norm=Norm(self.norm),
             domain=Domain(self.domain),
             other=other,
+            indexed=indexed and index is not None,
             **known,
         )

@@ -7,14 +7,15 @@ import scipy
 
 from certcal.certificates.confidence import confidence_bounds_at
 from certcal.certificates.looks import upper_limits_by_look
-from certcal.scalars import check_choice, check_level, check_number, one_or_more
-from certcal.settings import PREDICTION_SHARE, Method, RunnerUp
+from certcal.settings import PREDICTION_SHARE, Method, Record, RunnerUp, checks, setting
 from certcal.smoothing import Evidence
 from certcal.types import BoolArray
 
+_WIDTH = checks.number("lie in (0, 1]", lambda number: 0 < number <= 1)
+
 
 @dataclass(frozen=True, kw_only=True)
-class StopWhenDecided:
+class StopWhenDecided(Record):
     """Stop an input once every requested radius is decided and its intervals are as narrow as asked.
 
     A radius is decided when the prediction is certified there, or when the votes rule out that it ever will be: an
@@ -24,21 +25,15 @@ class StopWhenDecided:
     Use the radii, alpha and method you will certify with.
     """
 
-    radii: tuple[float, ...]
-    alpha: float
-    width: float = 1.0  # of the confidence interval at every radius that is certified; 1 asks for nothing
-    method: str = Method.CDF_CP
-    split_alpha: bool = True
-    prediction_share: float = PREDICTION_SHARE
-    runner_up: str = RunnerUp.COMPLEMENT
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "radii", one_or_more("radii", self.radii))
-        for radius in self.radii:
-            check_number("radii", radius, "hold finite numbers ≥ 0", lambda number: number >= 0)
-        check_level("alpha", self.alpha)
-        check_number("width", self.width, "lie in (0, 1]", lambda number: 0 < number <= 1)
-        check_choice("method", self.method, tuple(Method))
+    radii: tuple[float, ...] = setting(..., "at which to certify", check=checks.radius)
+    alpha: float = setting(..., "error probability per input", check=checks.level)
+    width: float = setting(
+        1.0, "of the confidence interval at every radius that is certified; 1 asks for nothing", check=_WIDTH
+    )
+    method: str = setting(Method.CDF_CP, "how confidences are bounded", choices=Method)
+    split_alpha: bool = setting(True, "one alpha for both certificates")
+    prediction_share: float = setting(PREDICTION_SHARE, "of an alpha that is split", check=checks.level)
+    runner_up: str = setting(RunnerUp.COMPLEMENT, "how the second class is bounded", choices=RunnerUp)
 
     def __call__(self, evidence: Evidence) -> BoolArray:
         """Which inputs need no more draws, shape (n,)."""

@@ -14,15 +14,16 @@ from certcal.certificates.stated import UNSAID, Stated
 from certcal.errors import InputError
 from certcal.inputs import (
     as_bounds,
-    as_classes,
+    as_class_numbers,
     as_correctness,
     as_probabilities,
     as_vector,
+    check_each,
     check_same_length,
     to_arrow,
 )
-from certcal.scalars import check_number, exactly, one_or_more
-from certcal.settings import MAX_CLASSES, Domain, Norm
+from certcal.scalars import exactly, one_or_more
+from certcal.settings import MAX_CLASSES, Domain, Norm, checks
 from certcal.smoothing import Counts
 from certcal.types import BoolArray, FloatArray
 
@@ -91,13 +92,13 @@ def _made(table: Any, radii: Any, given: Columns, *, one: bool) -> tuple[Confide
         "domain": Domain.EVERYWHERE,
         "method": "table",
     } | own
-    known: dict[str, Any] = {name: stated.pop(name) for name in ("delta_share", "least") if name in stated}
+    known: dict[str, Any] = {name: stated.pop(name) for name in ("delta_share", "least", "indexed") if name in stated}
     for name in ("norm", "alpha", "domain"):
         said, asked_for = own.get(name, Norm.DECLARED), given[name]
         if said not in (Norm.DECLARED, asked_for) and asked_for is not None:
             raise InputError.expected(name, f"be left out, or be {said}, which the table states", asked_for)
     stated |= {name: value for name, value in given.items() if value is not None}
-    asked = None if radii is None else sorted({_distance(each) for each in one_or_more("radius", radii)})
+    asked = None if radii is None else sorted({checks.radius("radius", each) for each in one_or_more("radius", radii)})
     if "confidence" not in columns and "radius" in columns:
         columns = columns | _met(columns)
     parts = _parts(columns, asked)
@@ -122,6 +123,7 @@ def table_of(bounds: Sequence[ConfidenceIntervals]) -> "pa.Table":
     columns = {name: own[0] if len(own) == 1 else np.concatenate(own) for name, own in parts.items()}
     columns["radius"] = np.repeat([own.radius for own in bounds], len(first))
     stated = {name: getattr(first, name) for name in ("method", "norm", "domain", "delta_share", "least")}
+    stated |= {} if first.indexed else {"indexed": False}
     about = json.dumps({"alpha": first.level} | stated)
     return pa.table({name: to_arrow(columns[name]) for name in names}).replace_schema_metadata({KEY: about})
 
@@ -167,10 +169,6 @@ def _parts(columns: Columns, asked: list[float] | None) -> list[tuple[float, Col
     ]
 
 
-def _distance(radius: Any) -> float:
-    return check_number("radius", radius, "be finite and ≥ 0", lambda number: number >= 0)
-
-
 def _check_whole(own: FloatArray, index: Any) -> None:
     """Refuse rows of several radii of which those that are not asked for are of other inputs.
 
@@ -189,17 +187,13 @@ def _intervals(columns: Columns, stated: Stated, known: dict[str, Any]) -> Confi
     """The certificates of one radius."""
     lower, upper = as_bounds(columns["lower"], columns["upper"])
     n = len(lower)
-    labels, predicted = as_classes("label", columns["label"], inputs=n), _predicted(columns["predicted"], n)
+    labels, predicted = as_class_numbers("label", columns["label"], inputs=n), _predicted(columns["predicted"], n)
     for name, classes in (("label", labels), ("predicted", predicted)):
-        if classes.max() >= MAX_CLASSES:
-            got = f"{classes.max()} at index {int(np.argmax(classes))}"
-            raise InputError.expected(name, f"be classes from 0 to {MAX_CLASSES - 1:,}", got)
+        check_each(name, classes < MAX_CLASSES, f"be classes from 0 to {MAX_CLASSES - 1:,}", classes)
     if "correct" in columns:
         _check_same("correct", as_correctness("correct", columns["correct"]), predicted == labels, "label = predicted")
     certified, reached = _certified(columns, stated.radius, n)
-    if (certified & (predicted == NO_CLASS)).any():
-        row = int(np.argmax(certified & (predicted == NO_CLASS)))
-        raise InputError.expected("predicted", "be a class where one is certified", f"{NO_CLASS} at index {row}")
+    check_each("predicted", ~certified | (predicted != NO_CLASS), "be a class where one is certified", predicted)
     return stated.intervals(
         lower,
         upper,
@@ -219,8 +213,8 @@ def _predicted(values: Any, inputs: int) -> Counts:
     given = np.asarray(values)
     none = given == NO_CLASS if given.dtype.kind in "if" else np.zeros(given.shape, dtype=np.bool_)
     if not none.any():
-        return as_classes("predicted", given, inputs=inputs)
-    return np.where(none, NO_CLASS, as_classes("predicted", np.where(none, 0, given), inputs=inputs))
+        return as_class_numbers("predicted", given, inputs=inputs)
+    return np.where(none, NO_CLASS, as_class_numbers("predicted", np.where(none, 0, given), inputs=inputs))
 
 
 def _certified(columns: Columns, radius: float, inputs: int) -> tuple[BoolArray, FloatArray | None]:
@@ -233,9 +227,7 @@ def _certified(columns: Columns, radius: float, inputs: int) -> tuple[BoolArray,
     reached = given.astype(np.float64)
     if np.isnan(radius):
         raise InputError.expected("radius", "be given with a column 'certified_radius'", "none")
-    if (reached < 0).any():
-        got = f"{reached[reached < 0][0]} at index {int(np.argmax(reached < 0))}"
-        raise InputError.expected("certified_radius", "be ≥ 0, or NaN where nothing is certified", got)
+    check_each("certified_radius", ~(reached < 0), "be ≥ 0, or NaN where nothing is certified", reached)
     check_same_length("certified_radius", reached, "lower", np.empty(inputs))
     # Both in single precision are compared in it.
     single = given.dtype == np.float32 == getattr(columns.get("radius"), "dtype", None)
@@ -247,6 +239,4 @@ def _certified(columns: Columns, radius: float, inputs: int) -> tuple[BoolArray,
 
 def _check_same(name: str, said: NDArray[np.bool_], known: NDArray[np.bool_], rule: str) -> None:
     check_same_length(name, said, "label", known)
-    if (said != known).any():
-        row = int(np.argmax(said != known))
-        raise InputError.expected(name, f"say whether {rule}", f"{bool(said[row])} at index {row}")
+    check_each(name, said == known, f"say whether {rule}", said)

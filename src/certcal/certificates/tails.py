@@ -13,8 +13,8 @@ from certcal.certificates.radius import certify_radii
 from certcal.certificates.shares import shares_of_alpha
 from certcal.errors import InputError
 from certcal.inputs import as_probabilities
-from certcal.scalars import check_choice, check_number
-from certcal.settings import PREDICTION_SHARE, Method, RunnerUp
+from certcal.scalars import check_choice
+from certcal.settings import PREDICTION_SHARE, Method, RunnerUp, checks
 from certcal.smoothing import CELLS, Evidence
 from certcal.types import ArrayLike, BoolArray, FloatArray
 
@@ -51,7 +51,7 @@ class TailLimits:
 
     def certified(self, radius: float) -> BoolArray:
         """Which inputs are certified at a radius, shape (n,)."""
-        return np.asarray(self._radius >= check_radius("radii", radius))
+        return np.asarray(self._radius >= checks.radius("radii", radius))
 
     def at(self, radius: float, rows: BoolArray) -> Iterator[tuple[FloatArray, FloatArray]]:
         """Lower and upper limits of some inputs within a radius, (rows, 255), in order and some rows at a time."""
@@ -82,11 +82,6 @@ def as_levels(levels: ArrayLike) -> FloatArray:
     if (np.diff(values) < 0).any():
         raise InputError.expected("levels", "never fall", f"a fall at index {int(np.argmax(np.diff(values) < 0)) + 1}")
     return values
-
-
-def check_radius(name: str, radius: float) -> float:
-    """A radius, or an `InputError`."""
-    return check_number(name, radius, "be finite and ≥ 0", lambda number: number >= 0)
 
 
 def _check_tails(method: str) -> None:

@@ -6,9 +6,10 @@ Proof: docs/certificates.md, "Certificates from elsewhere".
 import numpy as np
 
 from certcal.certificates.intervals import ConfidenceIntervals
+from certcal.certificates.radius import rival_votes
 from certcal.certificates.stated import UNSAID, Stated
 from certcal.errors import InputError
-from certcal.inputs import as_classes, as_counts
+from certcal.inputs import as_class_numbers, as_counts
 from certcal.settings import Domain, Norm
 from certcal.types import ArrayLike
 
@@ -58,7 +59,6 @@ def intervals_from_votes(
             raise InputError.expected(name, "be fewer than 2^53 for an input, to be exact", f"{counts.max():g}")
     own = table.argmax(axis=1)
     won = table[np.arange(n), own]
-    second = np.where(np.arange(table.shape[1]) == own[:, None], -1.0, table).max(axis=1)
     share = won / total
     # Whole numbers are exact here; a quotient is off by half a unit. One of 0 or all votes is exact.
     low, high = np.maximum(won - change, 0.0), np.minimum(won + change, total)
@@ -67,9 +67,9 @@ def intervals_from_votes(
     return Stated("votes", radius, norm, 0.0, domain).intervals(
         lower,
         upper,
-        labels=as_classes("labels", labels, inputs=n, classes=table.shape[1]),
+        labels=as_class_numbers("labels", labels, inputs=n, classes=table.shape[1]),
         predicted=own.astype(np.int64),
-        certified=np.asarray(won - change > second + change),
+        certified=np.asarray(won - change > rival_votes(table, own) + change),
         confidence=np.clip(share, lower, upper),
         index=index,
         sums_to_1=True,

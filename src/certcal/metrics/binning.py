@@ -9,7 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
-from certcal.blocks import over_blocks
+from certcal.blocks import BLOCK, over_blocks
 from certcal.errors import InputError
 from certcal.inputs import as_probabilities, as_vector
 from certcal.scalars import check_choice, check_integer
@@ -113,14 +113,21 @@ class Bins:
         if self.rule is BinRule.GUO:
             return (np.searchsorted(self.edges, confidence, side="left") - 1).astype(np.int32)
         if self._width_is_exact:
-            bins = (confidence * (len(self.edges) - 1)).astype(np.int32)
-            return np.minimum(bins, np.int32(len(self) - 1), out=bins)
+            bins: IntArray = (confidence * len(self)).astype(self._last.dtype)
+            last = self._last[: len(bins)] if len(bins) <= BLOCK else self._last[0]
+            np.minimum(bins, last, out=bins)  # with a scalar NumPy compares one by one
+            return bins
         if self._lookup is not None:
             first, next_edge = self._lookup
             # Float to int32 to NumPy's own index type: both steps are vectorised, the direct one is not.
             cell = (confidence * _CELLS).astype(np.int32).astype(np.intp)
             return first.take(cell) + (confidence >= next_edge.take(cell))
         return np.searchsorted(self.edges[1:-1], confidence, side="right").astype(np.int32)
+
+    @cached_property
+    def _last(self) -> IntArray:
+        """The number of the last bin, as often as a block is long."""
+        return np.full(BLOCK, len(self) - 1, dtype=np.int16 if len(self) < 2**15 else np.int32)
 
     @cached_property
     def _width_is_exact(self) -> bool:

@@ -1,10 +1,14 @@
 """Calibration errors of confidences against correctness: ECE and its equal-count variant. Paper: Eq. (1)."""
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 
 from certcal.blocks import over_blocks
 from certcal.errors import InputError
 from certcal.inputs import (
+    are_binary,
     as_class_probabilities,
     as_correctness,
     as_probabilities,
@@ -96,7 +100,8 @@ def _gap_sums(confidence: FloatArray, correct: BoolArray, bins: Bins) -> FloatAr
     return sum(blocks, np.zeros(len(bins)))
 
 
-def _gaps_of_block(confidence: FloatArray, correct: BoolArray, bins: Bins) -> FloatArray:
+def _gaps_of_block(confidence: FloatArray, correct: NDArray[Any], bins: Bins) -> FloatArray:
+    """`_gap_sums` of a block; `correct` may be any numbers 0 and 1."""
     index, gap = bins.assign_block(confidence), correct.astype(np.float64)
     gap -= confidence
     if bins.rule is BinRule.GUO:
@@ -113,9 +118,8 @@ def _checked_gap_sums(confidence: ArrayLike, correct: ArrayLike, bins: Bins) -> 
 
     def gaps(block: slice) -> FloatArray | None:
         z, known = given[block].astype(np.float64, copy=False), said[block]
-        right = known == 1
-        sound = z.min() >= 0.0 and z.max() <= 1.0 and (right | (known == 0)).all()  # a NaN makes both extremes NaN
-        return _gaps_of_block(z, right, bins) if sound else None
+        sound = z.min() >= 0.0 and z.max() <= 1.0 and are_binary(known)  # a NaN makes both extremes NaN
+        return _gaps_of_block(z, known, bins) if sound else None
 
     sums = np.zeros(len(bins))
     for own in over_blocks(len(given), gaps) if len(given) == len(said) else (None,):

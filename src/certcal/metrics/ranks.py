@@ -2,10 +2,13 @@
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeVar
 
 import numpy as np
 
 from certcal.types import BoolArray, FloatArray, IntArray
+
+Amounts = TypeVar("Amounts", FloatArray, IntArray)
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,6 +73,11 @@ def count_below(ends: FloatArray, points: FloatArray, *, equal: bool = False) ->
     order = np.argsort(np.concatenate([ends, points] if equal else [points, ends]), kind="stable")
     places = np.flatnonzero(order >= len(ends) if equal else order < len(points))
     return places - np.arange(len(points))
+
+
+def first_sums(amounts: Amounts) -> Amounts:
+    """Σ of the first k amounts, from k = 0 on."""
+    return np.append(np.zeros(1, amounts.dtype), np.cumsum(amounts))
 
 
 def first_of_equals(values: FloatArray) -> IntArray:

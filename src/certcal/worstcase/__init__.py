@@ -3,13 +3,17 @@
 from typing import TYPE_CHECKING
 
 from certcal.later import later
-from certcal.settings import Population
 from certcal.worstcase.any_binning import any_binning_calibration_error, without_bins
 from certcal.worstcase.approximate import approximate_certified_calibration_error
 from certcal.worstcase.brier import brier_confidences, certified_brier_score, certified_log_score
 from certcal.worstcase.equal_count import equal_count_calibration_error
 from certcal.worstcase.exact import certified_calibration_error, optimise, rounding_bound, solve_exact
-from certcal.worstcase.gradient import differentiable_certified_calibration_error, slopes
+from certcal.worstcase.gradient import (
+    differentiable_certified_calibration_error,
+    moved_with,
+    slopes,
+    value_and_gradient,
+)
 from certcal.worstcase.guarantee import (
     allowed_failures,
     alpha_for_set,
@@ -50,7 +54,6 @@ __all__ = [
     "OperatingCurve",
     "OperatingPoint",
     "PooledClaim",
-    "Population",
     "PopulationBound",
     "ReachTables",
     "Solution",
@@ -79,6 +82,7 @@ __all__ = [
     "goals",
     "jointly_certified_brier_score",
     "jointly_certified_calibration_error",
+    "moved_with",
     "operating_curve",
     "optimise",
     "pooled_calibration_error",
@@ -89,6 +93,7 @@ __all__ = [
     "slopes",
     "solve_exact",
     "tabulate",
+    "value_and_gradient",
     "without_bins",
 ]
 

@@ -50,8 +50,7 @@ def any_binning_calibration_error(
     """
     size = check_integer("n_bins", n_bins, minimum=1, maximum=MAX_BINS)
     problem = WorstCaseProblem.checked(lower, upper, correct, population=population, uncertified=uncertified)
-    failed = min(check_integer("failures", failures, minimum=0), len(problem.lower))
-    return solve_cuts(problem, size, failed)
+    return solve_cuts(problem, size, problem.failed(failures))
 
 
 def solve_cuts(problem: WorstCaseProblem, size: int, failures: int, windows: Windows | None = None) -> Solution:

@@ -4,7 +4,7 @@ from typing import Any
 
 from certcal.certificates import ConfidenceIntervals
 from certcal.errors import InputError
-from certcal.inputs import as_probabilities, check_same_length, make_settings
+from certcal.inputs import as_probabilities, check_each, check_same_length, make_settings
 from certcal.scalars import check_choice
 from certcal.types import ArrayLike, FloatArray
 from certcal.worstcase.problem import WorstCaseProblem
@@ -65,9 +65,10 @@ def _clean_confidence(problem: WorstCaseProblem, confidence: ArrayLike | None) -
         return (problem.lower + problem.upper) / 2
     clean = as_probabilities("confidence", confidence)
     check_same_length("confidence", clean, "lower", problem.lower)
-    outside = (clean < problem.lower) | (clean > problem.upper)
-    if outside.any():
-        index = int(outside.argmax())
-        got = f"{clean[index]} outside [{problem.lower[index]}, {problem.upper[index]}] at index {index}"
-        raise InputError.expected("confidence", "lie within its bounds", got)
+    check_each(
+        "confidence",
+        (clean >= problem.lower) & (clean <= problem.upper),
+        "lie within its bounds",
+        lambda at: f"{clean[at]} outside [{problem.lower[at]}, {problem.upper[at]}] at index {at}",
+    )
     return clean

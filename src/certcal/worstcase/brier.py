@@ -9,7 +9,7 @@ from certcal.metrics import log_losses
 from certcal.settings import Population
 from certcal.types import ArrayLike, FloatArray
 from certcal.worstcase.problem import WorstCaseProblem
-from certcal.worstcase.solution import FreeInput, Kind, Solution
+from certcal.worstcase.solution import Kind, Solution
 
 
 def certified_brier_score(
@@ -81,13 +81,12 @@ def _certified_mean(
         # NumPy adds pairwise: fewer than 64 roundings touch any term, each loss itself carries at most four, and 2^-46
         # = 128 units of rounding covers them all. The next float covers a loss or mean that underflowed.
         value = min(float(np.nextafter(mean * (1 + 2**-46), np.inf)), ceiling)
-    free = None
-    if count := problem.uncertified:
-        lost = ceiling * count if problem.farthest is None else float(loss(problem.farthest).sum())
+    if problem.uncertified:
+        lost = ceiling * problem.uncertified if problem.farthest is None else float(loss(problem.farthest).sum())
         mean = (mean * len(losses) + lost) / problem.size
         # As above; the margin in `value` covers these few roundings, the next float covers them where it is 0.
         most = (value * len(losses) + lost * (1 + 2**-46)) / problem.size
         value = min(float(np.nextafter(most, np.inf)), ceiling)
-        free = FreeInput(count, 1.0, correct=False, bin=len(problem.bins) - 1)
+    free = problem.free_input(1.0, correct=False, bin=len(problem.bins) - 1)
     rounding = value - mean if value < np.inf else 0.0
     return Solution(value, Kind.EXACT, witness, free=free, stats={"inputs": len(witness), "rounding": rounding})

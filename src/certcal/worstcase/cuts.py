@@ -11,6 +11,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from certcal.metrics import first_sums
 from certcal.types import BoolArray, FloatArray, IntArray
 from certcal.worstcase.dominance import Below
 from certcal.worstcase.problem import WorstCaseProblem
@@ -47,11 +48,11 @@ class RunProgram:
         self.unit = 2.0 ** min(44, 59 - (len(problem.lower) + free).bit_length())
         first, last = np.sort(right_low), np.sort(wrong_high)
         # Sums over the right with l below a cut, and over the wrong with u below it.
-        self._right, self._wrong = _sums(self._up(1.0 - first)), _sums(self._up(last))
+        self._right, self._wrong = first_sums(self._up(1.0 - first)), first_sums(self._up(last))
         self._right_rise, self._right_fall = (np.searchsorted(first, cuts) for cuts in (self.rises, self.falls))
         self._wrong_rise, self._wrong_fall = (np.searchsorted(last, cuts) for cuts in (self.rises, self.falls))
         lows = -self._up(-wrong_low)  # rounded down
-        self._lost = _sums(lows[np.argsort(wrong_high)])[self._wrong_fall]  # Σ l over the wrong with u < fall
+        self._lost = first_sums(lows[np.argsort(wrong_high)])[self._wrong_fall]  # Σ l over the wrong with u < fall
         self._high, self._rest = self._up(self.rises), self._up(1.0 - self.rises)
         self._escaping = Below(self.rises, self.falls, wrong_low, wrong_high, lows)
         self._stuck = Below(self.rises, self.falls, right_high, right_low, self._up(right_high - 1.0))
@@ -94,10 +95,6 @@ def _candidates(
 def _with_ends(cuts: FloatArray) -> FloatArray:
     """Distinct cuts inside (0, 1), between 0 and `END`."""
     return np.concatenate([[0.0], np.unique(cuts[(cuts > 0.0) & (cuts < 1.0)]), [END]])
-
-
-def _sums(amounts: IntArray) -> IntArray:
-    return np.append(0, np.cumsum(amounts))
 
 
 @dataclass(frozen=True, eq=False)

@@ -55,7 +55,7 @@ def equal_count_calibration_error(
     problem = WorstCaseProblem.checked(
         lower, upper, correct, population=population, uncertified=uncertified
     ).with_few_free()
-    failed = min(check_integer("failures", failures, minimum=0), len(problem.lower))
+    failed = problem.failed(failures)
     if method == "milp":
         return _by_milp(problem, size, failed)
     free = problem.uncertified + failed

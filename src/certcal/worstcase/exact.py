@@ -9,7 +9,6 @@ equal signs it stands in. So inputs are counted by (correctness, first bin, last
 """
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -117,39 +116,53 @@ def run_worth(tables: ReachTables, edges: FloatArray, weights: tuple[float, floa
     A correct input belongs to the run that holds its first bin, an incorrect one to the run that holds its last bin.
     `weights` say what the gaps of + and of − bins count; 0 leaves them out of the error.
     """
-    wrong_count, right_count = (corner_sums(table) for table in tables.count)
-    wrong_lower, right_lower = (corner_sums(table) for table in tables.lower)
-    wrong_upper, right_upper = (corner_sums(table) for table in tables.upper)
-    start, stop = np.ogrid[: len(edges) - 1, 1 : len(edges)]  # the run covers bins start … stop − 1
-
-    def first_inside(corner: Any) -> Any:  # first bin in the run
-        return corner[stop, -1] - corner[start, -1]
-
-    def last_inside(corner: Any) -> Any:  # last bin in the run
-        return corner[-1, stop] - corner[-1, start]
-
-    def starts_and_stays(corner: Any) -> Any:  # first bin in the run, last bin not beyond it
-        return corner[stop, stop] - corner[start, stop]
-
-    def comes_from_left(corner: Any) -> Any:  # last bin in the run, first bin before it
-        return corner[start, stop] - corner[start, start]
-
-    left, right = edges[start], edges[stop]
-    right_stays, wrong_comes = starts_and_stays(right_count), comes_from_left(wrong_count)
+    wrong, right = map(RunSums, tables.count)
+    wrong_lower, right_lower = map(RunSums, tables.lower)
+    wrong_upper, right_upper = map(RunSums, tables.upper)
+    left_end, right_end = edges[:-1, None], edges[None, 1:]
     of_plus, of_minus = weights
     plus = (
-        of_plus * (first_inside(right_count) - first_inside(right_lower))  # correct: z = l
-        + of_minus * left * wrong_comes  # incorrect, escapes to the − bin left of the run: z ↑ e_a
-        - of_plus * (last_inside(wrong_lower) - comes_from_left(wrong_lower))  # incorrect, cannot escape: z = l
+        of_plus * (right.first_inside - right_lower.first_inside)  # correct: z = l
+        + of_minus * left_end * wrong.comes_from_left  # incorrect, escapes to the − bin left of the run: z ↑ e_a
+        - of_plus * (wrong_lower.last_inside - wrong_lower.comes_from_left)  # incorrect, cannot escape: z = l
     )
+    goes_on = right.first_inside - right.stays
     minus = (
-        of_minus * last_inside(wrong_upper)  # incorrect: z = u
-        + of_plus
-        * (1.0 - right)
-        * (first_inside(right_count) - right_stays)  # correct, escapes to the + bin on the right: z = e_{b+1}
-        + of_minus * (starts_and_stays(right_upper) - right_stays)  # correct, cannot escape: z = u
+        of_minus * wrong_upper.last_inside  # incorrect: z = u
+        + of_plus * (1.0 - right_end) * goes_on  # correct, escapes to the + bin on the right: z = e_{b+1}
+        + of_minus * (right_upper.stays - right.stays)  # correct, cannot escape: z = u
     )
     return np.stack([plus, minus])
+
+
+class RunSums:
+    """Sums over inputs by where their first and last bins stand to a run a … b, shape (b, b) for (a, b) each."""
+
+    def __init__(self, table: FloatArray) -> None:
+        # corner[x, y] = Σ over first bin < x and last bin < y.
+        self._corner = np.zeros((table.shape[0] + 1, table.shape[1] + 1))
+        self._corner[1:, 1:] = table.cumsum(axis=0).cumsum(axis=1)
+        self._both = self._corner.diagonal()
+
+    @property
+    def first_inside(self) -> FloatArray:
+        """Those whose first bin is in the run."""
+        return self._corner[None, 1:, -1] - self._corner[:-1, -1, None]
+
+    @property
+    def last_inside(self) -> FloatArray:
+        """Those whose last bin is in the run."""
+        return self._corner[-1, None, 1:] - self._corner[-1, :-1, None]
+
+    @property
+    def stays(self) -> FloatArray:
+        """Those whose first bin is in the run, and the last not beyond it."""
+        return self._both[None, 1:] - self._corner[:-1, 1:]
+
+    @property
+    def comes_from_left(self) -> FloatArray:
+        """Those whose last bin is in the run, and the first before it."""
+        return self._corner[:-1, 1:] - self._both[:-1, None]
 
 
 def best_signs(worth: FloatArray) -> tuple[IntArray, float]:
@@ -206,10 +219,3 @@ def restricted_input(problem: WorstCaseProblem, signs: IntArray) -> FreeInput | 
     alone = np.array([1.0 - problem.bins.edges[free.bin] if free.correct else problem.bins.edges[free.bin + 1]])
     earned = float(problem.free_earning(alone)[0]) / free.count
     return replace(free, confidence=1.0 - earned if free.correct else earned)
-
-
-def corner_sums(table: FloatArray) -> FloatArray:
-    """P[x, y] = Σ over first bin < x and last bin < y, shape (b + 1, b + 1)."""
-    corner = np.zeros((table.shape[0] + 1, table.shape[1] + 1))
-    corner[1:, 1:] = table.cumsum(axis=0).cumsum(axis=1)
-    return corner

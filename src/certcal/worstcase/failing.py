@@ -9,14 +9,14 @@ The K smallest of a set that is split into runs are the best split of K over the
 ends takes one more index, how many have failed so far, and stays exact.
 """
 
+import math
 from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from certcal.types import FloatArray, IntArray
-from certcal.worstcase.exact import PLUS, free_input, optimise, rounding_bound, run_worth, with_free_inputs
+from certcal.worstcase.exact import PLUS, RunSums, free_input, optimise, rounding_bound, run_worth, with_free_inputs
 from certcal.worstcase.problem import WorstCaseProblem
 from certcal.worstcase.reach import ReachTables, block_length, goals, send, tabulate
 from certcal.worstcase.solution import Kind, Solution
@@ -36,14 +36,15 @@ def solve_with_failures(problem: WorstCaseProblem, failures: int) -> Solution:
     def free(at_best: FloatArray, failed: int = failures) -> FloatArray:
         return problem.free_earning(at_best) + failed * at_best
 
-    signs, total = optimise(tables, bins, free)
     kind = Kind.UPPER if problem.restricts or step != 1 else Kind.EXACT
+    total = math.inf
     if step != 1:
+        signs, total = optimise(tables, bins, free)
         total += most_to_gain(problem, failures)
     if step:
         earned = with_free_inputs(run_worth(tables, bins.edges), bins.edges, partial(free, failed=drops * step))
         signs, best = best_signs_with_failures(earned, smallest_sums(problem, cell_of, tables, step, drops))
-        total = best if step == 1 else min(total, best)
+        total = min(total, best)
     # Sums of the smallest scores pass through as many additions, those of the program through two more per run.
     block = block_length(bins)
     additions = min(inputs, block) + inputs // block + max(failures, drops * step) + 8 * len(bins)
@@ -155,7 +156,7 @@ def smallest_sums(
         _Scores(1.0 - problem.lower[right], first[right]),
         _Scores(-problem.lower[wrong], first[wrong], last[wrong]),
         edges[:-1],
-        _coming_from_left(wrong_between),
+        RunSums(wrong_between).comes_from_left,
         step,
         drops,
     )
@@ -163,7 +164,7 @@ def smallest_sums(
         _Scores(problem.upper[wrong], size - 1 - last[wrong]),
         _Scores(problem.upper[right] - 1.0, size - 1 - last[right], size - 1 - first[right]),
         (1.0 - edges[1:])[::-1],
-        _coming_from_left(right_between[::-1, ::-1].T),
+        RunSums(right_between[::-1, ::-1].T).comes_from_left,
         step,
         drops,
     )
@@ -188,7 +189,7 @@ class _Scores:
 
 
 def _smallest_in_runs(
-    own: _Scores, stuck: _Scores, escape: FloatArray, escaping: IntArray, step: int, drops: int
+    own: _Scores, stuck: _Scores, escape: FloatArray, escaping: FloatArray, step: int, drops: int
 ) -> FloatArray:
     """Σ of the k · step smallest scores in each run of + bins, shape (b, b, drops + 1); ∞ if there are too few."""
     size, length = len(escape), step * drops
@@ -209,15 +210,6 @@ def _smallest_in_runs(
         out[: len(starts), ends] = _sums_in_steps(lists, step).swapaxes(0, 1)
     out[np.tril_indices(size, -1)] = np.inf  # no run ends before it starts
     return out
-
-
-def _coming_from_left(count: FloatArray) -> NDArray[np.intp]:
-    """For each run a … b how many inputs have their last bin in it and their first bin before it, shape (b, b)."""
-    before = np.vstack([np.zeros(len(count)), count.cumsum(axis=0)[:-1]])  # first bin < a, by last bin
-    reach = before.cumsum(axis=1)
-    start = np.arange(len(count))
-    left_out = np.where(start > 0, reach[start, start - 1], 0.0)  # last bin < a as well
-    return (reach - left_out[:, None]).astype(np.intp)
 
 
 def _sums_in_steps(lists: FloatArray, step: int) -> FloatArray:

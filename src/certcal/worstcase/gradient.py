@@ -48,15 +48,25 @@ def differentiable_certified_calibration_error(
         if not isinstance(side, torch.Tensor) or not side.is_floating_point():
             raise InputError.expected(name, "be a floating-point tensor", type(side).__name__)
     problem = WorstCaseProblem.checked(lower, upper, correct, n_bins=n_bins, edges=edges, uncertified=uncertified)
+    value, by_lower, by_upper = value_and_gradient(problem)
+    slopes = (torch.from_numpy(by).to(lower.device) for by in (by_lower, by_upper))
+    return moved_with(lower, upper, torch.tensor(value, dtype=torch.float64, device=lower.device), *slopes)
+
+
+def moved_with(lower: "Tensor", upper: "Tensor", value: "Tensor", *slopes: "Tensor") -> "Tensor":
+    """The value, with these derivatives with respect to lower and to upper bounds."""
+    by_lower, by_upper = slopes
+    slope = (by_lower * lower.double() + by_upper * upper.double()).sum()
+    moved: Tensor = (slope - slope.detach()) + value  # exactly it: the difference is 0
+    return moved
+
+
+def value_and_gradient(problem: WorstCaseProblem) -> tuple[float, FloatArray, FloatArray]:
+    """The certified calibration error and its derivatives with respect to lower and to upper bounds, shape (n,)."""
     solution = solve_exact(problem)
     at_lower, at_upper, sign = slopes(problem, solution)
-    # A sum with the right gradient, moved to the certified value.
-    weight = torch.from_numpy(sign / problem.size).to(lower.device)
-    moving = torch.where(torch.from_numpy(at_lower).to(lower.device), lower.double(), 0.0)
-    moving = moving + torch.where(torch.from_numpy(at_upper).to(lower.device), upper.double(), 0.0)
-    slope = -(weight * moving).sum()
-    value: Tensor = (slope - slope.detach()) + solution.value  # exactly it: the difference is 0
-    return value
+    slope = -sign / problem.size
+    return solution.value, np.where(at_lower, slope, 0.0), np.where(at_upper, slope, 0.0)
 
 
 def slopes(problem: WorstCaseProblem, solution: Solution) -> tuple[BoolArray, BoolArray, FloatArray]:

@@ -15,7 +15,7 @@ from certcal.worstcase.brier import brier_confidences
 from certcal.worstcase.exact import solve_exact
 from certcal.worstcase.failing import solve_with_failures
 from certcal.worstcase.problem import WorstCaseProblem
-from certcal.worstcase.solution import FreeInput, Kind, Solution
+from certcal.worstcase.solution import Kind, Solution
 
 
 def allowed_failures(inputs: int | ConfidenceIntervals, *, alpha: float | None = None, delta: float) -> int:
@@ -162,9 +162,7 @@ def jointly_certified_brier_score(
         value,
         Kind.EXACT,
         witness,
-        free=FreeInput(problem.uncertified, 1.0, correct=False, bin=len(problem.bins) - 1)
-        if problem.uncertified
-        else None,
+        free=problem.free_input(1.0, correct=False, bin=len(problem.bins) - 1),
         stats={
             "inputs": len(witness),
             "uncertified": problem.uncertified,

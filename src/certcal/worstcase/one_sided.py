@@ -5,8 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from certcal.certificates import ConfidenceIntervals
-from certcal.metrics import count_below, first_of_equals
-from certcal.scalars import check_integer
+from certcal.metrics import count_below, first_of_equals, first_sums
 from certcal.settings import Population
 from certcal.types import ArrayLike, FloatArray, IntArray
 from certcal.worstcase.exact import free_input, optimise, rounding_bound
@@ -14,7 +13,7 @@ from certcal.worstcase.failing import most_to_gain
 from certcal.worstcase.problem import WorstCaseProblem, once_per_problem
 from certcal.worstcase.ranking import worst_ranks
 from certcal.worstcase.reach import goals, send, tabulate
-from certcal.worstcase.solution import FreeInput, Kind, Solution
+from certcal.worstcase.solution import Kind, Solution
 
 _END = 2.0  # a threshold above every confidence
 
@@ -42,7 +41,7 @@ def certified_overconfidence(
     problem = WorstCaseProblem.checked(
         lower, upper, correct, population=population, n_bins=n_bins, edges=edges, uncertified=uncertified
     )
-    return _solve_side(problem, (0.0, 1.0), check_integer("failures", failures, minimum=0))
+    return _solve_side(problem, (0.0, 1.0), problem.failed(failures))
 
 
 def certified_underconfidence(
@@ -68,7 +67,7 @@ def certified_underconfidence(
     problem = WorstCaseProblem.checked(
         lower, upper, correct, population=population, n_bins=n_bins, edges=edges, uncertified=uncertified
     )
-    return _solve_side(problem, (1.0, 0.0), check_integer("failures", failures, minimum=0))
+    return _solve_side(problem, (1.0, 0.0), problem.failed(failures))
 
 
 def certified_largest_gap(
@@ -94,7 +93,7 @@ def certified_largest_gap(
     problem = WorstCaseProblem.checked(
         lower, upper, correct, population=population, n_bins=n_bins, edges=edges, uncertified=uncertified
     )
-    failed = min(check_integer("failures", failures, minimum=0), len(problem.lower))
+    failed = problem.failed(failures)
     (count, low, high), edge = vars(tabulate(problem)[0]).values(), problem.bins.edges
     wrong, right = count
     own = np.arange(len(edge) - 1)
@@ -117,9 +116,7 @@ def certified_largest_gap(
         _finished(problem, total, failed, confidence),
         bins=problem.bins.assign(confidence),
         signs=signs,
-        free=FreeInput(problem.uncertified, at, correct=bool(sign == 0), bin=int(bin_))
-        if problem.uncertified
-        else None,
+        free=problem.free_input(at, correct=bool(sign == 0), bin=int(bin_)),
     )
 
 
@@ -142,7 +139,7 @@ def certified_ks_error(
     0.45
     """
     problem = WorstCaseProblem.checked(lower, upper, correct, population=population, uncertified=uncertified)
-    failed = min(check_integer("failures", failures, minimum=0), len(problem.lower))
+    failed = problem.failed(failures)
     free, right, low, high = problem.uncertified + failed, problem.correct, problem.lower, problem.upper
     above, under, below, over, crossing = _sums_below(problem)
     under = under + free * (above > 0.0)
@@ -150,35 +147,26 @@ def certified_ks_error(
     if under.max() >= over.max():
         at, total = float(above[under.argmax()]), float(under.max())
         confidence = np.where(right | (high < at), low, high)
-        place = FreeInput(problem.uncertified, 0.0, correct=True, bin=0)
+        place = problem.free_input(0.0, correct=True, bin=0)
     else:
         at, total = float(below[over.argmax()]), float(over.max())
         confidence = np.where(~right & (low < at) & (high >= at), min(np.nextafter(at, 0.0), 1.0), high)
-        place = FreeInput(problem.uncertified, min(float(np.nextafter(at, 0.0)), 1.0), correct=False, bin=0)
+        place = problem.free_input(min(float(np.nextafter(at, 0.0)), 1.0), correct=False, bin=0)
     found = _finished(problem, total + most_to_gain(problem, failed), failed, confidence)
-    return replace(found, free=place if problem.uncertified else None, stats={**found.stats, "threshold": at})
+    return replace(found, free=place, stats={**found.stats, "threshold": at})
 
 
-def _solve_side(problem: WorstCaseProblem, weights: tuple[float, float], failures: int) -> Solution:
+def _solve_side(problem: WorstCaseProblem, weights: tuple[float, float], failed: int) -> Solution:
     """The program over runs of equal sign, where only the gaps of one sign count."""
     tables, cell_of = tabulate(problem)
-    failed = min(failures, len(problem.lower))
     free = (lambda best: problem.free_earning(best) + failed * best) if problem.uncertified + failed else None
     signs, total = optimise(tables, problem.bins, free, weights)
     confidence, bins = send(problem, cell_of, goals(problem.bins, signs))
     found = _finished(problem, total + most_to_gain(problem, failed), failed, confidence)
-    return replace(found, bins=bins, signs=signs, free=_one_sided_free(problem, signs, weights))
-
-
-def _one_sided_free(problem: WorstCaseProblem, signs: IntArray, weights: tuple[float, float]) -> FreeInput | None:
-    """Where uncertified inputs go: to the side that counts, if a bin is on it."""
-    own = np.flatnonzero(signs > 0 if weights[0] else signs < 0)
-    if not problem.uncertified or not len(own):
-        return free_input(problem.bins, signs, problem.uncertified)
-    if weights[0]:
-        return FreeInput(problem.uncertified, float(problem.bins.edges[own[0]]), correct=True, bin=int(own[0]))
-    last = int(own[-1])
-    return FreeInput(problem.uncertified, float(problem.bins.tops[last]), correct=False, bin=last)
+    # Uncertified inputs go to the side that counts, if a bin is on it.
+    counted = np.where(signs > 0 if weights[0] else signs < 0, signs, 0)
+    free_at = free_input(problem.bins, counted if counted.any() else signs, problem.uncertified)
+    return replace(found, bins=bins, signs=signs, free=free_at)
 
 
 def _finished(problem: WorstCaseProblem, total: float, failures: int, confidence: FloatArray) -> Solution:
@@ -212,11 +200,11 @@ def _sums_below(problem: WorstCaseProblem) -> tuple[FloatArray, FloatArray, Floa
     right_high = np.sort(problem.upper[right])
     # Under-confident below t: right at l, wrong above t or at l. The sum falls only where t passes a wrong u.
     above, passed = _thresholds(wrong_high)
-    under = _sums(1.0 - right_low)[count_below(right_low, above)] - _sums(wrong_low)[passed]
+    under = first_sums(1.0 - right_low)[count_below(right_low, above)] - first_sums(wrong_low)[passed]
     # Over-confident below t: wrong just below t or at u, right above t or at u. It falls only where t passes a right u.
     below, passed = _thresholds(right_high)
     whole = count_below(wrong_high, below)
-    over = _sums(right_high - 1.0)[passed] + _sums(wrong_high)[whole]
+    over = first_sums(right_high - 1.0)[passed] + first_sums(wrong_high)[whole]
     return above, under, below, over, count_below(np.sort(wrong_low), below) - whole
 
 
@@ -224,8 +212,3 @@ def _thresholds(ends: FloatArray) -> tuple[FloatArray, IntArray]:
     """The distinct ends and one beyond them, and how many are below each; ends rise."""
     first = first_of_equals(ends)
     return np.append(ends[first], _END), np.append(first, len(ends))
-
-
-def _sums(weights: FloatArray) -> FloatArray:
-    """Σ of the first k weights, from k = 0 on."""
-    return np.append(0.0, np.cumsum(weights))

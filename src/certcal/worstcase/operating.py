@@ -10,8 +10,7 @@ import numpy as np
 from certcal.certificates import ConfidenceIntervals
 from certcal.errors import InputError
 from certcal.inputs import as_probabilities, check_same_length
-from certcal.scalars import check_integer, check_number
-from certcal.settings import Population
+from certcal.settings import Population, checks
 from certcal.types import ArrayLike, BoolArray, FloatArray, IntArray
 from certcal.worstcase.operating_points import OperatingCurve, OperatingPoint
 from certcal.worstcase.problem import WorstCaseProblem
@@ -53,8 +52,7 @@ def operating_curve(
     problem = WorstCaseProblem.checked(lower, upper, correct, population=population, uncertified=uncertified)
     points = np.linspace(0.0, 1.0, 101).round(2) if thresholds is None else as_probabilities("thresholds", thresholds)
     clean, known = _clean(problem, lower, correct, confidence, population)
-    count = check_integer("failures", failures, minimum=0)
-    return _curve(problem, points, count, clean, known, _whose(lower, population))
+    return _curve(problem, points, problem.failed(failures), clean, known, _whose(lower, population))
 
 
 def certified_operating_point(
@@ -80,7 +78,7 @@ def certified_operating_point(
     Accept from 0.5: whatever the attack, at least 66.6 % of the 3 inputs are accepted, and at least 50.0 % of \
 those accepted are right.
     """
-    at = check_number("threshold", threshold, "lie in [0, 1]", lambda number: 0.0 <= number <= 1.0)
+    at = checks.share("threshold", threshold)
     return operating_curve(
         lower,
         upper,
@@ -123,14 +121,13 @@ def certified_threshold(
             "accuracy", "be given, or `risk` in its place", "both" if risk is not None else "none"
         )
     name, given = ("accuracy", accuracy) if risk is None else ("risk", risk)
-    asked = check_number(name, given, "lie in [0, 1]", lambda number: 0.0 <= number <= 1.0)
+    asked = checks.share(name, given)
     problem = WorstCaseProblem.checked(lower, upper, correct, population=population, uncertified=uncertified)
-    count = check_integer("failures", failures, minimum=0)
     clean, known = _clean(problem, lower, correct, confidence, population)
     # Nothing changes on (v, w] between neighbouring values: the smallest float above v stands for all of it.
     ends = np.unique(np.where(problem.correct, problem.lower, problem.upper))
     pieces = np.append(0.0, np.nextafter(ends[:-1], 2.0))
-    curve = _curve(problem, pieces, count, clean, known, _whose(lower, population))
+    curve = _curve(problem, pieces, problem.failed(failures), clean, known, _whose(lower, population))
     helpful = curve.right > 0
     if not helpful.any():
         raise NoThresholdError.expected(name, "be asked of bounds with an input that is sure to be right", "none")
@@ -179,7 +176,7 @@ def _clean(
 def _curve(
     problem: WorstCaseProblem,
     thresholds: FloatArray,
-    failures: int,
+    failed: int,
     clean: FloatArray | None,
     known: BoolArray | None,
     whose: str = "",
@@ -189,7 +186,6 @@ def _curve(
     Failing one that counts as right is best for the adversary: (A − 1) / (A + B) ≤ A / (A + B + 1).
     """
     right, size = problem.correct, problem.size
-    failed = min(failures, len(problem.lower))
     sure = _reaching(problem.lower, right, thresholds)
     certain = sure + _reaching(problem.lower, ~right, thresholds)
     wrong = _reaching(problem.upper, ~right, thresholds) + problem.uncertified

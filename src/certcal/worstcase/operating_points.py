@@ -1,6 +1,6 @@
 """What is sure at thresholds of the confidence: one operating point, or a curve of many."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 
 import numpy as np
 
@@ -92,17 +92,9 @@ class OperatingCurve:
         return np.where(self.reachable, (self.accepted - self.right) / np.maximum(self.accepted, 1), np.nan)
 
     def __getitem__(self, position: int) -> OperatingPoint:
+        own = {one.name: getattr(self, one.name) for one in fields(OperatingPoint)}
         return OperatingPoint(
-            threshold=float(self.threshold[position]),
-            coverage=float(self.coverage[position]),
-            accuracy=float(self.accuracy[position]),
-            accepted=int(self.accepted[position]),
-            right=int(self.right[position]),
-            inputs=self.inputs,
-            failures=self.failures,
-            clean_coverage=float(self.clean_coverage[position]),
-            clean_accuracy=float(self.clean_accuracy[position]),
-            whose=self.whose,
+            **{name: part[position].item() if isinstance(part, np.ndarray) else part for name, part in own.items()}
         )
 
 

@@ -174,22 +174,14 @@ def split_draws(evidence: Evidence, *, seed: int) -> tuple[Evidence, Evidence]:
 
 def _with_histogram(evidence: Evidence, histogram: ArrayLike) -> Evidence:
     counts = np.asarray(histogram, dtype=np.int64)
-    grid, draws = evidence.thresholds, counts.sum(axis=1)
-    middle = (grid[1:] + grid[:-1]) / 2
-    won = counts[:, int(np.searchsorted(grid, 0.5, side="right")) :].sum(axis=1)
+    draws = counts.sum(axis=1)
+    won = counts[:, int(np.searchsorted(evidence.thresholds, 0.5, side="right")) :].sum(axis=1)
     votes = np.zeros_like(evidence.votes)
     rows = np.arange(len(votes))
     votes[rows, (evidence.selected + 1) % votes.shape[1]] = draws - won
     votes[rows, evidence.selected] = won
-    return replace(
-        evidence,
-        header=replace(evidence.header, stages=(int(draws[0]),), looks=1),
-        draws=draws,
-        votes=votes,
-        histogram=counts,
-        score_sum=counts @ middle,
-        score_square_sum=np.asarray(counts @ np.square(middle), dtype=np.float64),
-    )
+    header = replace(evidence.header, stages=(int(draws[0]),), looks=1)
+    return replace(evidence.with_histogram(counts), header=header, draws=draws, votes=votes)
 
 
 class _Tangents:
@@ -205,8 +197,8 @@ class _Tangents:
             levels = as_levels(score_map.levels)
             start, low_steps, high_steps = (levels[0], levels[0]), np.diff(levels), np.diff(levels)
         counts, others = pilot.histogram[rows], rest.histogram[rows]
-        tail = np.cumsum(counts[:, :0:-1], axis=1)[:, ::-1]
-        share = (tail + 0.5) / (pilot.draws[rows, None] + 1.0)  # never 0 or 1, where the slope would be infinite
+        # Never 0 or 1, where the slope would be infinite.
+        share = (pilot.reached[rows] + 0.5) / (pilot.draws[rows, None] + 1.0)
         self.draws = float(rest.draws[0])
         self.sides = [
             _Side(share, counts, others, -shift, low_steps, start[0]),

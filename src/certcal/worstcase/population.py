@@ -6,6 +6,7 @@ the sample; so the largest bound over all s is valid, and no union over them is 
 """
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +17,7 @@ from certcal.metrics import Bins, sum_by_bin
 from certcal.scalars import check_level
 from certcal.settings import Population
 from certcal.types import ArrayLike, FloatArray, IntArray
-from certcal.worstcase.exact import best_signs, corner_sums, free_input, rounding_bound, solve_exact, with_free_inputs
+from certcal.worstcase.exact import RunSums, best_signs, free_input, rounding_bound, solve_exact, with_free_inputs
 from certcal.worstcase.problem import Score, WorstCaseProblem
 from certcal.worstcase.reach import goals, send, tabulate
 from certcal.worstcase.solution import Solution
@@ -167,20 +168,15 @@ def _run_worth_by(problem: WorstCaseProblem, cell_of: IntArray, score: Score) ->
     bins: Bins = problem.bins
     size, cell, edges = len(bins), cell_of.astype(np.intp), bins.edges
 
-    def summed(
-        values: FloatArray,
-    ) -> tuple[FloatArray, FloatArray]:  # of wrong and of right ones, by first and last bin
-        wrong, right = sum_by_bin(cell, values, 2 * size * size).reshape(2, size, size)
-        return corner_sums(wrong), corner_sums(right)
+    def summed(values: FloatArray) -> Iterator[RunSums]:
+        """Of wrong and of right ones."""
+        return map(RunSums, sum_by_bin(cell, values, 2 * size * size).reshape(2, size, size))
 
-    start, stop = np.ogrid[:size, 1 : size + 1]
-    stuck_plus, own_plus = summed(score(problem.correct - problem.lower))
-    own_minus, stuck_minus = summed(score(problem.upper - problem.correct))
-    wrong_count, right_count = map(corner_sums, tabulate(problem)[0].count)
-    comes = wrong_count[start, stop] - wrong_count[start, start]  # last bin in the run, first bin before it
-    leaves = right_count[stop, -1] - right_count[start, -1] - (right_count[stop, stop] - right_count[start, stop])
-    stuck_wrong = stuck_plus[-1, stop] - stuck_plus[-1, start] - (stuck_plus[start, stop] - stuck_plus[start, start])
-    plus = own_plus[stop, -1] - own_plus[start, -1] + comes * score(edges[:-1])[:, None] + stuck_wrong
-    stuck_right = stuck_minus[stop, stop] - stuck_minus[start, stop]
-    minus = own_minus[-1, stop] - own_minus[-1, start] + leaves * score(1.0 - edges[1:])[None, :] + stuck_right
+    wrong, right = map(RunSums, tabulate(problem)[0].count)
+    wrong_plus, right_plus = summed(score(problem.correct - problem.lower))
+    wrong_minus, right_minus = summed(score(problem.upper - problem.correct))
+    stuck = wrong_plus.last_inside - wrong_plus.comes_from_left
+    plus = right_plus.first_inside + wrong.comes_from_left * score(edges[:-1])[:, None] + stuck
+    goes_on = right.first_inside - right.stays
+    minus = wrong_minus.last_inside + goes_on * score(1.0 - edges[1:])[None, :] + right_minus.stays
     return np.stack([plus, minus])

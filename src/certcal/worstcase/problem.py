@@ -14,6 +14,7 @@ from certcal.metrics import Bins, choose_bins
 from certcal.scalars import check_choice, check_integer, exactly
 from certcal.settings import MAX_BINS, Population
 from certcal.types import ArrayLike, BoolArray, FloatArray
+from certcal.worstcase.solution import FreeInput
 
 Score = Callable[[FloatArray], FloatArray]
 
@@ -117,6 +118,14 @@ class WorstCaseProblem:
         far = np.sort(self.farthest)
         far[:failures] = 1.0
         return replace(self, farthest=far)
+
+    def failed(self, failures: int) -> int:
+        """How many certificates can fail where so many may, or an `InputError`."""
+        return min(check_integer("failures", failures, minimum=0), len(self.lower))
+
+    def free_input(self, confidence: float, *, correct: bool, bin: int) -> FreeInput | None:
+        """The uncertified inputs, all of them there; None if there are none."""
+        return FreeInput(self.uncertified, confidence, correct=correct, bin=bin) if self.uncertified else None
 
     @property
     def restricts(self) -> bool:

@@ -10,8 +10,7 @@ from fractions import Fraction
 import numpy as np
 
 from certcal.certificates import ConfidenceIntervals
-from certcal.metrics import Ranks, as_predictions
-from certcal.scalars import check_integer
+from certcal.metrics import Ranks, as_predictions, first_sums
 from certcal.settings import Population
 from certcal.types import ArrayLike, FloatArray, IntArray
 from certcal.worstcase.problem import WorstCaseProblem, once_per_problem
@@ -45,7 +44,7 @@ def certified_auroc(
     ).with_few_free()
     ranks = worst_ranks(problem)
     right, wrong = ranks.right[::-1], ranks.wrong  # in the order in which they fail
-    failed = min(check_integer("failures", failures, minimum=0), len(problem.lower))
+    failed = problem.failed(failures)
     free, won = failed + problem.uncertified, _pairs_won(ranks)
     if failed and (failed + 1) * (free + len(problem.lower)) > _MOST_WORK:
         # At least: pairs that no failure can touch, over the most pairs there can be.
@@ -79,7 +78,7 @@ def _pairs_won(ranks: Ranks) -> Callable[[int, int], float]:
     every right one beats k fewer, or none.
     """
     losses = [-own[::-1] for own in ranks.beaten]
-    sums = [np.append(0, np.cumsum(own)) for own in losses]
+    sums = [first_sums(own) for own in losses]
 
     def won(gone: int, skipped: int) -> float:
         twice = 0
@@ -126,7 +125,7 @@ def certified_risk_coverage_area(
         lower, upper, correct, population=population, uncertified=uncertified
     ).with_few_free()
     ranks, free = worst_ranks(problem), problem.uncertified
-    failed = min(check_integer("failures", failures, minimum=0), len(ranks))
+    failed = problem.failed(failures)
     right = ranks.right[: max(len(ranks.right) - failed, 0)]
     wrong = ranks.wrong[: len(ranks) - max(failed, len(ranks.right))]  # where no right one is left to fail
     worst = Ranks(right, np.append(wrong, np.ones(failed + free)))

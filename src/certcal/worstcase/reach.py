@@ -5,6 +5,7 @@ For given signs an input's best confidence depends only on its correctness and o
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,15 +29,14 @@ class ReachTables:
 def tabulate(problem: WorstCaseProblem) -> tuple[ReachTables, IntArray]:
     """The tables, and each input's cell in them as (correct · M + first bin) · M + last bin, shape (n,)."""
     size, cells = len(problem.bins), 2 * len(problem.bins) ** 2
-    cell_of = np.empty(len(problem.lower), dtype=np.min_scalar_type(cells))
+    kind: Any = np.int16 if cells <= 2**15 else np.int32
+    cell_of: IntArray = np.empty(len(problem.lower), dtype=kind)
 
     def sums(block: slice) -> FloatArray:
         low, high = problem.lower[block], problem.upper[block]
-        cell = problem.bins.assign_block(low)
-        cell *= size
+        cell = np.multiply(problem.bins.assign_block(low), kind(size), out=cell_of[block])
         cell += problem.bins.assign_block(high)
-        cell += np.multiply(problem.correct[block].view(np.uint8), np.int32(size * size), dtype=np.int32)
-        cell_of[block] = cell
+        cell += problem.correct[block].astype(kind) * kind(size * size)
         index = cell.astype(np.intp)  # what bincount works in; converted once for all three
         table = np.zeros((3, cells))
         table[0] = np.bincount(index, minlength=cells)
@@ -83,10 +83,10 @@ def send(problem: WorstCaseProblem, cell_of: IntArray, goal: Goals) -> tuple[Flo
 
     def put(block: slice) -> None:
         cell = cell_of[block].astype(np.intp)  # NumPy gathers four times faster with its own index type
-        aim = goal_confidence.take(cell, mode="clip")  # which spares a check of every cell
+        aim = goal_confidence.take(cell, mode="clip", out=confidence[block])  # "clip" spares a check of every cell
         np.maximum(aim, problem.lower[block], out=aim)
-        np.minimum(aim, problem.upper[block], out=confidence[block])
-        bins[block] = goal_bin.take(cell, mode="clip")
+        np.minimum(aim, problem.upper[block], out=aim)
+        goal_bin.take(cell, mode="clip", out=bins[block])
 
     for _ in over_blocks(len(cell_of), put, step=block_length(problem.bins)):
         pass

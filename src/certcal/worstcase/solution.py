@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from certcal.shown import Shown
+from certcal.shown import ShownRows, by_row
 from certcal.types import FloatArray, IntArray
 
 
@@ -27,7 +27,7 @@ class Status(StrEnum):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Solution(Shown):
+class Solution(ShownRows):
     """A worst case over all confidences within their bounds.
 
     Attributes:
@@ -57,6 +57,11 @@ class Solution(Shown):
 
     def __format__(self, spec: str) -> str:
         return format(self.value, spec) if spec else repr(self)
+
+    def as_dicts(self) -> list[dict[str, Any]]:
+        """The worst-case confidence of each input, and the bin it falls into."""
+        bins = {} if self.bins is None else {"bin": self.bins.tolist()}
+        return by_row({"confidence": self.confidence.tolist()} | bins)
 
     def __repr__(self) -> str:
         inputs = f"{len(self.confidence)}" + (f"+{self.free.count} uncertified" if self.free else "")
