@@ -5,14 +5,17 @@ import json
 import math
 import warnings
 
+import numpy as np
 import pytest
 import torch
+from torch import nn
 from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 
 import certcal
 from certcal import InputError
 from certcal.certificates import confidence_bounds_at
 from certcal.evaluation import row_at
+from certcal.models import load_checkpoint
 
 INPUTS, LABELS = torch.rand(40, 1, 4, 4, generator=torch.Generator().manual_seed(0)), torch.arange(40) % 3
 FEW = {"sigma": 0.25, "inputs": 8, "draws": 100, "n0": 20}
@@ -123,6 +126,18 @@ class TestCallback:
         wide = DataLoader(TensorDataset(3 * INPUTS - 1, LABELS), batch_size=16)
         with pytest.raises(InputError, match="normalisation is the model's first layer"):
             fit(lightning.CertifyEvery(**FEW), data=wide, epochs=1)
+
+
+def test_a_checkpoint_of_the_trainer_gives_the_evidence_of_the_module(lightning, fit, tmp_path):
+    keep = lightning.ModelCheckpoint(dirpath=tmp_path / "kept", filename="last")
+    net, _ = fit(lightning.CertifyEvery(**FEW), keep, epochs=1)
+    body = nn.Sequential(nn.Identity(), nn.Sequential(nn.Flatten(), nn.Dropout(0.5), nn.Linear(16, 3)))
+    loaded = load_checkpoint(body, tmp_path / "kept/last.ckpt")
+    one, other = (
+        certcal.collect_evidence(own, (INPUTS, LABELS), sigma=0.25, n=100, n0=20, chunk=100) for own in (loaded, net)
+    )
+    for name in ("selected", "votes", "score_sum", "histogram"):
+        assert np.array_equal(getattr(one, name), getattr(other, name)), name
 
 
 def test_wrong_settings_are_refused_at_once(lightning):

@@ -55,6 +55,16 @@ def test_is_the_map_of_recalibrate(data):
     assert fitted.score(bounds, correct) == 1 - certified_brier_score(mapped[:, 0], mapped[:, 1], correct).value
 
 
+def test_a_subclass_may_have_parameters_of_its_own(data):
+    class Named(CertifiedRecalibrator):
+        def __init__(self, *, name="", clean_weight=0.5):
+            super().__init__(clean_weight=clean_weight)
+            self.name = name
+
+    own, plain = (one.fit(*data).map_ for one in (Named(name="mine"), CertifiedRecalibrator()))
+    assert own.parameters() == plain.parameters()
+
+
 def test_grid_search_chooses_by_the_certified_score_on_other_folds(data):
     search = GridSearchCV(CertifiedRecalibrator(), {"clean_weight": [0.0, 1.0]}, cv=4).fit(*data)
     assert search.best_params_ == {"clean_weight": 0.0}

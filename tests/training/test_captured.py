@@ -8,10 +8,15 @@ from torch import nn
 
 from certcal.training import ObjectiveSettings, Step, make_objective
 from certcal.training.captured import Descent
+from certcal.training.objectives import OBJECTIVES
 from training_samples import make, plain
 
-CAPTURED = ("noise", "smoothadv", "brier-act", "pgd", "certified-brier")
-SETTINGS = {name: ObjectiveSettings(name=name) for name in (*CAPTURED, "acce-act", "cce-act")}
+SETTINGS = {
+    name: ObjectiveSettings(name=name, **({"reduction": "mean"} if name == "acce-act*" else {})) for name in OBJECTIVES
+} | {
+    f"{name}, of certified inputs": ObjectiveSettings(name=name, population="certified", radius=0.1)
+    for name in ("certified-brier", "certified-log", "certified-cce")
+}
 
 
 def batch(device, seed):
@@ -59,8 +64,9 @@ def test_steps_are_those_taken_plainly(name, factory, device):
 
 
 @pytest.mark.cuda
-@pytest.mark.parametrize("name", CAPTURED)
-def test_objectives_without_work_on_the_cpu_are_captured(name, device):
+@pytest.mark.parametrize("name", SETTINGS)
+def test_every_objective_is_captured(name, device):
+    """Those that work on the CPU in between as well: there the graph is cut."""
     model = plain().to(device).train()
     descend = Descent(make_objective(SETTINGS[name]), model, nullcontext)
     taken(descend, model, device)
@@ -69,6 +75,7 @@ def test_objectives_without_work_on_the_cpu_are_captured(name, device):
 
 @pytest.mark.cuda
 @pytest.mark.filterwarnings("ignore:The .grad attribute:UserWarning")  # of torch's own, while it compiles
+@pytest.mark.filterwarnings("ignore:TensorFloat32 tensor cores:UserWarning")
 def test_a_compiled_model_is_captured_too(device):
     models = [plain().to(device).train() for _ in range(2)]
     objective = make_objective(SETTINGS["smoothadv"])

@@ -3,6 +3,7 @@
 import re
 import sys
 from dataclasses import replace
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -12,7 +13,8 @@ from certcal.data import from_arrays
 from certcal.errors import InputError, TrainingError
 from certcal.training import MachineSettings, ObjectiveSettings, TrainSettings, ValidationSettings, schedules
 from certcal.training.batches import Batches, Share, crop_and_flip, flip
-from training_samples import plain, same_weights, settings, stripes, trained
+from certcal.training.fabric import _fabric, launch_fabric
+from training_samples import plain, settings, stripes, trained
 
 
 def test_schedules_are_the_papers():
@@ -178,18 +180,28 @@ def test_an_infinite_gradient_is_divergence(tmp_path):
         trained(tmp_path, model=Model())
 
 
-def test_without_fabric_one_line_says_how_to_get_it(tmp_path, monkeypatch):
+def without_fabric(monkeypatch):
     for name in ("lightning_fabric", "lightning", "lightning.fabric"):
         monkeypatch.setitem(sys.modules, name, None)
-    with pytest.raises(InputError, match=r"pip install 'certcal\[train\]'"):
-        trained(tmp_path)
 
 
-def test_fabric_is_found_inside_lightning_too(tmp_path, monkeypatch):
-    import lightning_fabric
+def test_one_process_trains_without_fabric(tmp_path, monkeypatch):
+    without_fabric(monkeypatch)
+    result, _ = trained(tmp_path, settings=settings(epochs=1))
+    assert result.first
+    assert len(result.history) == 1
 
-    monkeypatch.setitem(sys.modules, "lightning.fabric", lightning_fabric)
-    _, first = trained(tmp_path / "a", settings=settings(epochs=1))
-    monkeypatch.setitem(sys.modules, "lightning_fabric", None)
-    _, second = trained(tmp_path / "b", settings=settings(epochs=1))
-    assert same_weights(first, second)
+
+def test_without_fabric_one_line_says_how_to_get_it(monkeypatch):
+    without_fabric(monkeypatch)
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    with pytest.raises(InputError, match=r"several devices needs Lightning Fabric: pip install 'certcal\[train\]'"):
+        launch_fabric(MachineSettings(device="cpu", devices=2))
+
+
+def test_fabric_is_found_inside_lightning_too(monkeypatch):
+    without_fabric(monkeypatch)
+    fabric = ModuleType("lightning.fabric")
+    fabric.Fabric = object
+    monkeypatch.setitem(sys.modules, "lightning.fabric", fabric)
+    assert _fabric() is object

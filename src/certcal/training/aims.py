@@ -10,6 +10,7 @@ from certcal.settings import AcceActSettings, CceActSettings
 from certcal.training.certificate import FewDrawBounds, check_finite, quantile, shift_of, slack_of, standard_bounds
 from certcal.training.search import View, step_length
 from certcal.training.step import Step
+from certcal.training.tape import on_host
 from certcal.worstcase import AdmmSettings, Assignments, WorstCaseProblem, slopes, solve_exact
 
 
@@ -48,14 +49,17 @@ class Cce:
     ball: FewDrawBounds | None = field(default=None, init=False)  # from the inputs themselves, within ε
 
     def signs(self, view: View, step: int) -> Tensor:
+        return on_host(lambda: (self.directions(view, step),))[0]
+
+    def directions(self, view: View, step: int) -> Tensor:
+        """Which way each confidence goes, shape (n,), on the device of the batch."""
         check_finite(view.confidence, "A confidence")
-        problem = self.problem(view, step)
-        directions = towards(problem, view.confidence.cpu().numpy())
+        directions = towards(self.problem(view, step), view.confidence.cpu().numpy())
         return torch.from_numpy(directions).to(view.confidence.device)
 
     def problem(self, view: View, step: int) -> WorstCaseProblem:
         """Where each confidence can still go: within ε of its input, and with the steps that are left."""
-        if self.ball is None:
+        if self.ball is None or step == 0:
             self.ball = bounds_within_epsilon(view, self.step, self.settings)
         far = (self.settings.steps - step) * step_length(self.step.epsilon, self.settings)
         left = shift_of(far, self.step)
@@ -81,8 +85,11 @@ class Acce:
     assignments: Assignments | None = field(default=None, init=False)
 
     def signs(self, view: View, step: int) -> Tensor:
-        """Which way γ goes, from a^(t−1); and on to a^(t)."""
-        if self.assignments is None:
+        return on_host(lambda: (self.pushes(view, step),))[0]
+
+    def pushes(self, view: View, step: int) -> Tensor:
+        """Which way γ goes, from a^(t−1), shape (n,); and on to a^(t)."""
+        if self.assignments is None or step == 0:
             check_finite(view.confidence, "A confidence")
             self.predicted = view.classes
             problem = worst_case(
@@ -94,10 +101,14 @@ class Acce:
 
     def error(self, confidence: Tensor) -> Tensor:
         """‖E(z)' a*‖_1 at the last assignment, to be differentiated in z, shape (n,)."""
-        assert self.assignments is not None
-        a = self.assignments.state.a
-        gap = self.assignments.program.correct - confidence.to(a)
+        a, correct = on_host(self.last)
+        gap = correct - confidence.to(a)
         return (a * gap).sum(dim=2).abs().sum()
+
+    def last(self) -> tuple[Tensor, Tensor]:
+        """a*, and c in its shape."""
+        assert self.assignments is not None
+        return self.assignments.state.a, self.assignments.program.correct
 
 
 def admm_settings(view: View, settings: AcceActSettings) -> AdmmSettings:

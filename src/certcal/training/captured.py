@@ -1,4 +1,4 @@
-"""A training step on a GPU as one CUDA graph: the adversary's passes are then one launch instead of thousands."""
+"""A training step on a GPU as CUDA graphs: the adversary's passes are then one launch instead of thousands."""
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -8,18 +8,19 @@ import torch
 from torch import Tensor, nn
 
 from certcal.training.step import Objective, Step
+from certcal.training.tape import Tape
 
 WARM_UPS = 3  # passes before the capture, in which libraries choose their algorithms
 
 
 @dataclass(frozen=True, eq=False)
-class _Graph:
+class _Recorded:
     """Loss and gradients of one batch; a replay reads the batch from its own tensors and writes to its own."""
 
-    graph: torch.cuda.CUDAGraph
+    tape: Tape
     inputs: Tensor
     labels: Tensor
-    step: Step  # whose generator the graph draws from
+    step: Step  # whose generator the tape draws from
     loss: Tensor
     gradients: list[Tensor | None]  # one for each parameter
 
@@ -27,15 +28,15 @@ class _Graph:
 class Descent:
     """The loss of a batch with its gradients left in the parameters, captured where that is possible.
 
-    Objectives that work on the CPU in between, as ADMM and the exact worst case do, cannot be captured; nor can models
-    that ask the device for numbers. They run as they are. Noise, seeds and results are those of the plain step.
+    Where an objective works on the CPU in between, as ADMM and the exact worst case do, the graph is cut (`on_host`).
+    Models that ask the device for numbers run as they are. Noise, seeds and results are those of the plain step.
     """
 
     def __init__(
         self, objective: Objective, model: nn.Module, autocast: Callable[[], AbstractContextManager[object]]
     ) -> None:
         self._objective, self._model, self._autocast = objective, model, autocast
-        self._captured: _Graph | None = None
+        self._captured: _Recorded | None = None
         self._can_capture = True
 
     def __call__(self, inputs: Tensor, labels: Tensor, step: Step) -> Tensor:
@@ -55,41 +56,37 @@ class Descent:
         torch.autograd.backward(loss)
         return loss.detach()
 
-    def _replay(self, found: _Graph, inputs: Tensor, labels: Tensor, step: Step) -> Tensor:
+    def _replay(self, found: _Recorded, inputs: Tensor, labels: Tensor, step: Step) -> Tensor:
         found.inputs.copy_(inputs)
         found.labels.copy_(labels)
         found.step.generator.manual_seed(step.generator.initial_seed())
-        found.graph.replay()
+        with self._autocast():
+            found.tape.replay()
         for parameter, gradient in zip(self._model.parameters(), found.gradients, strict=True):
             parameter.grad = gradient
         return found.loss
 
-    def _capture(self, inputs: Tensor, labels: Tensor, step: Step) -> _Graph | None:
-        """The graph of a step with this σ, ε and shape; None if there can be none.
+    def _capture(self, inputs: Tensor, labels: Tensor, step: Step) -> _Recorded | None:
+        """The record of a step with this σ, ε and shape; None if there can be none.
 
         Warm-up passes are no steps: random numbers and running statistics are afterwards as they were.
         """
         self._captured = None  # frees the memory of the one before
         own = replace(step, generator=torch.Generator(inputs.device).manual_seed(step.generator.initial_seed()))
         x, y = inputs.clone(), labels.clone()
-        graph, side = torch.cuda.CUDAGraph(), torch.cuda.Stream(inputs.device)  # type: ignore[no-untyped-call]
-        graph.register_generator_state(own.generator)
+        tape, side = Tape(own.generator), torch.cuda.Stream(inputs.device)  # type: ignore[no-untyped-call]
         try:
             with torch.random.fork_rng([inputs.device]), _kept_buffers(self._model), _on(side):
                 for _ in range(WARM_UPS):
                     self._plain(x, y, own)
                 torch.cuda.synchronize(inputs.device)
                 self._model.zero_grad()
-                graph.capture_begin(capture_error_mode="thread_local")
-                try:
-                    loss = self._plain(x, y, own)
-                finally:
-                    graph.capture_end()
+                loss = tape.record(lambda: self._plain(x, y, own))
         except Exception:  # whatever it is: a step taken plainly meets it again, if it is more than the capture
             self._can_capture = False
             self._model.zero_grad()
             return None
-        return _Graph(graph, x, y, own, loss, [parameter.grad for parameter in self._model.parameters()])
+        return _Recorded(tape, x, y, own, loss, [parameter.grad for parameter in self._model.parameters()])
 
 
 class Reading:
@@ -109,7 +106,7 @@ class Reading:
         return numbers
 
 
-def _fits(found: _Graph, inputs: Tensor, labels: Tensor, step: Step) -> bool:
+def _fits(found: _Recorded, inputs: Tensor, labels: Tensor, step: Step) -> bool:
     same_schedule = (found.step.sigma, found.step.epsilon) == (step.sigma, step.epsilon)
     return same_schedule and found.inputs.shape == inputs.shape and found.labels.shape == labels.shape
 

@@ -15,7 +15,8 @@ from certcal.errors import TrainingError
 from certcal.settings import CertifiedCceSettings, CertifiedSettings
 from certcal.training.copies import log_mean, log_odds
 from certcal.training.step import Step
-from certcal.worstcase import differentiable_certified_calibration_error
+from certcal.training.tape import on_host
+from certcal.worstcase import WorstCaseProblem, moved_with, value_and_gradient
 
 # The smallest probability whose quantile, and the slope of it, float64 holds.
 _LEAST = 1e-250
@@ -85,7 +86,7 @@ def check_finite(values: Tensor, what: str) -> None:
         raise TrainingError(f"{what} is {bad}: training has diverged; try a smaller learning rate.")
 
 
-Score = Callable[[FewDrawBounds, Tensor, Any], Tensor]
+Score = Callable[[FewDrawBounds, Tensor, Tensor, Any], Tensor]  # bounds, which are right, which count, settings
 
 
 def estimate(
@@ -103,26 +104,39 @@ def estimate(
     slack = slack_of(settings.draws, settings.alpha)
     bounds = standard_bounds(odds.sigmoid(), (-odds).sigmoid(), shift=shift_of(radius, step), slack=slack)
     correct = predicted == labels
+    counts = torch.ones_like(correct)
     if settings.population == "certified":
-        keep = bounds.low_quantile.detach() >= 0  # at least one half: no other class can be more probable within R
-        bounds, correct = FewDrawBounds(bounds.low_quantile[keep], bounds.high_quantile[keep]), correct[keep]
-    return score(bounds, correct, settings) if len(correct) else odds.sum() * 0.0
+        counts = bounds.low_quantile.detach() >= 0  # at least one half: no other class can be more probable within R
+    return score(bounds, correct, counts, settings)
 
 
-def brier(bounds: FewDrawBounds, correct: Tensor, settings: CertifiedSettings) -> Tensor:
+def brier(bounds: FewDrawBounds, correct: Tensor, counts: Tensor, settings: CertifiedSettings) -> Tensor:
     """The mean of (1 − l)² where the prediction is right and u² where it is wrong. Paper: Thm. 3.3, Eq. (3)."""
-    return torch.where(correct, 1 - bounds.lower, bounds.upper).square().mean()
+    return _mean(torch.where(correct, 1 - bounds.lower, bounds.upper).square(), counts)
 
 
-def log(bounds: FewDrawBounds, correct: Tensor, settings: CertifiedSettings) -> Tensor:
+def log(bounds: FewDrawBounds, correct: Tensor, counts: Tensor, settings: CertifiedSettings) -> Tensor:
     """The mean of −log l where the prediction is right and −log(1 − u) where it is wrong."""
     best = torch.where(correct, bounds.low_quantile, -bounds.high_quantile)
-    score: Tensor = -torch.special.log_ndtr(best).mean()
-    return score
+    return _mean(-torch.special.log_ndtr(best), counts)
 
 
-def cce(bounds: FewDrawBounds, correct: Tensor, settings: CertifiedCceSettings) -> Tensor:
+def cce(bounds: FewDrawBounds, correct: Tensor, counts: Tensor, settings: CertifiedCceSettings) -> Tensor:
     """The exact worst case of the calibration error. Paper: Def. 3.4, Eq. (4); docs/exact.md."""
     lower = bounds.lower
     upper = torch.maximum(lower, bounds.upper)
-    return differentiable_certified_calibration_error(lower, upper, correct, n_bins=settings.n_bins)
+
+    def solved() -> tuple[Tensor, ...]:
+        kept = [side.detach()[counts] for side in (lower, upper, correct)]
+        if not len(kept[0]):
+            return lower.new_zeros(()), torch.zeros_like(lower), torch.zeros_like(lower)
+        value, *slopes = value_and_gradient(WorstCaseProblem.checked(*kept, n_bins=settings.n_bins))
+        spread = (torch.zeros_like(lower).masked_scatter(counts, torch.from_numpy(one).to(lower)) for one in slopes)
+        return lower.new_tensor(value), *spread
+
+    return moved_with(lower, upper, *on_host(solved))
+
+
+def _mean(values: Tensor, counts: Tensor) -> Tensor:
+    """Over those that count; 0 if none does. It asks the device for no number, so a step with it can be captured."""
+    return torch.where(counts, values, 0.0).sum() / counts.sum().clamp(min=1)

@@ -6,7 +6,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from certcal.data import ImageData
+from certcal.data import ImageData, check_names
 from certcal.errors import InputError, TrainingError, one_line
 from certcal.models import as_outputs, held_still
 from certcal.settings import Values
@@ -46,6 +46,7 @@ def check_fit(model: nn.Module, data: ImageData, device: torch.device) -> None:
     except RuntimeError as error:
         got = f"{one_line(error)} for inputs of shape {tuple(inputs.shape)}"
         raise InputError.expected("model", f"take the images of {data.name}", got) from error
+    check_names(data.classes, logits.shape[1], found=data.found, fresh=True)
     if logits.shape[1] < len(data.classes):
         wanted = f"give logits of shape (inputs, {len(data.classes)}) for {data.name}"
         raise InputError.expected("model", wanted, f"shape {tuple(logits.shape)}")

@@ -43,7 +43,7 @@ def estimate_cost(trainer: Trainer, *, steps: int = 3) -> TrainCost:
     return TrainCost(
         device=torch.cuda.get_device_name(device) if device.type == "cuda" else str(device),
         parameters=sum(parameter.numel() for parameter in trainer.model.parameters()),
-        inputs=len(trainer.parts.train),
+        inputs=len(trainer.data),
         steps=trainer.batches.steps,
         epochs=trainer.settings.epochs,
         seconds_per_step=timed[len(timed) // 2],

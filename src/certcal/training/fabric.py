@@ -1,9 +1,10 @@
-"""Lightning Fabric: one device or many, one machine or many; imported when training begins."""
+"""The processes that train: one by itself, or through Lightning Fabric several, on one machine or many."""
 
 import importlib
 import logging
 import os
 import warnings
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import torch
@@ -17,9 +18,21 @@ from certcal.settings import MachineSettings
 Facts = TypeVar("Facts")
 
 
+@dataclass(frozen=True)
+class OneProcess:
+    """What training asks of Fabric, for a process by itself: without the seconds that importing Fabric takes."""
+
+    device: torch.device
+    global_rank: int = 0
+    world_size: int = 1
+    is_global_zero: bool = True
+
+    def barrier(self) -> None:
+        """There is nobody to wait for."""
+
+
 def launch_fabric(machine: MachineSettings) -> Any:
-    """A Fabric whose processes all run; each has its rank."""
-    kind = _fabric()
+    """The processes, all running, as each of them sees them: a Fabric, or one process alone."""
     device = check_device("device", machine.device or best_device())
     outside = "TORCHELASTIC_RUN_ID" in os.environ  # torchrun made the processes and says how many there are
     local = int(os.environ["LOCAL_WORLD_SIZE"]) if outside else machine.devices
@@ -29,18 +42,18 @@ def launch_fabric(machine: MachineSettings) -> Any:
         raise InputError.expected("devices", wanted, local)
     if device.type == "cpu" and not outside and local > (os.cpu_count() or 1):
         raise InputError.expected("devices", f"be at most the number of cores here ({os.cpu_count()})", local)
+    if local * nodes == 1:
+        if device.type == "cuda":
+            device = torch.device("cuda", device.index or 0)
+            torch.cuda.set_device(device)
+        return OneProcess(device)
+    kind = _fabric()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Fabric's hints speak of wrappers and options that are not used here
         logging.getLogger(kind.__module__.partition(".fabric")[0]).setLevel(logging.ERROR)
-        several = local * nodes > 1
-        if outside and several:
+        if outside:
             _join_group("nccl" if device.type == "cuda" else "gloo")
-        fabric = kind(
-            accelerator="cuda" if device.type == "cuda" else device.type,
-            devices=[device.index] if device.index is not None and not several else local,
-            num_nodes=nodes,
-            strategy="ddp" if several else "auto",
-        )
+        fabric = kind(accelerator=device.type, devices=local, num_nodes=nodes, strategy="ddp")
         fabric.launch()
     return fabric
 
@@ -51,7 +64,7 @@ def _fabric() -> Any:
             return importlib.import_module(name).Fabric
         except ImportError:
             continue
-    raise InputError("Training needs Lightning Fabric: pip install 'certcal[train]'.")
+    raise InputError("Training on several devices needs Lightning Fabric: pip install 'certcal[train]'.")
 
 
 def _join_group(backend: str) -> None:

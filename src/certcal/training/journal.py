@@ -1,24 +1,17 @@
 """The log of training: log.csv always, a line for people, TensorBoard if asked for."""
 
-import csv
-import io
 import math
 from pathlib import Path
 from typing import Any
 
 from certcal.errors import InputError
-from certcal.files import replacing
+from certcal.files import csv_of, replacing
 
 
 def write_log(path: Path, history: list[dict[str, float]]) -> None:
     """One row for each epoch; written whole, so that it never disagrees with the checkpoint it belongs to."""
-    columns = list(dict.fromkeys(name for row in history for name in row))
-    text = io.StringIO()
-    writer = csv.DictWriter(text, columns, restval="", lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(history)
     with replacing(path) as part:
-        part.write_text(text.getvalue(), encoding="utf-8")
+        part.write_text(csv_of(history), encoding="utf-8")
 
 
 class TensorBoard:

@@ -79,9 +79,9 @@ class Trainer:
         device = self.fabric.device
         self.model = on_device(model, device)
         check_fit(self.model, data, device)
-        self.parts = hold_out(data, self.validation, seed=settings.seed)
+        self.data, self.held_out = hold_out(data, self.validation, seed=settings.seed)
         share = Share(self.fabric.global_rank, self.fabric.world_size)
-        self.batches = Batches(self.parts.train, settings, device=device, share=share, workers=self.machine.workers)
+        self.batches = Batches(self.data, settings, device=device, share=share, workers=self.machine.workers)
         self.optimiser = torch.optim.SGD(
             self.model.parameters(),
             lr=settings.learning_rate,
@@ -109,7 +109,7 @@ class Trainer:
     @contextmanager
     def alone(self) -> Iterator[None]:
         """Within this context torch's own generator is ours to seed, and small work stays on one thread."""
-        device, numbers = self.fabric.device, self.settings.batch_size * self.parts.train.pixels[0].numel()
+        device, numbers = self.fabric.device, self.settings.batch_size * self.data.pixels[0].numel()
         generators = [device] if device.type == "cuda" else []
         with torch.random.fork_rng(devices=generators), threads_worth(numbers, device):
             yield
@@ -252,11 +252,11 @@ class Trainer:
             "seconds": round(state.seconds, 3),
         }
         last = state.epoch + 1 == settings.epochs
-        if self.parts.held_out is not None and ((state.epoch + 1) % every == 0 or last) and self.fabric.is_global_zero:
+        if self.held_out is not None and ((state.epoch + 1) % every == 0 or last) and self.fabric.is_global_zero:
             # Noise of its own: what is chosen by these draws may be certified with the same seed.
             seed = place_seed(settings.seed, VALIDATION)
             how = {"sigma": settings.sigma, "seed": seed, "device": self.fabric.device}
-            found = validate(self.model, self.parts.held_out, self.validation, **how)
+            found = validate(self.model, self.held_out, self.validation, **how)
             if mean_accuracy(found) >= state.best.get("certified_accuracy", 0.0):
                 state.best = {"epoch": state.epoch + 1, "certified_accuracy": mean_accuracy(found)}
                 save_checkpoint(self.model, self.folder / BEST)

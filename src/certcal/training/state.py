@@ -9,7 +9,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from certcal.errors import InputError
+from certcal.data import tensor_bytes
+from certcal.errors import InputError, one_line
 from certcal.files import replacing
 from certcal.models import load_checkpoint
 from certcal.settings import ObjectiveSettings, TrainSettings, ValidationSettings
@@ -51,7 +52,7 @@ def save_state(
             with part.open("wb") as written:
                 torch.save(content | {"digest": _digest(content)}, written)
         except RuntimeError as error:  # what torch makes of a full disk
-            raise OSError(f"{path.name} could not be written: {' '.join(str(error).split())}") from error
+            raise OSError(f"{path.name} could not be written: {one_line(error)}") from error
 
 
 def load_state(
@@ -76,8 +77,7 @@ def read_state(path: Path, device: torch.device | str = "cpu") -> dict[str, Any]
     try:
         content = torch.load(path, map_location=device, weights_only=True)
     except Exception as error:  # a damaged archive fails in torch's reader with anything
-        line = " ".join(str(error).split())[:200] or f"{type(error).__name__} in a damaged file"
-        raise InputError.expected(str(path), "be a checkpoint of `certcal train`", line) from error
+        raise InputError.expected(str(path), "be a checkpoint of `certcal train`", one_line(error, most=200)) from error
     wanted = {"format", "state_dict", "optimiser", "state", "settings", "digest"}
     if not isinstance(content, dict) or set(content) != wanted or content["format"] != FORMAT:
         held = ", ".join(sorted(map(str, content))[:5]) if isinstance(content, dict) else type(content).__name__
@@ -90,8 +90,7 @@ def read_state(path: Path, device: torch.device | str = "cpu") -> dict[str, Any]
 def _digest(value: Any) -> str:
     """SHA-256 of nested plain data and tensors."""
     if isinstance(value, torch.Tensor):
-        flat = value.detach().cpu().contiguous().reshape(-1)
-        content = flat.view(torch.uint8).numpy().tobytes() + f"{value.dtype}{tuple(value.shape)}".encode()
+        content = bytes(tensor_bytes(value)) + f"{value.dtype}{tuple(value.shape)}".encode()
     elif isinstance(value, dict):
         content = "".join(f"{key!r}:{_digest(value[key])}" for key in sorted(value, key=repr)).encode()
     elif isinstance(value, list | tuple):

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from certcal.models import rounded_normals
-from certcal.scalars import check_number
+from certcal.settings import checks
 
 SHUFFLE, AUGMENT, NOISE, MODEL, VALIDATION = range(5)  # what random numbers are for, as `place_seed` takes it
 
@@ -22,7 +22,7 @@ class Step:
 
     def __post_init__(self) -> None:
         for name in ("sigma", "epsilon"):
-            check_number(name, getattr(self, name), "be a finite number ≥ 0", lambda number: number >= 0)
+            checks.not_negative(name, getattr(self, name))
 
     def noise(self, shape: torch.Size, like: Tensor) -> Tensor:
         """Gaussian noise of this step on the grid of evidence, on the device and in the type of a tensor."""

@@ -1,7 +1,6 @@
 """Certified metrics on held-out training data, from few draws: to follow training and choose among models."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -16,20 +15,12 @@ from certcal.smoothing import collect_evidence
 METRICS = ("certified_accuracy", "certified_ece", "certified_brier")
 
 
-@dataclass(frozen=True)
-class Parts:
-    """Training data and what is held out of it."""
-
-    train: ImageData
-    held_out: ImageData | None
-
-
-def hold_out(data: ImageData, validation: ValidationSettings, *, seed: int) -> Parts:
-    """Training data without the images that validation is made on; the same for the same seed."""
+def hold_out(data: ImageData, validation: ValidationSettings, *, seed: int) -> tuple[ImageData, ImageData | None]:
+    """Training data without the images that validation is made on, and these; the same for the same seed."""
     if validation.every == 0:
-        return Parts(data, None)
+        return data, None
     train, held = split_data(data, fraction=validation.fraction, seed=seed)
-    return Parts(train, held.take(limit=validation.inputs))
+    return train, held.take(limit=validation.inputs)
 
 
 def validation_radii(validation: ValidationSettings, sigma: float) -> tuple[float, ...]:
