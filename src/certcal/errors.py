@@ -47,8 +47,18 @@ def one_line(error: BaseException, *, most: int = 400) -> str:
 
 
 def kind_of(value: object) -> str:
-    """The type of a value, with its article: "an int"."""
-    name = type(value).__name__
+    """The type of a value, with its article: "an int"; of a list or tuple also those of its entries."""
+    named = with_article(type(value).__name__)
+    kinds = dict.fromkeys(type(one).__name__ for one in value) if isinstance(value, list | tuple) else ()
+    return f"{named} of {', '.join(kinds)}" if kinds else named
+
+
+def with_article(name: str) -> str:
+    """The name of a type with its article.
+
+    >>> with_article("Evidence"), with_article("ndarray"), with_article("Report")
+    ('an Evidence', 'an ndarray', 'a Report')
+    """
     return f"{'an' if name.startswith(('nd', *'aeiouAEIO')) else 'a'} {name}"
 
 

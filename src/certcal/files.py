@@ -1,14 +1,16 @@
 """Files that appear whole or not at all, and what JSON, CSV and terminals can hold."""
 
+import csv
 import errno
 import hashlib
+import io
 import json
 import math
 import os
 import secrets
 import time
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -155,6 +157,19 @@ def _escape(char: str) -> str:
     return char.encode("unicode_escape", "surrogatepass").decode()
 
 
-def as_cell(value: Any) -> Any:
+def csv_text(heads: Sequence[str], lines: Iterable[Iterable[object]]) -> str:
+    """A head and lines of values as CSV."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows([_as_cell(value) for value in line] for line in (heads, *lines))
+    return text.getvalue()
+
+
+def csv_of(rows: Sequence[Mapping[str, object]]) -> str:
+    """Rows as CSV, with every key that one of them has as a column."""
+    heads = list(dict.fromkeys(key for row in rows for key in row))
+    return csv_text(heads, ([row.get(key, "") for key in heads] for row in rows))
+
+
+def _as_cell(value: Any) -> Any:
     """The value for a CSV file, where a text that programs would take for a formula begins with an apostrophe."""
     return f"'{value}" if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r")) else value

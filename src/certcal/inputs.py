@@ -4,6 +4,7 @@ Nothing is clipped, reordered or dropped here: a value is taken as it is or an `
 """
 
 import sys
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
@@ -32,7 +33,7 @@ def to_numpy(name: str, value: ArrayLike) -> NDArray[Any]:
     except (ValueError, TypeError) as error:
         raise InputError.expected(name, "be an array of numbers", f"a ragged {type(value).__name__}") from error
     except RuntimeError as error:  # a list of tensors that require gradients
-        raise InputError.expected(name, "be an array of numbers", f"{kind_of(value)} of tensors") from error
+        raise InputError.expected(name, "be an array of numbers", kind_of(value)) from error
     if array.dtype.kind not in "buif":
         kind = kind_of(value) if array.dtype == object else f"an array of dtype {array.dtype}"
         if array.dtype == object and array.size and isinstance(array.flat[0], str):
@@ -96,22 +97,23 @@ def as_probabilities(name: str, value: ArrayLike, *, allow_empty: bool = False) 
     vector = as_vector(name, value, allow_empty=allow_empty).astype(np.float64, copy=False)
     # A NaN makes both extremes NaN, so the two reductions catch it as well.
     if vector.size and not (vector.min() >= 0.0 and vector.max() <= 1.0):
-        index = _first(~((vector >= 0.0) & (vector <= 1.0)))
-        raise InputError.expected(name, "lie in [0, 1]", f"{vector[index]} at index {index}")
+        check_each(name, (vector >= 0.0) & (vector <= 1.0), "lie in [0, 1]", vector)
     return vector
 
 
 def as_correctness(name: str, value: ArrayLike, *, allow_empty: bool = False) -> BoolArray:
     """A boolean vector from booleans or from the numbers 0 and 1."""
     vector = as_vector(name, value, allow_empty=allow_empty)
-    if vector.dtype == np.bool_:
-        return vector
-    correct: BoolArray = vector == 1
-    binary = correct | (vector == 0)
-    if not binary.all():
-        index = _first(~binary)
-        raise InputError.expected(name, "be 0 or 1 (or False or True)", f"{vector[index]} at index {index}")
-    return correct
+    if not are_binary(vector):
+        check_each(name, (vector == 0) | (vector == 1), "be 0 or 1 (or False or True)", vector)
+    return vector.astype(np.bool_, copy=False)
+
+
+def are_binary(numbers: NDArray[Any]) -> bool:
+    """Whether all numbers are 0 or 1."""
+    if numbers.dtype.kind == "f":
+        return bool(((numbers == 0) | (numbers == 1)).all())
+    return bool(0 <= np.bitwise_or.reduce(numbers, initial=0) <= 1)  # negative ones have the highest bit
 
 
 def as_bounds(lower: ArrayLike, upper: ArrayLike, *, allow_empty: bool = False) -> tuple[FloatArray, FloatArray]:
@@ -119,12 +121,9 @@ def as_bounds(lower: ArrayLike, upper: ArrayLike, *, allow_empty: bool = False) 
     low = as_probabilities("lower", lower, allow_empty=allow_empty)
     high = as_probabilities("upper", upper, allow_empty=allow_empty)
     check_same_length("upper", high, "lower", low)
-    ordered = low <= high
-    if not ordered.all():
-        index = _first(~ordered)
-        raise InputError.expected(
-            "lower", "be at most `upper`", f"lower = {low[index]} > upper = {high[index]} at index {index}"
-        )
+    check_each(
+        "lower", low <= high, "be at most `upper`", lambda at: f"lower = {low[at]} > upper = {high[at]} at index {at}"
+    )
     return low, high
 
 
@@ -140,8 +139,8 @@ def as_certified(
     def sound(block: slice) -> bool:
         under, over, right = low[block], high[block], known[block]
         if said.dtype != np.bool_:
-            np.equal(said[block], 1, out=right)
-            if not (right | (said[block] == 0)).all():
+            ones, zeros = np.equal(said[block], 1, out=right), said[block] == 0
+            if np.count_nonzero(ones) + np.count_nonzero(zeros) < len(ones):
                 return False
         return bool(under.min() >= 0.0 and over.max() <= 1.0 and (under <= over).all())
 
@@ -198,15 +197,13 @@ def as_class_probabilities(probs: ArrayLike, labels: ArrayLike) -> tuple[FloatAr
         raise InputError.expected("probs", "lie in [0, 1]", f"{table[row, column]} in row {row}")
     # Softmax outputs sum to 1 within about 1e-6 in single and 1e-2 in half precision; logits do not come near.
     half = "16" in str(getattr(probs, "dtype", given.dtype))
-    off = np.abs(table.sum(axis=1) - 1.0) > (2e-2 if half else 1e-4)
-    if off.any():
-        row = _first(off)
-        raise InputError.expected("probs", "sum to 1 in every row", f"{table[row].sum()} in row {row}")
+    near = np.abs(table.sum(axis=1) - 1.0) <= (2e-2 if half else 1e-4)
+    check_each("probs", near, "sum to 1 in every row", lambda row: f"{table[row].sum()} in row {row}")
     check_same_length("labels", as_vector("labels", labels), "probs", table)
-    return table, as_classes("labels", labels, inputs=len(table), classes=table.shape[1])
+    return table, as_class_numbers("labels", labels, inputs=len(table), classes=table.shape[1])
 
 
-def as_classes(name: str, value: ArrayLike, *, inputs: int, classes: int | None = None) -> NDArray[np.int64]:
+def as_class_numbers(name: str, value: ArrayLike, *, inputs: int, classes: int | None = None) -> NDArray[np.int64]:
     """One whole number from 0 on, and below `classes` if that is known, for each of so many inputs."""
     vector = as_vector(name, value)
     if len(vector) != inputs:
@@ -218,9 +215,16 @@ def as_classes(name: str, value: ArrayLike, *, inputs: int, classes: int | None 
     if vector.dtype.kind == "b" or not (whole and vector.min() >= 0 and vector.max() < limit):
         valid = (vector >= 0) & (vector < limit) & (vector == np.floor(vector))
         got = "booleans" if vector.dtype.kind == "b" else f"{vector[_first(~valid)]} at index {_first(~valid)}"
-        wanted = "be whole numbers ≥ 0" if classes is None else f"be whole numbers from 0 to {classes - 1}"
+        wanted = "be whole numbers ≥ 0" if classes is None else f"be whole numbers from 0 to {classes - 1:,}"
         raise InputError.expected(name, wanted, got)
     return vector.astype(np.int64)
+
+
+def check_each(name: str, holds: BoolArray, requirement: str, got: NDArray[Any] | Callable[[int], str]) -> None:
+    """Refuse what is not as required, one by one; the first value that is not, or what `got` says of it, is told."""
+    if not holds.all():
+        at = int(np.argmin(holds))
+        raise InputError.expected(name, requirement, got(at) if callable(got) else f"{got[at]} at index {at}")
 
 
 def check_same_length(name: str, value: NDArray[Any], other: str, reference: NDArray[Any]) -> None:

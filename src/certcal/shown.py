@@ -1,13 +1,16 @@
 """Results that notebooks show as a table, a sentence and a figure."""
 
 from abc import abstractmethod
+from collections.abc import Iterator
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from certcal.errors import CertcalError
 
 if TYPE_CHECKING:
     import pandas as pd
+
+Row = TypeVar("Row")
 
 
 class Shown:
@@ -41,3 +44,15 @@ class ShownRows(Shown):
         except ImportError as error:
             raise CertcalError("to_frame needs pandas: pip install pandas; as_dicts() does without it.") from error
         return pd.DataFrame(self.as_dicts())
+
+
+class ShownTable(ShownRows, Generic[Row]):
+    """A result that is a list of such rows."""
+
+    rows: tuple[Row, ...]
+
+    def __iter__(self) -> Iterator[Row]:
+        return iter(self.rows)
+
+    def __len__(self) -> int:
+        return len(self.rows)

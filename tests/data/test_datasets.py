@@ -74,6 +74,7 @@ class TestArrays:
             (np.zeros((2, 8, 8, 3, 1)), [0, 1], r"shape \(n, c, h, w\), \(n, h, w, c\)"),
             (np.zeros((2, 1, 8, 8), dtype=np.int64), [0, 1], "dtype torch.int64"),
             (np.full((2, 1, 8, 8), 255.0), [0, 1], "values from 255 to 255: divide them by 255"),
+            (np.full((2, 1, 8, 8), 16.0), [0, 1], "from 16 to 16: divide them by the largest value that there can be"),
             (np.full((2, 1, 8, 8), np.nan), [0, 1], "NaN or infinity in 2 of 2 inputs, the first at 0"),
             (np.zeros((2, 1, 8, 8)), [0], r"as many entries as `inputs` \(2\), but got 1"),
             (np.zeros((2, 1, 8, 8)), [0, -1], "-1 at index 1"),

@@ -1,6 +1,7 @@
 """Inputs and labels in the forms people have them give the evidence of plain tensors."""
 
 from dataclasses import fields
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -142,6 +143,10 @@ def test_hugging_face_datasets_are_taken_as_they_are() -> None:
     features = datasets.Features({"image": datasets.Image(), "label": datasets.ClassLabel(names=["ant", "bee", "cow"])})
     data = datasets.Dataset.from_dict({"image": HWC, "label": NUMBERS}, features=features)
     assert same(draw(data), draw((PLAIN, NUMBERS)))
+    model = Net()
+    model.config = SimpleNamespace(id2label={0: "bee", 1: "ant", 2: "cow"})
+    with pytest.raises(InputError, match=r"number its classes as the model does, 'ant' as 1 .*, but got 'ant' as 0"):
+        collect_evidence(model, data, sigma=0.5, n=100, n0=10, chunk=100)
     table = datasets.Dataset.from_dict({"x": PLAIN.tolist(), "y": NUMBERS}).with_format("torch")
     assert same(draw(table), draw((PLAIN, NUMBERS)))
     assert same(draw(DataLoader(table, batch_size=4)), draw((PLAIN, NUMBERS)))
@@ -159,7 +164,9 @@ def test_names_of_some_of_the_models_classes_are_refused(form: type) -> None:
     """Numbered among themselves they would be other classes: "bee" is 1 of the model's three, and 0 of two names."""
     some = [name if name != "ant" else "cow" for name in NAMES]
     data = (PLAIN, some) if form is tuple else form(list(zip(PLAIN, some, strict=True)))
-    with pytest.raises(InputError, match=r"name each of the model's 3 classes.*classes=…\), but got 2 names: bee, cow"):
+    with pytest.raises(
+        InputError, match=r"name each of the model's 3 classes.*classes=\[…\].*, but got 2 names: bee, cow"
+    ):
         draw(data)
     whole = from_arrays(PLAIN, some, classes=["ant", "bee", "cow"])
     assert draw(whole).label.tolist() == [2, 2, 1, 1, 2, 2]

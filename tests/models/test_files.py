@@ -9,9 +9,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 from torch import nn
 
-from certcal import Evidence, InputError, ace_attack, collect_evidence
+from certcal import Evidence, InputError, ace_attack, collect_evidence, load_evidence
 from certcal.models import as_outputs, build_model, model_fingerprint
 from certcal.models.normalization import Normalize
 from certcal.models.preparation import Resize
@@ -85,9 +86,10 @@ def test_onnx_of_one_batch_size_gives_the_evidence_of_the_module(onnx_file: Path
         end.type.tensor_type.shape.dim[0].dim_value = size
     onnx.save(fixed, tmp_path / "fixed.onnx")
     inputs, model = torch.cat([INPUTS, INPUTS[:2]]), build(tmp_path / "fixed.onnx")
+    check_same(model, Pixels())
     for count in (1, 3, 7):
         found = build(onnx_file)(inputs[:count])
-        assert torch.allclose(as_outputs(model(inputs[:count]), count), as_outputs(found, count), atol=1e-6)
+        assert torch.equal(as_outputs(model(inputs[:count]), count), as_outputs(found, count))
 
 
 def test_broken_onnx_files_are_refused(onnx_file: Path, tmp_path: Path) -> None:
@@ -174,9 +176,37 @@ def test_hugging_face_classes_in_another_order_are_refused(hf_folder: Path, tmp_
         named = {"id2label": dict(enumerate(order)), "label2id": {name: place for place, name in enumerate(order)}}
         (folder / "config.json").write_text(json.dumps(config | named))
         _, error = certcal("certify", order[0], *words, cwd=tmp_path, code=code)
-        told = "Expected `--model` to have the data's classes in their order, 'cat' at 0, but got 'dog' there."
+        told = "Expected `--data` to number its classes as the model does, 'cat' as 1"
         assert (told in error) == bool(code), error
+        assert ("but got 'cat' as 0" in error) == bool(code)
         assert (tmp_path / "runs" / order[0]).exists() == (code == 0)
+
+
+@pytest.mark.slow
+def test_hugging_face_names_number_class_folders(hf_folder: Path, tmp_path: Path) -> None:
+    """Folders of two of the network's three classes get its numbers, not 0 and 1."""
+    folder, order = shutil.copytree(hf_folder, tmp_path / "named"), ("dog", "cat", "cow")
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"id2label": dict(enumerate(order))}))
+    for name in ("cow", "dog"):
+        (tmp_path / "pets" / name).mkdir(parents=True)
+        Image.new("L", (4, 4), 90).save(tmp_path / "pets" / name / "one.png")
+    words = (
+        "--data",
+        "pets",
+        "--channels",
+        1,
+        "--sigma",
+        0.25,
+        "--n",
+        250,
+        "--radii",
+        0.1,
+        "--no-checks",
+        "--no-figures",
+    )
+    certcal("certify", "mine", "--model", f"hf:{folder}", *words, cwd=tmp_path)
+    assert load_evidence(tmp_path / "runs/mine/evidence.parquet").label.tolist() == [2, 0]
 
 
 @pytest.mark.slow
@@ -201,21 +231,6 @@ class SimpleLogits(nn.Module):
 
     def forward(self, inputs: torch.Tensor) -> torch.Tensor:
         return self.network(inputs).logits
-
-
-@pytest.mark.slow
-def test_timm_names_bring_their_statistics() -> None:
-    try:
-        import timm
-    except (ImportError, RuntimeError) as error:  # it needs torchvision, which fails beside another build of torch
-        pytest.skip(f"timm does not import here: {error}")
-    with torch.random.fork_rng():
-        torch.manual_seed(0)
-        model = build_model("timm:resnet18", classes=3, shape=(3, 32, 32)).eval()
-        torch.manual_seed(0)
-        network = timm.create_model("resnet18", num_classes=3).eval()
-    about, inputs = network.pretrained_cfg, torch.rand(2, 3, 32, 32)
-    assert torch.equal(model(inputs), network(Normalize(about["mean"], about["std"])(inputs)))
 
 
 def test_packages_that_are_missing_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -153,6 +153,7 @@ def test_fingerprints_tell_functions_and_weights_apart() -> None:
         ((torch.zeros(2, 3), torch.zeros(2, 5)), "but got a tuple of (2, 3), (2, 5)."),
         ({"boxes": torch.zeros(4)}, "but got a dict of boxes ((4,))."),
         (torch.zeros(2, 3, dtype=torch.int64), "but got (2, 3) of torch.int64."),
+        (torch.zeros(2, dtype=torch.int64), "but got (2,) of torch.int64 (class numbers: leave out the argmax)."),
         ("cat", "but got str."),
         ([], "but got a list of nothing."),
     ],

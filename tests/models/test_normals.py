@@ -34,7 +34,7 @@ def drawn(deviation, choice, place):
     """Whole normals of 32-bit words, one element each."""
     words = [torch.tensor(part, dtype=torch.int64).to(torch.int32)[:, None] for part in (choice, place)]
     out = torch.empty(len(choice), 1)
-    knots(deviation).draw(*words, out, torch.empty(2, len(choice), 1, dtype=torch.int32))
+    knots(deviation).draw(torch.stack(words, dim=1), out, torch.empty(2, len(choice), 1, dtype=torch.int32))
     return out[:, 0].long().tolist()
 
 

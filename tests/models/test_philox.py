@@ -134,10 +134,10 @@ def test_largest_noise_and_input_fill_float32():
     for sigma in (0.01, 0.12, 0.25, 0.5, 0.51, 1.0, 77.0):
         step = grid_step(sigma)
         table = knots(sigma / step)
-        words = torch.full((2, 1, 2), -1, dtype=torch.int32)  # the outermost knot, the largest of everything
+        words = torch.full((1, 2, 2), -1, dtype=torch.int32)  # the outermost knot, the largest of everything
         words[0, 0, 1] = 0  # a choice that stays, if any does
         out = torch.empty(1, 2)
-        table.draw(*words, out, torch.empty(2, 1, 2, dtype=torch.int32))
+        table.draw(words, out, torch.empty(2, 1, 2, dtype=torch.int32))
         largest = (2**15 - 1) * 2**table.bits + 2**table.bits - 1
         assert out.abs().max() <= largest < LARGEST_NOISE
         assert largest >= 8 * sigma / step - 2
@@ -168,7 +168,7 @@ def test_copies_are_of_the_rounded_inputs():
 def test_rounded_normals_have_the_law_of_a_rounded_gaussian():
     deviation, n = 32.0, 400_000
     words, out = philox_words(0, 0, 0, 0, n // 16, 16), torch.empty(n // 16, 16)
-    knots(deviation).draw(words[:, 0], words[:, 1], out, torch.empty(2, n // 16, 16, dtype=torch.int32))
+    knots(deviation).draw(words, out, torch.empty(2, n // 16, 16, dtype=torch.int32))
     values = np.arange(-100, 101)
     edges = np.concatenate(([-np.inf], values[:-1] + 0.5, [np.inf]))
     expected = n * np.diff(stats.norm.cdf(edges / deviation))

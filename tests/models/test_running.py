@@ -6,7 +6,6 @@ from torch import nn
 
 from certcal import InputError
 from certcal.models import (
-    PRECISIONS,
     Conditions,
     Runner,
     as_outputs,
@@ -17,11 +16,12 @@ from certcal.models import (
     held_still,
     no_distribution,
 )
+from certcal.settings import Precision
 
 CPU = torch.device("cpu")
 
 
-@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("precision", tuple(Precision))
 def test_a_precision_is_what_the_model_computes_in(precision):
     with autocast(precision, CPU):
         assert nn.Linear(3, 2)(torch.rand(4, 3)).dtype == getattr(torch, precision)

@@ -8,11 +8,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from certcal.data.entries import DEPTHS, as_tensor, as_values, channels_first
+from certcal.data.entries import as_tensor, as_values, channels_first
 from certcal.data.images import ImageData
 from certcal.data.labels import as_classes
 from certcal.errors import InputError, one_line
-from certcal.inputs import as_vector, check_same_length
+from certcal.inputs import as_class_numbers, check_same_length
 from certcal.scalars import check_choice
 from certcal.settings import MAX_CLASSES, Values
 from certcal.types import ArrayLike
@@ -46,12 +46,23 @@ def from_arrays(
     held = Values(check_choice("values", values, tuple(Values)))
     pixels = _as_pixels(inputs) if held is Values.UNIT else _as_numbers(inputs)
     numbers, named = as_classes(labels, classes=classes)
-    targets = _as_labels(numbers, len(pixels), None if classes is None else len(classes))
+    check_same_length("labels", numbers, "inputs", np.empty(len(pixels)))
+    most = MAX_CLASSES if classes is None else len(classes)
+    targets = torch.from_numpy(as_class_numbers("labels", numbers, inputs=len(pixels), classes=most))
     if classes is not None and len(classes) > MAX_CLASSES:
         raise InputError.expected("classes", f"be at most {MAX_CLASSES:,}", len(classes))
     known = named or (map(str, range(int(targets.max()) + 1)) if classes is None else classes)
     index = torch.arange(len(pixels))
-    return ImageData(pixels, targets, tuple(map(str, known)), index, name, source, values=held)
+    return ImageData(
+        pixels,
+        targets,
+        tuple(map(str, known)),
+        index,
+        name,
+        source,
+        values=held,
+        found=named is not None and classes is None,
+    )
 
 
 def read_npz(path: Path, *, split: str | None, values: Values = Values.UNIT) -> ImageData:
@@ -87,8 +98,6 @@ def _as_pixels(inputs: ArrayLike) -> Tensor:
         raise InputError.expected("inputs", wanted, f"shape {shape}")
     if pixels.dtype == torch.uint8:
         return pixels
-    if pixels.dtype not in DEPTHS and not pixels.is_floating_point():
-        raise InputError.expected("inputs", "be uint8, uint16 or floats in [0, 1]", f"dtype {pixels.dtype}")
     pixels = as_values(pixels)
     low, high = (float(value) for value in pixels.aminmax())
     _check_finite(pixels)
@@ -99,8 +108,8 @@ def _as_pixels(inputs: ArrayLike) -> Tensor:
                 ": normalised already? (give the images as they were, and their normalisation as --mean and --std; "
                 "what is no image takes --values any, in Python values='any')"
             )
-        elif high <= 255:
-            got += ": divide them by 255"
+        elif high <= 255:  # scikit-learn's digits go to 16
+            got += ": divide them by 255" if high > 64 else ": divide them by the largest value that there can be"
         raise InputError.expected("inputs", wanted, got)
     return pixels
 
@@ -120,15 +129,3 @@ def _check_finite(values: Tensor) -> None:
             f"NaN or infinity in {int(broken.sum())} of {len(values)} inputs, the first at {int(broken.int().argmax())}"
         )
         raise InputError.expected("inputs", "hold finite numbers", got)
-
-
-def _as_labels(labels: ArrayLike, n: int, k: int | None) -> Tensor:
-    vector = as_vector("labels", labels)
-    check_same_length("labels", vector, "inputs", np.empty(n, dtype=np.bool_))
-    most = MAX_CLASSES if k is None else k
-    valid = (vector >= 0) & (vector == np.floor(vector)) & (vector < most)
-    if not valid.all():
-        position = int(np.argmin(valid))
-        wanted = f"be whole numbers from 0 to {most - 1:,}"
-        raise InputError.expected("labels", wanted, f"{vector[position]} at index {position}")
-    return torch.from_numpy(vector.astype(np.int64))

@@ -3,6 +3,7 @@
 import difflib
 import os
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
@@ -48,6 +49,7 @@ def load_dataset(
     channels: int = 3,
     values: str = Values.UNIT,
     scale: str = Scaling.NONE,
+    classes: Sequence[str] | None = None,
 ) -> ImageData:
     """Labelled inputs, handed out as float32, in [0, 1] unless told otherwise, from a data set's name or from a path.
 
@@ -65,6 +67,8 @@ def load_dataset(
         channels: for folders of images, 3 for RGB or 1 for grey.
         values: "unit" for inputs in [0, 1]; "any" takes any numbers of a .npz file, of any shape.
         scale: "std" divides inputs of any values by their standard deviation, per feature or per channel.
+        classes: their names in the model's order, also of classes that are not among the data. Without them the names
+            of folders and labels are numbered in sorted order.
 
     Raises:
         InputError: if the name is unknown, files are missing, or a file is not what it should be.
@@ -89,6 +93,7 @@ def load_dataset(
         data = _from_files(DATASETS[known], "test" if split is None else split, root, download)
     if held is not data.values:
         raise InputError.expected("values", "be unit for images, which lie in [0, 1]", f"any for {data.name}")
+    data = data if classes is None else data.in_order(classes)
     # Scaled before a part is taken: the scale is that of the whole, whatever is certified.
     data = data.scaled() if scale == Scaling.STD else data
     return data.take(limit=limit, every=every)
@@ -125,7 +130,7 @@ def _from_files(dataset: NamedDataset, split: str, root: PathLike | None, downlo
 def _from_folder(path: Path, split: str | None, *, resize: int | None, crop: int | None, channels: int) -> ImageData:
     files, labels, classes = read_folder(path, split=split, resize=resize, crop=crop, channels=channels)
     name = printable(path.name if split is None else f"{path.name} {split}")
-    return ImageData(files, torch.tensor(labels), classes, torch.arange(len(files)), name, str(path))
+    return ImageData(files, torch.tensor(labels), classes, torch.arange(len(files)), name, str(path), found=True)
 
 
 def _from_file(path: Path, split: str | None, values: Values) -> ImageData:

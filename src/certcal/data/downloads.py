@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from http.client import HTTPException
 from pathlib import Path
 
-from certcal.errors import CertcalError
+from certcal.errors import CertcalError, one_line
 from certcal.files import replacing
 
 TIMEOUT = 60.0  # seconds without a byte
@@ -108,4 +108,4 @@ def _reason(error: BaseException) -> str:
         return f"HTTP status {error.code}"
     if isinstance(error, urllib.error.URLError):
         return " ".join(str(error.reason).split())
-    return " ".join(str(error).split()) or type(error).__name__
+    return one_line(error)

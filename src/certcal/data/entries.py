@@ -36,13 +36,12 @@ def as_values(value: Any, *, bytes_to_unit: bool = True, rgb: bool = False) -> T
     if is_picture(value):
         value = _channels_of(value, rgb)
     tensor = as_tensor(value)
-    if tensor.is_floating_point():
+    if tensor.is_floating_point() or not bytes_to_unit:
         return tensor.to(torch.float32)
-    if bytes_to_unit and tensor.dtype in DEPTHS:
-        return tensor.to(torch.float32) / DEPTHS[tensor.dtype]
-    if bytes_to_unit:
-        raise InputError.expected("inputs", "be uint8, uint16 or floats", f"dtype {tensor.dtype}")
-    return tensor.to(torch.float32)
+    if tensor.dtype not in DEPTHS:
+        mend = "make bytes uint8, divide other pixels by their largest value, or say values='any' of what is no image"
+        raise InputError.expected("inputs", "be uint8, uint16 or floats in [0, 1]", f"dtype {tensor.dtype} ({mend})")
+    return tensor.to(torch.float32) / DEPTHS[tensor.dtype]
 
 
 def is_picture(value: Any) -> bool:

@@ -3,6 +3,7 @@
 import hashlib
 import math
 import operator
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -10,10 +11,12 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
+from certcal.blocks import slices
 from certcal.data.folder import ImageFiles
-from certcal.errors import InputError, several
-from certcal.scalars import check_integer, check_number
-from certcal.settings import Values
+from certcal.data.labels import some_names
+from certcal.errors import InputError, kind_of, several
+from certcal.scalars import check_integer
+from certcal.settings import MAX_CLASSES, Values, checks
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -33,6 +36,7 @@ class ImageData(Dataset[tuple[Tensor, int]]):
     values: Values = Values.UNIT  # what the inputs hold
     scale: "Scale | None" = None  # by which they were divided
     total: int | None = None  # how many the data set has that they were taken from; None: these are all
+    found: bool = False  # whether `classes` are the names met in the data, sorted; else they were given in an order
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -58,7 +62,7 @@ class ImageData(Dataset[tuple[Tensor, int]]):
         """What σ and radii are measured in."""
         if self.scale is not None:
             return "features divided by their standard deviation"
-        return "inputs in [0, 1]" if self.values is Values.UNIT else "the inputs as they are"
+        return self.values.units
 
     def scaled(self) -> "ImageData":
         """The same inputs, less their mean and divided by their standard deviation, per feature or per channel.
@@ -73,6 +77,37 @@ class ImageData(Dataset[tuple[Tensor, int]]):
             raise InputError.expected("inputs", "vary in every feature that is scaled", f"a constant at {flat}")
         scale = Scale(mean, std)
         return replace(self, pixels=scale.apply(self.inputs), scale=scale)
+
+    def in_order(self, classes: Sequence[str]) -> "ImageData":
+        """The same inputs, with classes in that order, which is the model's: labels are found there by their names.
+
+        Classes of data that has numbers and no names are named.
+
+        >>> from certcal.data import from_arrays
+        >>> from_arrays(np.zeros((2, 4, 4)), ["cow", "bee"]).in_order(["ant", "bee", "cow"]).labels.tolist()
+        [2, 1]
+        """
+        if isinstance(classes, str) or not isinstance(classes, Iterable):
+            raise InputError.expected("classes", "be a list of names", kind_of(classes))
+        known = tuple(map(str, classes))
+        if not 2 <= len(known) == len(set(known)) <= MAX_CLASSES:
+            wanted = f"be 2 to {MAX_CLASSES:,} different names"
+            raise InputError.expected("classes", wanted, f"{len(known):,}, {len(set(known)):,} of them different")
+        numbers = self.classes == tuple(map(str, range(len(self.classes))))
+        if numbers and len(known) >= len(self.classes) and not set(self.classes) <= set(known):
+            return replace(self, classes=known, found=False)
+        place = {one: number for number, one in enumerate(known)}
+        present = [self.classes[label] for label in sorted(set(self.labels.tolist()))]
+        if unknown := next((one for one in present if one not in place), None):
+            got = f"no {unknown!r} among {some_names(known)}"
+            raise InputError.expected("classes", "name each class of the data", got)
+        moved = torch.tensor([place.get(one, -1) for one in self.classes])
+        return replace(self, labels=moved[self.labels], classes=known, found=False)
+
+    def counts(self) -> dict[str, int]:
+        """How many inputs there are of each class, by name; 0 of some, perhaps."""
+        each = torch.bincount(self.labels, minlength=len(self.classes)).tolist()
+        return dict(zip(self.classes, each, strict=True))
 
     @property
     def inputs(self) -> Tensor:
@@ -130,9 +165,9 @@ def channel_statistics(data: ImageData) -> tuple[tuple[float, ...], tuple[float,
     """
     channels = data.shape[0]
     total, squares = torch.zeros(channels, dtype=torch.float64), torch.zeros(channels, dtype=torch.float64)
-    for start in range(0, len(data), 500):  # a bounded part in memory at a time
-        part = torch.arange(start, min(start + 500, len(data)))
-        wide = data.select(part).inputs.double()  # summing millions of float32 would lose digits
+    for some in slices(len(data), 500):  # a bounded part in memory at a time
+        part = data.select(torch.arange(len(data))[some])
+        wide = part.inputs.double()  # summing millions of float32 would lose digits
         others = (0, *range(2, wide.ndim))
         total += wide.sum(dim=others)
         squares += wide.square().sum(dim=others)
@@ -152,7 +187,7 @@ def split_data(data: ImageData, *, fraction: float = 0.1, seed: int = 0) -> tupl
 
     Both keep the order of `data`. The choice depends on the seed and the number of images alone.
     """
-    check_number("fraction", fraction, "lie in the open interval (0, 1)", lambda part: 0.0 < part < 1.0)
+    checks.inner_share("fraction", fraction)
     check_integer("seed", seed, minimum=0)
     n, held_out = len(data), round(fraction * len(data))
     if not 0 < held_out < n:

@@ -2,6 +2,7 @@
 
 import math
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -42,6 +43,74 @@ def as_classes(
     if broken.any():
         raise _other_task(name, "regression", table[np.argmax(broken)])
     return table, None
+
+
+def check_names(
+    names: Sequence[str], outputs: int, *, found: bool, own: Sequence[str] = (), fresh: bool = False, name: str = "data"
+) -> None:
+    """Refuse class names whose numbers are not those of a model with so many outputs.
+
+    Args:
+        names: the data's, in the order of its labels.
+        outputs: of the model.
+        found: whether they are the names that were met in the data, sorted, rather than given in an order.
+        own: the model's names, in its order, where it says them; they count only if there is one for each output.
+        fresh: whether the model is yet to learn what the numbers mean.
+        name: what to call the data.
+    """
+    listed = tuple(names)
+    numbers = listed == tuple(map(str, range(len(listed))))  # which mean themselves
+    if _match(listed, own if len(own) == outputs else (), numbers, name) or numbers or not found:
+        return
+    if len(listed) != outputs:
+        wanted = (
+            f"name each of the model's {outputs:,} classes, because names that are found are numbered in sorted order "
+            f"({_REMEDY})"
+        )
+        raise InputError.expected(name, wanted, f"{len(listed):,} names: {some_names(listed)}")
+    if not fresh and all(one.isdecimal() for one in listed) and sorted(listed, key=int) != list(listed):
+        wanted = f"say in which order its classes are numbered, as numbers or, like torchvision's, as texts ({_REMEDY})"
+        raise InputError.expected(name, wanted, some_names(listed))
+
+
+def _match(listed: Sequence[str], own: Sequence[str], numbers: bool, name: str) -> bool:
+    """Whether all names are the model's; one that it has at another number is refused, whatever its capitals."""
+    folded = [one.casefold() for one in own]
+    counts = Counter(folded)
+    place = {one: number for number, one in enumerate(folded) if counts[one] == 1}  # two of one name say nothing
+    known = [place.get(one.casefold()) for one in listed]
+    if numbers and None in known:  # numbers of classes, not some of the model's names
+        return False
+    for at, number in enumerate(known):
+        if number is None or number == at:
+            continue
+        spelled = {one.casefold(): one for one in listed}
+        order = some_names([spelled.get(one.casefold(), one) for one in own])
+        wanted = f"number its classes as the model does, {own[number]!r} as {number} ({_REMEDY}: {order})"
+        raise InputError.expected(name, wanted, f"{listed[at]!r} as {at}")
+    return bool(own) and None not in known
+
+
+def names_by_number(named: object) -> tuple[str, ...]:
+    """Names in the order of their numbers, from a mapping like Hugging Face's id2label; none unless it has 0 … k − 1.
+
+    >>> names_by_number({"1": "dog", "0": "cat"})
+    ('cat', 'dog')
+    """
+    try:
+        numbered = {int(key): str(name) for key, name in named.items()}  # type: ignore[attr-defined]
+    except (AttributeError, TypeError, ValueError):
+        return ()
+    order = sorted(numbered)
+    return tuple(numbered[key] for key in order) if order == list(range(len(named))) else ()  # type: ignore[arg-type]
+
+
+_REMEDY = "give all of them in the model's order, by from_arrays(…, classes=[…]) or --class-names"
+
+
+def some_names(names: Sequence[str]) -> str:
+    """The first ten names."""
+    return ", ".join(names[:10]) + ", …" * (len(names) > 10)
 
 
 def _other_task(name: str, task: str, got: object) -> InputError:

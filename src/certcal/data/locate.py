@@ -27,10 +27,9 @@ def download_folder(dataset: NamedDataset, root: PathLike | None) -> Path:
 def find_files(dataset: NamedDataset, split: str, root: PathLike | None) -> tuple[Layout, list[Path]] | None:
     """The files of a split, in reading order, and the layout they are in; None if no folder has all of them."""
     for folder, layout in _places(dataset, root):
-        paths = [_spelled(folder, names) for names in layout.files[split]]
-        found = [path for path in paths if path is not None]
-        if len(found) == len(paths):
-            return layout, found
+        spelled = [[folder / name for name in names if (folder / name).is_file()] for names in layout.files[split]]
+        if all(spelled):
+            return layout, [paths[0] for paths in spelled]
     return None
 
 
@@ -65,7 +64,3 @@ def _places(dataset: NamedDataset, root: PathLike | None) -> Iterator[tuple[Path
             yield from ((base, layout) for layout in dataset.layouts)
     for layout in dataset.layouts:
         yield from ((folder, layout) for folder in dataset.installed)
-
-
-def _spelled(folder: Path, names: tuple[str, ...]) -> Path | None:
-    return next((folder / name for name in names if (folder / name).is_file()), None)

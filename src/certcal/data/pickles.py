@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from certcal.errors import InputError
+from certcal.errors import InputError, one_line
 
 
 def load_plain_pickle(path: Path) -> Any:
@@ -22,8 +22,7 @@ def load_plain_pickle(path: Path) -> Any:
         with path.open("rb") as file:
             return _PlainUnpickler(file, encoding="bytes").load()
     except Exception as error:  # a damaged pickle fails in as many ways as there are opcodes
-        reason = " ".join(str(error).split()) or type(error).__name__
-        raise InputError.expected(str(path), "be a pickle of plain data and arrays", reason) from error
+        raise InputError.expected(str(path), "be a pickle of plain data and arrays", one_line(error)) from error
 
 
 def _plain_dtype(code: Any, *_: Any) -> np.dtype[Any]:

@@ -20,6 +20,7 @@ from certcal.worstcase import certified_brier_score
 __all__ = ["CertifiedRecalibrator", "InsideRecalibrator"]
 
 COLUMNS = ("lower", "upper", "confidence")
+_FITTING = ("clean_weight", "method", "objective", "n_bins", "edges", "on_failure")
 
 
 class CertifiedRecalibrator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -70,12 +71,7 @@ class CertifiedRecalibrator(TransformerMixin, BaseEstimator):  # type: ignore[mi
             columns[:, 1],
             correct,
             confidence=columns[:, 2] if columns.shape[1] == 3 else None,
-            clean_weight=self.clean_weight,
-            method=self.method,
-            objective=self.objective,
-            n_bins=self.n_bins,
-            edges=self.edges,
-            on_failure=self.on_failure,
+            **{name: getattr(self, name) for name in _FITTING},
         )
         return self
 
@@ -150,15 +146,8 @@ class InsideRecalibrator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def fit(self, X: Any, y: Any = None) -> "InsideRecalibrator":  # noqa: N803 (scikit-learn's name)
         """Fit the map to the inputs at these positions."""
-        part = self._part(X, y)
-        self.map_ = fit_score_map(
-            part,
-            radii=self.radius,
-            alpha=self.alpha,
-            clean_weight=self.clean_weight,
-            objective=self.objective,
-            on_failure=self.on_failure,
-        )
+        fitting = {name: getattr(self, name) for name in ("alpha", "clean_weight", "objective", "on_failure")}
+        self.map_ = fit_score_map(self._part(X, y), radii=self.radius, **fitting)
         return self
 
     def transform(self, X: Any) -> FloatArray:  # noqa: N803

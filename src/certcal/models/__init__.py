@@ -3,7 +3,6 @@
 from certcal.models.catalog import build_model, model_names
 from certcal.models.checkpoints import checkpoint_digest, load_checkpoint, save_checkpoint, state_digest
 from certcal.models.devices import (
-    PRECISIONS,
     autocast,
     best_device,
     device_of,
@@ -13,11 +12,10 @@ from certcal.models.devices import (
 )
 from certcal.models.fingerprint import PROBES, check_rows, model_fingerprint, model_probe, same_probe
 from certcal.models.functions import as_module
-from certcal.models.given import FLOATS, as_inputs, as_labels, classify
-from certcal.models.grid import check_sigma, grid_step, rounded_normals, through_grid, to_grid
+from certcal.models.given import FLOATS, as_inputs, as_labels, class_names, classify
+from certcal.models.grid import grid_step, rounded_normals, through_grid, to_grid
 from certcal.models.normalization import Normalize, Unscale
 from certcal.models.outputs import (
-    OUTPUTS,
     as_outputs,
     as_probabilities,
     count_classes,
@@ -33,8 +31,6 @@ from certcal.models.temperature import Tempered
 __all__ = [
     "FLOATS",
     "NOISE",
-    "OUTPUTS",
-    "PRECISIONS",
     "PROBES",
     "Conditions",
     "Noise",
@@ -52,8 +48,8 @@ __all__ = [
     "best_device",
     "build_model",
     "check_rows",
-    "check_sigma",
     "checkpoint_digest",
+    "class_names",
     "classify",
     "count_classes",
     "device_of",

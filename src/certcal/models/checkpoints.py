@@ -41,10 +41,7 @@ def load_checkpoint(model: Model, path: str | PathLike[str]) -> Model:
             weights of another architecture. The model is unchanged then.
     """
     file, target = expanded("path", path), unwrapped(model)
-    if not file.is_file():
-        raise InputError.expected("path", "be a checkpoint file", f"{str(file)!r}, which does not exist")
-    content = _read_safetensors(file) if file.suffix == ".safetensors" else _read_torch(file)
-    target.load_state_dict(_fitted(_state(file, content), target, file), strict=False)
+    target.load_state_dict(_fitted(_read(file), target, file), strict=False)
     return model
 
 
@@ -65,11 +62,7 @@ def save_checkpoint(model: nn.Module, path: str | PathLike[str]) -> None:
 
 def checkpoint_digest(path: str | PathLike[str]) -> str:
     """SHA-256 of the names and tensors in a checkpoint, whatever else is in the file."""
-    file = expanded("path", path)
-    if not file.is_file():
-        raise InputError.expected("path", "be a checkpoint file", f"{str(file)!r}, which does not exist")
-    content = _read_safetensors(file) if file.suffix == ".safetensors" else _read_torch(file)
-    return _digest(_state(file, content))
+    return _digest(_read(expanded("path", path)))
 
 
 def state_digest(model: nn.Module) -> str:
@@ -83,6 +76,13 @@ def _digest(state: State) -> str:
         digest.update(f"{name}:{state[name].dtype}:{tuple(state[name].shape)}\n".encode())
         digest.update(tensor_bytes(state[name]))
     return digest.hexdigest()
+
+
+def _read(file: Path) -> State:
+    """The names and tensors in a checkpoint."""
+    if not file.is_file():
+        raise InputError.expected("path", "be a checkpoint file", f"{str(file)!r}, which does not exist")
+    return _state(file, _read_safetensors(file) if file.suffix == ".safetensors" else _read_torch(file))
 
 
 def _check_whole(file: Path) -> None:

@@ -16,7 +16,6 @@ AUTOCAST: dict[str, torch.dtype | None] = {
     Precision.BFLOAT16: torch.bfloat16,
     Precision.FLOAT16: torch.float16,
 }
-PRECISIONS = tuple(Precision)
 
 
 def best_device() -> str:

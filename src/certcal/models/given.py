@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from certcal.data import as_classes
+from certcal.data import as_classes, check_names, names_by_number
 from certcal.errors import InputError
 from certcal.inputs import as_vector, contiguous, to_numpy
 from certcal.models.devices import device_of
@@ -25,7 +25,9 @@ def as_inputs(x: ArrayLike, model: nn.Module, *, boxed: bool, name: str = "x") -
         array = to_numpy(name, x)
         inputs = torch.from_numpy(contiguous(array)).to((wanted or torch.float32) if array.dtype.kind == "f" else None)
     if inputs.dtype not in FLOATS:
-        raise InputError.expected(name, "be float32 or float64 inputs in [0, 1]", f"dtype {inputs.dtype}")
+        raise InputError.expected(
+            name, "be float32 or float64 inputs in [0, 1]", f"dtype {inputs.dtype} (divide bytes by 255)"
+        )
     if wanted not in (None, inputs.dtype):
         raise InputError.expected(name, f"have the model's dtype, {wanted}", inputs.dtype)
     if inputs.ndim < 2 or inputs.numel() == 0:
@@ -41,7 +43,10 @@ def as_inputs(x: ArrayLike, model: nn.Module, *, boxed: bool, name: str = "x") -
 
 def as_labels(y: ArrayLike, inputs: int, *, name: str = "y", classes: int | None = None) -> Tensor:
     """One class number ≥ 0 per input, below `classes` if given, int64 on the CPU."""
-    labels = as_vector(name, as_classes(y, name=name)[0])
+    numbers, named = as_classes(y, name=name)
+    if named is not None and classes is not None:
+        check_names(named, classes, found=True, name=name)
+    labels = as_vector(name, numbers)
     if len(labels) != inputs:
         raise InputError.expected(name, f"have as many entries as `x` ({inputs})", len(labels))
     if not 0 <= labels.min() <= labels.max() < 2**63:
@@ -51,13 +56,20 @@ def as_labels(y: ArrayLike, inputs: int, *, name: str = "y", classes: int | None
     return torch.from_numpy(contiguous(labels.astype("int64")))
 
 
+def class_names(model: nn.Module) -> tuple[str, ...]:
+    """The names of its classes in its order, where the model says them, as Hugging Face's configurations do."""
+    told = (getattr(getattr(part, "config", None), "id2label", None) for part in model.modules())
+    names = names_by_number(next((one for one in told if isinstance(one, dict)), {}))
+    return names if names != tuple(f"LABEL_{n}" for n in range(len(names))) else ()  # what stands for none
+
+
 def classify(model: nn.Module, inputs: Tensor, *, batch: int = 512) -> tuple[Tensor, Tensor]:
     """Predicted classes and their probabilities, shapes (n,), on the CPU."""
     predict, device = logits_of(model), device_of(model)
     classes, confidence = [], []
     with torch.no_grad():
-        for start in range(0, len(inputs), batch):
-            logits = predict(inputs[start : start + batch].to(device))
+        for part in torch.split(inputs, batch):
+            logits = predict(part.to(device))
             classes.append(logits.argmax(dim=1).cpu())
             confidence.append(logits.double().softmax(dim=1).amax(dim=1).cpu())
     return torch.cat(classes), torch.cat(confidence)

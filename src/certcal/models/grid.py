@@ -1,25 +1,19 @@
 """The grid to which inputs and noise are rounded, so that float32 holds their sums exactly. docs/noise.md."""
 
 import math
+from functools import cache
 
 import torch
 from torch import Tensor
 
 from certcal.errors import InputError
-from certcal.scalars import check_number
-from certcal.settings import MAX_SIGMA, MIN_SIGMA
 
 FINEST_STEP = 2.0**-20
 LARGEST_NOISE, LARGEST_INPUT = 2**22, 3 * 2**22  # in steps. Their sum is 2^24: float32 holds every such whole number.
 LARGEST_NORMAL = 8  # deviations; a normal is larger with probability 10^-15
 
 
-def check_sigma(sigma: float) -> None:
-    """Refuse noise that cannot be drawn: its law is only near a Gaussian from 32 steps on.   Raises: InputError."""
-    wanted = f"lie between {MIN_SIGMA:.2g} and {MAX_SIGMA:g}"
-    check_number("sigma", sigma, wanted, lambda value: MIN_SIGMA <= value <= MAX_SIGMA)
-
-
+@cache
 def grid_step(sigma: float) -> float:
     """The step of the grid for noise of deviation σ: 2⁻²⁰ up to σ = 0.5, and then as fine as float32 sums allow.
 
@@ -39,9 +33,7 @@ def to_grid(inputs: Tensor, step: float) -> Tensor:
     rounded = (wide / step).round_()
     if (rounded.abs() > LARGEST_INPUT).any():
         what = f"lie within ±{LARGEST_INPUT * step:g}, where float32 sums of inputs and noise are exact"
-        raise InputError.expected(
-            "inputs", what, f"{float(inputs.abs().max()):g}; scale inputs, sigma and radii alike (--scale std)"
-        )
+        raise InputError.expected("inputs", what, f"{float(inputs.abs().max()):g}; scale inputs, sigma and radii alike")
     return rounded.mul_(step).add_(0.0).float()  # of the two zeros the positive one
 
 

@@ -36,27 +36,29 @@ class Knots:
         jump = self.place[KNOTS:] - self.place[:KNOTS]
         return self.last.long() << 32 | jump.long() & 0xFFFFFFFF
 
-    def draw(self, choice: Tensor, place: Tensor, out: Tensor, scratch: Tensor) -> None:
-        """Fill `out`, (rows, elements) float32, from two 32-bit words for each element, which are overwritten.
+    def draw(self, words: Tensor, out: Tensor, scratch: Tensor) -> None:
+        """Fill `out`, (rows, elements) float32, from two 32-bit words for each element: words[:, 0] and words[:, 1].
 
-        Words may have more columns than there are elements. Bits of `place`, from the lowest: 15 for the knot, twice
-        `bits` for the spread about it; the highest is the sign.
+        Words may have more columns than there are elements. The first is the choice. Bits of the second, from the
+        lowest: 15 for the knot, twice `bits` for the spread about it; the highest is the sign.
 
         Args:
-            scratch: (2, rows, elements) int32, overwritten.
+            scratch: (2, rows, elements) int32, overwritten. `out` is room for a third number.
         """
-        elements, below = out.shape[1], 2**self.bits - 1
-        choice, place = choice[:, :elements], place[:, :elements]
-        part, value = scratch
+        below = 2**self.bits - 1
+        choice, place = words[:, :, : out.shape[1]].unbind(1)  # their rows lie apart: they are read but once and twice
+        part, value = scratch.unbind()
+        spare, index, found = out.view(torch.int32), part.view(-1), value.view(-1)
         torch.bitwise_and(place, KNOTS - 1, out=part)
-        torch.index_select(self.last, 0, part.view(-1), out=value.view(-1))
-        moves = value.lt_(choice.bitwise_and_(2**CHOICE_BITS - 1))  # 1, else 0
+        torch.index_select(self.last, 0, index, out=found)
+        moves = value.lt_(torch.bitwise_and(choice, 2**CHOICE_BITS - 1, out=spare))  # 1, else 0
         part.add_(moves, alpha=KNOTS)
-        torch.index_select(self.place, 0, part.view(-1), out=value.view(-1))
-        spread = torch.bitwise_right_shift(place, KNOT_BITS, out=part).bitwise_and_(below * (below + 2))
-        value.add_(spread).sub_(spread.bitwise_right_shift_(self.bits), alpha=below)  # a + w·b − (w − 1)·b = a + b
+        torch.index_select(self.place, 0, index, out=found)
+        torch.bitwise_right_shift(place, KNOT_BITS, out=part)  # the sign stays the highest bit
+        spread = torch.bitwise_and(part, below * (below + 2), out=spare)
+        value.add_(spread).add_(spread.bitwise_right_shift_(self.bits), alpha=-below)  # a + w·b − (w − 1)·b = a + b
         # The sign is a bit of the float. A zero may get it: added to an input, −0 is 0.
-        out.copy_(value).view(torch.int32).bitwise_xor_(place.bitwise_and_(-(2**31)))
+        out.copy_(value).view(torch.int32).bitwise_xor_(part.bitwise_and_(-(2**31)))
 
 
 @cache

@@ -6,11 +6,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from certcal.errors import CertcalError, InputError, kind_of, raised
+from certcal.errors import CertcalError, InputError, raised, with_article
 from certcal.models.devices import device_of
 from certcal.settings import Outputs
-
-OUTPUTS = tuple(Outputs)
 
 
 def as_outputs(answer: object, rows: int, classes: int | None = None, *, kind: str = Outputs.LOGITS) -> Tensor:
@@ -59,17 +57,19 @@ def _fits(tensor: Tensor, rows: int) -> bool:
 def _told(answer: object) -> str:
     """An answer in words."""
     if isinstance(answer, Tensor | np.ndarray):
-        floats = isinstance(answer, Tensor) and answer.is_floating_point()
-        return f"{tuple(answer.shape)}" if floats else f"{tuple(answer.shape)} of {answer.dtype}"
+        if isinstance(answer, Tensor) and answer.is_floating_point():
+            return f"{tuple(answer.shape)}"
+        classes = answer.ndim == 1 and "int" in str(answer.dtype)
+        return f"{tuple(answer.shape)} of {answer.dtype}" + " (class numbers: leave out the argmax)" * classes
     if isinstance(answer, Mapping):
         return f"a dict of {', '.join(f'{key} ({_told(value)})' for key, value in answer.items()) or 'nothing'}"
     if isinstance(answer, tuple | list):
-        return f"{kind_of(answer)} of {', '.join(map(_told, answer)) or 'nothing'}"
+        return f"{with_article(type(answer).__name__)} of {', '.join(map(_told, answer)) or 'nothing'}"
     return type(answer).__name__
 
 
 def as_probabilities(outputs: Tensor, kind: str) -> Tensor:
-    """Class probabilities from outputs of a kind, one of `OUTPUTS`, shape (rows, k) and in their dtype.
+    """Class probabilities from outputs of a kind, one of `Outputs`, shape (rows, k) and in their dtype.
 
     Probabilities may come out a rounding above 1; what is certified is their clipped version. Rows that are none, by
     `no_distribution`, are left to be found.
@@ -94,7 +94,9 @@ def doubt_outputs(outputs: Tensor, kind: str) -> InputError | None:
     within, one = 0 <= low <= high <= 1, outputs.shape[1] == 2 and bool((outputs[:, 0] == 0).all())
     if kind == Outputs.LOGITS and (like or (one and within and high > 0.5)):
         ends = "a softmax" if like else "a sigmoid"
-        got = f"probabilities: the model ends in {ends} (give --outputs probabilities)"
+        got = (
+            f"probabilities: the model ends in {ends} (give --outputs probabilities, in Python outputs='probabilities')"
+        )
         return InputError.expected("outputs", "be 'logits' only of a model that gives logits", got)
     if within and high > 0.5 and not like:
         got = (

@@ -21,8 +21,9 @@ import torch
 from torch import Tensor
 
 from certcal.errors import InputError
-from certcal.models.grid import check_sigma, grid_step, to_grid
+from certcal.models.grid import grid_step, to_grid
 from certcal.models.normals import Knots, knots
+from certcal.settings import checks
 
 NOISE = "philox-2"  # what evidence records: these numbers, on this grid
 
@@ -60,7 +61,7 @@ class Noise:
     sigma: float
 
     def __post_init__(self) -> None:
-        check_sigma(self.sigma)
+        checks.sigma("sigma", self.sigma)  # whose law is only near a Gaussian from 32 steps on
 
     @property
     def step(self) -> float:
@@ -89,12 +90,12 @@ class Noise:
         """
         if out.dim() == 4 and not out.is_contiguous():  # channels last: elements are numbered as they lie in memory
             inputs, out = (part.permute(0, 2, 3, 1) for part in (inputs, out))
-        source, target = inputs.reshape(len(inputs), -1), out.view(len(out), -1)
+        source = inputs.reshape(len(inputs), -1)
         table = runs if isinstance(runs, Tensor) else torch.tensor(runs).T.contiguous().to(out.device)
         if out.device.type == "cpu":
-            self._add_on_cpu(source, target.view(table.shape[1], -1, source.shape[1]), table)
+            self._add_on_cpu(source, out.view(table.shape[1], -1, source.shape[1]), table.tolist())
             return
-        slot, index, first = table
+        target, (slot, index, first) = out.view(len(out), -1), table
         if kernels := kernels_for(out.device):
             noise = (self._knots(out.device), self.step, self.seed, self.stream)
             kernels.launch_noisy_rows(target, source, slot, index, first, noise)
@@ -104,18 +105,18 @@ class Noise:
     def _knots(self, device: torch.device | None = None) -> Knots:
         return knots(self.sigma / self.step, device)
 
-    def _add_on_cpu(self, source: Tensor, target: Tensor, runs: Tensor) -> None:
+    def _add_on_cpu(self, source: Tensor, target: Tensor, runs: list[list[int]]) -> None:
         """Draw run by run, in groups that fit the cache. NumPy's Philox counts up by itself."""
         _, draws, elements = target.shape
-        most = max(1, GROUP // elements)
-        scratch, normals = torch.empty(2, min(most, draws), elements, dtype=torch.int32), self._knots()
-        for out, (slot, index, first) in zip(target, runs.T.tolist(), strict=True):
+        most, normals, step = max(1, GROUP // elements), self._knots(), self.step
+        scratch = torch.empty(2, min(most, draws), elements, dtype=torch.int32)
+        for out, slot, index, first in zip(target, *runs, strict=True):
             for start in range(0, draws, most):
                 part = out[start : start + most]
                 words = philox_words(self.seed, self.stream, index, first + start, len(part), elements)
                 noise = part if part.dtype == torch.float32 else torch.empty(part.shape, dtype=torch.float32)
-                normals.draw(words[:, 0], words[:, 1], noise, scratch[:, : len(part)])
-                torch.add(source[slot], noise, alpha=self.step, out=noise)
+                normals.draw(words, noise, scratch[:, : len(part)])
+                torch.add(source[slot], noise, alpha=step, out=noise)
                 if noise is not part:
                     part.copy_(noise)
 
@@ -128,33 +129,32 @@ class Noise:
             run = rows // draws
             words = device_words(self.seed, self.stream, index[run], first[run] + rows % draws, elements)
             noise = source.new_empty(len(rows), elements)
-            normals.draw(words[:, 0], words[:, 1], noise, words.new_empty(2, len(rows), elements))
+            normals.draw(words, noise, words.new_empty(2, len(rows), elements))
             target[rows] = source[slot[run]].add_(noise, alpha=self.step).to(target.dtype)
 
 
-_OWN = threading.local()  # a generator for each thread
+class _Own(threading.local):
+    """What each thread has of its own."""
+
+    def __init__(self) -> None:
+        self.generator = np.random.Philox(0)
+
+
+_OWN = _Own()
 
 
 def philox_words(seed: int, stream: int, index: int, first: int, draws: int, elements: int) -> Tensor:
     """The 32-bit words of consecutive draws of one input, shape (draws, 2, h), h at least the elements."""
     blocks = blocks_per_draw(elements)
-    counter, key = np.array([[first * blocks, index, stream, 0], [seed, 0, 0, 0]], dtype=np.uint64)
-    # To set a generator's place is many times faster than to make one, which asks the system for entropy.
-    generator = _generator()
-    generator.state = {
-        "bit_generator": "Philox", "state": {"counter": counter, "key": key[:2]},
-        "buffer": np.zeros(4, dtype=np.uint64), "buffer_pos": 4, "has_uint32": 0, "uinteger": 0,  # no words kept
+    # To set a generator's place is many times faster than to make one, which asks the system for entropy. It takes any
+    # integers, and makes arrays of none.
+    place: Any = {
+        "bit_generator": "Philox", "state": {"counter": (first * blocks, index, stream, 0), "key": (seed, 0)},
+        "buffer": (0, 0, 0, 0), "buffer_pos": 4, "has_uint32": 0, "uinteger": 0,  # no words kept
     }  # fmt: skip
-    raw = generator.random_raw(draws * blocks * 4)
+    _OWN.generator.state = place
+    raw = _OWN.generator.random_raw(draws * blocks * 4)
     return torch.from_numpy(raw.view(np.int32)).view(draws, 2, blocks * 4)
-
-
-def _generator() -> np.random.Philox:
-    """This thread's own."""
-    if not hasattr(_OWN, "generator"):
-        _OWN.generator = np.random.Philox(0)
-    generator: np.random.Philox = _OWN.generator
-    return generator
 
 
 def blocks_per_draw(elements: int) -> int:

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from certcal.models.outputs import as_outputs
-from certcal.scalars import check_number
+from certcal.settings import checks
 
 
 class Tempered(nn.Module):
@@ -22,7 +22,7 @@ class Tempered(nn.Module):
 
     def __init__(self, model: nn.Module, temperature: float) -> None:
         super().__init__()
-        value = check_number("temperature", temperature, "be a finite number > 0", lambda number: number > 0)
+        value = checks.positive("temperature", temperature)
         self.model = model
         self.register_buffer("temperature", torch.tensor(value))
 
