@@ -16,6 +16,7 @@ from certcal.recalibration import (
     NothingToFitError,
     Scores,
     choose_map,
+    fit_nested,
     held_out_maps,
 )
 from certcal.report import chosen_because
@@ -33,7 +34,7 @@ def evidence(rng):
 
 @pytest.mark.parametrize(
     ("auroc_loss", "brier_loss"),
-    [(0.01, 0.0), *(pytest.param(*pair, marks=pytest.mark.slow) for pair in ((0.0, 1.0), (1.0, 0.0), (1.0, 1.0)))],
+    [(0.01, 0.01), *(pytest.param(*pair, marks=pytest.mark.slow) for pair in ((0.0, 1.0), (1.0, 0.0), (1.0, 1.0)))],
 )
 def test_the_least_certified_error_within_both_limits(evidence, auroc_loss, brier_loss):
     limits = {"auroc_loss": auroc_loss, "brier_loss": brier_loss}
@@ -92,6 +93,13 @@ def test_the_pareto_curve_is_what_no_other_map_beats():
     assert [choice.allows(own) for own in tried] == [False, True, False, True]
 
 
+def test_every_kind_inside_is_tried_with_every_kind_outside():
+    kinds = {(inside, outside) for inside in (None, "brier", "calibration") for outside in (None, "isotonic", "beta")}
+    assert {(one.inside, one.outside) for one in CANDIDATES} == kinds - {(None, None)}
+    assert len({one.name for one in CANDIDATES}) == len(CANDIDATES)
+    assert {one.clean_weight for one in CANDIDATES if one.inside and not one.outside} >= {0, 0.1, 0.25, 0.35, 0.5}
+
+
 @pytest.mark.slow
 def test_all_candidates_make_maps_that_certify(evidence):
     for one in CANDIDATES:
@@ -115,7 +123,12 @@ def test_other_limits_are_asked_of_the_same_candidates():
     assert "no higher than theirs" in told
     assert "a certified ECE of 20.00 %; a larger limit would give 10.00 % with --brier-loss 0.02, 2.00 %" in told
     assert "--brier-loss 0.01," not in told  # which would change nothing
-    assert "larger limit" not in chosen_because(replace(choice, brier_loss=0.05))
+    assert told.split(". ")[1].startswith(
+        "Other inputs can pass these limits, as the best of many looks better than it is"
+    )
+    allowed = chosen_because(replace(choice, brier_loss=0.05))
+    assert "larger limit" not in allowed
+    assert "Brier score of all inputs at most 0.05 above theirs" in allowed
 
 
 @pytest.mark.parametrize("name", ["auroc_loss", "brier_loss"])
@@ -124,6 +137,13 @@ def test_bad_losses_are_refused(evidence, name, value):
     """5 is a percentage that somebody meant."""
     with pytest.raises(InputError, match=f"Expected `{name}` to lie in"):
         choose_map(evidence, radii=0.1, candidates=FEW, **{name: value}, **TERMS)
+
+
+def test_arguments_of_other_kinds_are_named_in_plain_english(evidence):
+    with pytest.raises(InputError, match="`candidates` to be a list of Candidate, but got a list of str, int"):
+        choose_map(evidence, radii=0.1, alpha=0.01, candidates=["isotonic", 3])
+    with pytest.raises(InputError, match="`evidence` to be an Evidence"):
+        fit_nested(3, radii=0.1, alpha=0.01)
 
 
 def test_inputs_that_teach_no_map_choose_none(evidence):

@@ -1,12 +1,16 @@
 """A deployed model: predictions unchanged, the smoothed confidence mapped, and the certificate about it true."""
 
+import warnings
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 from torch import nn
 
 from certcal import InputError, collect_evidence, confidence_bounds
-from certcal.recalibration import BetaMap, IdentityMap, IsotonicMap, RecalibratedModel
+from certcal.errors import CertcalWarning
+from certcal.recalibration import BetaMap, IdentityMap, IsotonicMap, RecalibratedModel, fit_score_map
 from smoothing_models import small_data, small_model
 
 INVERTING = IsotonicMap([0.0, 1.0], [0.0, 0.1])  # takes the predicted class's confidence below those of others
@@ -117,7 +121,7 @@ def test_modes_are_evaluation_and_gradients_are_off():
             "Expected `model` to be a torch.nn.Module or a function from a batch to outputs, but got int.",
         ),
         ((nn.Flatten(), 3), {}, "Expected `recalibration` to be a map from `recalibrate`, but got int."),
-        ((nn.Flatten(), IdentityMap()), {"sigma": -1}, "Expected `sigma` to be a number ≥ 0, but got -1."),
+        ((nn.Flatten(), IdentityMap()), {"sigma": -1}, "Expected `sigma` to be a finite number ≥ 0, but got -1."),
         ((nn.Flatten(), IdentityMap()), {"draws": 0}, "Expected `draws` to be an integer ≥ 1, but got 0."),
         (
             (nn.Flatten(), IdentityMap()),
@@ -175,3 +179,48 @@ def test_another_sigma_than_that_of_the_evidence_is_refused():
         RecalibratedModel(small_model(), own, sigma=0.5)
     for sigma in (0.0, 0.25):
         assert RecalibratedModel(small_model(), own, sigma=sigma, draws=2).sigma == sigma
+
+
+def fitted(values="unit"):
+    """A map of scores that was fitted to the evidence of the small model, half of it wrong."""
+    images, _ = small_data(40)
+    evidence = collect_evidence(
+        small_model(), (images, np.zeros(40, dtype=int)), sigma=0.2, n=250, progress=False, values=values
+    )
+    label = np.where(np.arange(40) % 2, evidence.selected, (evidence.selected + 1) % 3)
+    return fit_score_map(replace(evidence, label=label), radii=[0.0], alpha=0.001), images
+
+
+def test_another_network_than_that_of_the_evidence_is_told():
+    own, images = fitted()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        RecalibratedModel(small_model(), own, sigma=0.2, draws=2)(images)
+    other = small_model()
+    with torch.no_grad():
+        next(other.parameters()).add_(1.0)
+    with pytest.warns(
+        CertcalWarning, match=r"^The map was fitted to model \w{12}, not \w{12}. No certificate is about"
+    ):
+        RecalibratedModel(other, own, sigma=0.2, draws=2)
+
+
+def test_a_guess_is_told_where_it_is_deployed():
+    own = IsotonicMap([0.0, 1.0], [0.2, 0.9], about={"certified": [30], "wrong": [2]})
+    with pytest.warns(
+        CertcalWarning, match="taught by only 2 wrong predictions among the certified inputs: take it for"
+    ):
+        RecalibratedModel(small_model(), own, sigma=0.2, draws=2)
+
+
+def test_inputs_outside_those_of_the_evidence_are_refused():
+    """Normalised by habit, or not divided by 255: they would get confidences too."""
+    own, images = fitted()
+    unit, anything = (RecalibratedModel(small_model(), g, sigma=0.2, draws=2) for g in (own, fitted("any")[0]))
+    for bad in (images * 10, images * 2 - 1, images + float("nan")):
+        with pytest.raises(InputError, match=r"Expected `inputs` to lie in \[0, 1\], as those .* but got values from"):
+            unit(bad)
+    assert len(anything(images * 10).confidence) == 40
+    assert len(unit(images + 0.15).confidence) == 40  # an attack within the radius, or a resize that overshoots
+    with pytest.raises(InputError, match=r"within ±12, .* but got \d+; scale inputs, sigma and radii alike.$"):
+        anything(torch.full_like(images, 255.0))

@@ -1,7 +1,9 @@
 """Maps inside the expectation: certified by enumeration's truth, fitted to the exact optimum, saved and deployed."""
 
 import dataclasses
+import itertools
 import json
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -12,6 +14,7 @@ from scipy import optimize, stats
 from torch import nn
 
 from certcal import InputError, certified_brier_score, certified_calibration_error, confidence_bounds, evaluate
+from certcal.certificates import TailLimits
 from certcal.files import sealed, unsealed
 from certcal.recalibration import (
     FullMap,
@@ -23,8 +26,8 @@ from certcal.recalibration import (
     load_map,
     save_map,
 )
-from certcal.recalibration.inside import identity_levels, least_on_simplex
-from certcal.smoothing import threshold_grid
+from certcal.recalibration.inside import least_on_simplex
+from certcal.smoothing import cell_middles, threshold_grid
 from laws import examples
 from smoothing_oracles import beta_limits, evidence_from_scores, random_evidence
 
@@ -50,6 +53,29 @@ class TestBounds:
         for top in (1.0, 0.3, 1 / 3):
             own = confidence_bounds(hopeless, radius=0.5, alpha=0.1, score_map=ScoreMap(np.linspace(0, top, 256)))
             assert (own.other == top).all()
+
+    def test_rounded_outward_of_exact_rational_arithmetic(self, rng):
+        """At R = 0 the limits are floats as they stand: sums of steps times limits, and 1 minus the mirrored ones."""
+        evidence = random_evidence(rng, inputs=30, draws=60)
+        limits = TailLimits(evidence, alpha=0.01)
+        lower, upper = (np.concatenate(side) for side in zip(*limits.at(0.0, np.ones(30, dtype=bool)), strict=True))
+        own = ScoreMap(np.sort(rng.random(256)))
+        found = confidence_bounds(evidence, radius=0.0, alpha=0.01, score_map=own)
+        levels = [Fraction(value) for value in own.levels.tolist()]
+        steps = [after - before for before, after in itertools.pairwise(levels)]
+
+        def mean(tails):
+            return levels[0] + sum(step * tail for step, tail in zip(steps, tails, strict=True))
+
+        for n in range(30):
+            low, high = ([Fraction(value) for value in side[n].tolist()] for side in (lower, upper))
+            other = mean([Fraction(1), *(1 - low[256 - j] for j in range(2, 256))])  # of s_j: 1 − limit at s_{257 − j}
+            for bound, exact in (
+                (found.upper[n], mean(high)),
+                (found.other[n], other),
+                (1 - found.lower[n], 1 - mean(low)),
+            ):
+                assert 0 <= Fraction(float(bound)) - exact < 1e-12
 
     @examples(10)
     @given(st.integers(0, 10_000), st.sampled_from([0.0, 0.1, 0.4]))
@@ -151,7 +177,7 @@ class TestFit:
         fitted = fit_score_map(evidence, radii=radii, alpha=0.01, clean_weight=share, weights=weights)
         least = loss(fitted)
         others = [rising(rng, steps) for steps in (1, 3, 20)] + [ScoreMap(np.full(256, level)) for level in (0.0, 0.8)]
-        for other in [*others, ScoreMap(identity_levels())]:
+        for other in [*others, ScoreMap(cell_middles())]:
             for part in (1.0, 0.1, 0.001):
                 mixed = ScoreMap((1 - part) * fitted.levels + part * other.levels)
                 assert loss(mixed) >= least - 1e-10
@@ -175,19 +201,19 @@ class TestFit:
             fit_score_map(evidence, radii=0.0, alpha=0.01)
         kept = fit_score_map(evidence, radii=0.0, alpha=0.01, on_failure="identity")
         assert "right and wrong" in kept.about["reason"]
-        np.testing.assert_array_equal(kept.levels, identity_levels())
+        np.testing.assert_array_equal(kept.levels, cell_middles())
 
 
 class TestUse:
     def test_saved_bit_for_bit_and_certified_alike(self, rng, tmp_path):
-        evidence = labelled(rng)
+        evidence, other = labelled(rng), labelled(rng)
         inside = fit_score_map(evidence, radii=[0.0, 0.1], alpha=0.01)
         full = FullMap(inside, IsotonicMap([0.1, 0.8], [0.3, 0.9]), about={"note": "both"})
         for own in (inside, full):
             save_map(own, tmp_path / "map.json")
             again = load_map(tmp_path / "map.json")
             assert again.as_dict() == own.as_dict()
-            rows = [evaluate(evidence, radii=0.1, alpha=0.01, recalibration=g)[0] for g in (own, again)]
+            rows = [evaluate(other, radii=0.1, alpha=0.01, recalibration=g)[0] for g in (own, again)]
             assert str(rows[0]) == str(rows[1])  # with NaN, where nobody is accepted
             assert rows[0].certified_brier < rows[0].before.certified_brier
         body = unsealed(json.loads((tmp_path / "map.json").read_text()))

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from certcal import InputError, certified_calibration_error
+from certcal.evaluation import sample_of
 from certcal.recalibration import (
     BetaMap,
     IdentityMap,
@@ -140,6 +141,7 @@ class TestStorage:
             "clean_weight": 0.25,
             "radii": [0.0, 0.1, 0.3],
             "weights": [1 / 3] * 3,
+            **sample_of(bounds[0].confidence),
         }
 
     @pytest.mark.parametrize(

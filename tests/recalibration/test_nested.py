@@ -8,8 +8,9 @@ import pytest
 from certcal import InputError, confidence_bounds
 from certcal.recalibration import FullMap, IdentityMap, fit_nested, fit_score_map, recalibrate_bounds, score_bounds
 from certcal.recalibration.heldout import split_inputs
-from certcal.recalibration.inside import ScoreData, identity_levels
+from certcal.recalibration.inside import ScoreData
 from certcal.recalibration.nested import FOLDS, WAYS, _losses
+from certcal.smoothing import cell_middles
 from smoothing_oracles import evidence_from_scores, random_evidence
 
 TERMS = {"radii": (0.0,), "alpha": 0.01}
@@ -80,7 +81,7 @@ def test_losses_are_those_of_maps_fitted_without_the_input(rng, share):
         for place, way in enumerate(WAYS):
             own = fit_score_map(part, **inner)
             if way is not None:
-                mixed = dataclasses.replace(own, levels=way * own.levels + (1 - way) * identity_levels())
+                mixed = dataclasses.replace(own, levels=way * own.levels + (1 - way) * cell_middles())
                 bounds = mixed.certify(part, radii=radii, alpha=0.01)
                 shared = {name: inner[name] for name in ("weights", "clean_weight")}
                 own = FullMap(mixed, recalibrate_bounds(bounds, **shared))

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from certcal.later import later
+from certcal.recalibration.caution import caution_about, hangs_on_one, unless_one_decides
 from certcal.recalibration.choice import CANDIDATES, Candidate, Choice, choose_map
 from certcal.recalibration.data import MIN_INPUTS, NothingToFitError
 from certcal.recalibration.fitting import recalibrate, recalibrate_bounds
@@ -22,7 +23,6 @@ from certcal.recalibration.nested import fit_nested
 from certcal.recalibration.score_maps import FullMap, ScoreMap, TemperedMap
 from certcal.recalibration.scores import Scores, score_bounds
 from certcal.recalibration.storage import load_map, save_map
-from certcal.settings import MapKind, Objective, OnFailure
 
 if TYPE_CHECKING:
     from certcal.recalibration.deployment import RecalibratedModel, RecalibratedPredictions
@@ -39,10 +39,7 @@ __all__ = [
     "HeldOutRow",
     "IdentityMap",
     "IsotonicMap",
-    "MapKind",
     "NothingToFitError",
-    "Objective",
-    "OnFailure",
     "RecalibratedModel",
     "RecalibratedPredictions",
     "RecalibrationMap",
@@ -51,10 +48,12 @@ __all__ = [
     "TemperatureMap",
     "TemperedMap",
     "TradeOff",
+    "caution_about",
     "choose_map",
     "fit_inside",
     "fit_nested",
     "fit_score_map",
+    "hangs_on_one",
     "held_out_maps",
     "held_out_scores",
     "load_map",
@@ -65,6 +64,7 @@ __all__ = [
     "split_inputs",
     "trade_off",
     "trade_off_of",
+    "unless_one_decides",
 ]
 
 __getattr__ = later(__name__, deployment="RecalibratedModel RecalibratedPredictions")  # they need torch

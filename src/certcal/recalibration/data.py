@@ -10,6 +10,7 @@ from certcal.certificates import ConfidenceIntervals
 from certcal.errors import InputError
 from certcal.inputs import as_probabilities, check_same_length
 from certcal.scalars import check_number, exactly, one_or_more
+from certcal.settings import checks
 from certcal.types import ArrayLike, BoolArray, FloatArray
 from certcal.worstcase import WorstCaseProblem, brier_confidences
 
@@ -67,7 +68,7 @@ def data_from_arrays(
 ) -> FittingData:
     """One set of bounds, and the clean confidences of the same inputs."""
     problem = WorstCaseProblem.checked(lower, upper, correct, n_bins=n_bins, edges=edges)
-    share = check_share(clean_weight)
+    share = checks.share("clean_weight", clean_weight)
     if confidence is None and share > 0:
         raise InputError.expected("confidence", f"be given for clean_weight = {share:g}", "None")
     clean = np.empty(0) if confidence is None else as_probabilities("confidence", confidence)
@@ -88,7 +89,7 @@ def data_from_bounds(
 ) -> FittingData:
     """Certificates of the same inputs at several radii: those certified at each, and all of them clean."""
     several = as_intervals(bounds)
-    share = check_share(clean_weight)
+    share = checks.share("clean_weight", clean_weight)
     shares = check_weights(weights, len(several))
     problems = []
     for own, weight in zip(several, shares, strict=True):
@@ -118,11 +119,6 @@ def as_intervals(
                 "bounds", "be of the same inputs at every radius", "others that are right elsewhere"
             )
     return several
-
-
-def check_share(clean_weight: float) -> float:
-    """λ, the weight of the clean score."""
-    return check_number("clean_weight", clean_weight, "lie in [0, 1]", lambda share: 0 <= share <= 1)
 
 
 def check_teaches(argument: str, what: str, other: str, correct: BoolArray) -> None:

@@ -1,14 +1,25 @@
 """A smoothed model with recalibrated confidences, for deployment."""
 
+import warnings
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from certcal.errors import InputError
-from certcal.models import OUTPUTS, Noise, Purpose, as_module, as_outputs, as_probabilities, no_distribution
+from certcal.errors import CertcalWarning, InputError
+from certcal.models import (
+    Noise,
+    Purpose,
+    as_module,
+    as_outputs,
+    as_probabilities,
+    model_fingerprint,
+    no_distribution,
+)
+from certcal.recalibration.caution import caution_about
 from certcal.recalibration.maps import AnyMap
-from certcal.scalars import check_choice, check_integer, check_number
+from certcal.scalars import check_choice, check_integer
+from certcal.settings import Outputs, Values, checks
 from certcal.smoothing import threshold_grid
 
 
@@ -32,7 +43,8 @@ class RecalibratedModel(nn.Module):
     probabilities with that entry replaced could have another arg max.
 
     Args:
-        model: gives logits (or probabilities) of shape (batch, classes) for inputs in [0, 1].
+        model: gives logits (or probabilities) of shape (batch, classes). A map that knows its evidence warns of another
+            model, and refuses inputs outside [0, 1], by more than σ and its radii, if those of the evidence lie in it.
         recalibration: from `recalibrate`, `fit_score_map` or `load_map`.
         sigma: the noise that the evidence was drawn with. 0 runs the model once, without noise: right where the bounds
             are of the network itself, and without a certificate where they are of a smoothed one.
@@ -57,20 +69,32 @@ class RecalibratedModel(nn.Module):
         if not isinstance(recalibration, AnyMap):
             raise InputError.expected("recalibration", "be a map from `recalibrate`", type(recalibration).__name__)
         self.model, self.recalibration = as_module(model).eval(), recalibration
+        self._warn()
         inside, self._outside = recalibration.stages
         self._temperature = recalibration.divisor or 1.0
         if self._temperature != 1 and outputs != "logits":
             raise InputError.expected("outputs", "be 'logits' for a map with a temperature", repr(outputs))
         self._levels = None if inside is None else torch.as_tensor(inside.levels.copy())
-        self.sigma = check_number("sigma", sigma, "be a number ≥ 0", lambda value: value >= 0)
+        self.sigma = checks.not_negative("sigma", sigma)
         fitted = recalibration.about.get("sigma")
         if fitted is not None and self.sigma not in (0.0, fitted):
             raise InputError.expected("sigma", f"be {fitted:g}, that of the evidence the map was fitted to", sigma)
         self.draws = check_integer("draws", draws, minimum=1) if self.sigma else 1
-        self.outputs = check_choice("outputs", outputs, OUTPUTS)
+        self.outputs = check_choice("outputs", outputs, tuple(Outputs))
         self.batch_size = check_integer("batch_size", batch_size, minimum=1)
-        self._seed = check_integer("seed", seed, minimum=0, maximum=2**63 - 1)
+        self._seed = checks.seed("seed", seed)
         self._seen = 0  # inputs so far: each gets noise of its own
+
+    def _warn(self) -> None:
+        """Tell of a map that was fitted to another model, or is little more than a guess."""
+        mend = (
+            "No certificate is about this one, unless it is the same within other modules: give that of the evidence."
+        )
+        known = "model" in self.recalibration.about
+        other = self.recalibration.other_model(model_fingerprint(self.model)) if known else ""
+        for told in (f"{other} {mend}" if other else "", caution_about(self.recalibration)):
+            if told:
+                warnings.warn(told, CertcalWarning, stacklevel=3)
 
     def train(self, mode: bool = True) -> "RecalibratedModel":
         """The wrapper's own mode; the model inside stays as it was certified, in evaluation mode."""
@@ -84,13 +108,27 @@ class RecalibratedModel(nn.Module):
         if not isinstance(inputs, Tensor) or not inputs.is_floating_point() or inputs.ndim < 2:
             tensor = isinstance(inputs, Tensor)
             got = f"{inputs.dtype} of shape {tuple(inputs.shape)}" if tensor else type(inputs).__name__
-            raise InputError.expected("inputs", "be a batch of floating-point inputs in [0, 1], shape (n, …)", got)
+            raise InputError.expected("inputs", "be a batch of floating-point inputs, shape (n, …)", got)
         if len(inputs) == 0:
             empty = torch.zeros(0, dtype=torch.float64, device=inputs.device)
             return RecalibratedPredictions(empty.long(), empty)
+        self._check_range(inputs)
         self.model.eval()  # whoever shares the model may have left it in training
         parts = [self._forward(part) for part in torch.split(inputs, self.batch_size)]
         return RecalibratedPredictions(*(torch.cat(column) for column in zip(*parts, strict=True)))
+
+    def _check_range(self, inputs: Tensor) -> None:
+        """Refuse inputs far outside [0, 1] where those of the evidence lie in it: the confidences would be of nothing.
+
+        An attack may leave [0, 1] by as much as it moves an input; bytes and normalised inputs go farther.
+        """
+        if self.recalibration.about.get("units") != Values.UNIT.units or not inputs.numel():
+            return
+        low, high = (float(value) for value in inputs.aminmax())
+        beyond = max(self.sigma, *self.recalibration.about.get("radii", ()), 0.01)
+        if not (low >= -beyond and high <= 1 + beyond):
+            wanted = "lie in [0, 1], as those of the map's evidence (normalisation is the model's first layer)"
+            raise InputError.expected("inputs", wanted, f"values from {low:.4g} to {high:.4g}")
 
     def _forward(self, inputs: Tensor) -> RecalibratedPredictions:
         """The same for as many inputs as go through the model together."""

@@ -7,6 +7,7 @@ import numpy as np
 
 from certcal.certificates import ConfidenceIntervals
 from certcal.errors import InputError
+from certcal.evaluation import sample_of
 from certcal.recalibration.data import FittingData, NothingToFitError, as_intervals, data_from_arrays, data_from_bounds
 from certcal.recalibration.maps import IdentityMap, IsotonicMap, RecalibrationMap, temperature_facts
 from certcal.recalibration.parametric import fit_beta, fit_temperature, loss_of
@@ -100,7 +101,7 @@ def recalibrate_bounds(
         objective=objective,
         on_failure=on_failure,
     )
-    about = dict(found.about) | temperature_facts(several[0].temperature)
+    about = dict(found.about) | temperature_facts(several[0].temperature) | sample_of(several[0].confidence)
     return replace(found, about=about)  # type: ignore[type-var]
 
 

@@ -1,7 +1,7 @@
 """Fitting on one part of the inputs and reporting on another: before and after, over splits, folds and λ."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -10,12 +10,13 @@ from numpy.typing import NDArray
 
 from certcal.certificates import ConfidenceIntervals, confidence_bounds_at
 from certcal.errors import InputError
-from certcal.recalibration.data import as_intervals, check_share
+from certcal.evaluation import warn_if_fitted_to
+from certcal.recalibration.data import as_intervals
 from certcal.recalibration.fitting import recalibrate_bounds
 from certcal.recalibration.maps import AnyMap, RecalibrationMap
-from certcal.recalibration.scores import Scores, average, deviation, score_bounds
-from certcal.scalars import check_integer, check_number, guarded, one_or_more
-from certcal.settings import CLEAN_WEIGHTS, OnFailure
+from certcal.recalibration.scores import Scores, score_bounds, summary
+from certcal.scalars import check_integer, guarded, one_or_more
+from certcal.settings import CLEAN_WEIGHTS, OnFailure, checks
 from certcal.shown import ShownRows
 from certcal.smoothing import Evidence
 from certcal.types import ArrayLike, FloatArray
@@ -58,6 +59,13 @@ class HeldOut(ShownRows):
         """The split whose map is kept: always the first. A choice among them would look at inputs held out."""
         return 0
 
+    @property
+    def map(self) -> AnyMap:
+        """The map that is kept, which knows how many splits there were and how many of them taught none."""
+        counts = {"splits": len(self.maps), "splits_without_map": self.without_map}
+        own = self.maps[self.kept]
+        return replace(own, about=dict(own.about) | counts)  # type: ignore[type-var]
+
     def of_kept(self, radius: float) -> tuple[Scores, Scores]:
         """Scores of the kept map before and after at one radius, on the inputs held out of its split."""
         row = next(row for row in self._at(radius) if row.split == self.kept)
@@ -66,14 +74,15 @@ class HeldOut(ShownRows):
     def mean(self, radius: float) -> tuple[Scores, Scores]:
         """Scores before and after at one radius, averaged over splits; NaN entries are left out."""
         rows = self._at(radius)
-        return average([row.before for row in rows]), average([row.after for row in rows])
+        return summary([row.before for row in rows], np.mean), summary([row.after for row in rows], np.mean)
 
     def spread(self, radius: float) -> Scores:
         """Standard deviations between splits of the scores after the map; they share inputs, so these are no errors.
 
         NaN for a single split.
         """
-        return deviation([row.after for row in self._at(radius)])
+        after = [row.after for row in self._at(radius)]
+        return summary(after, lambda known: np.std(known) if len(known) > 1 else np.nan)
 
     def as_dicts(self) -> list[dict[str, Any]]:
         """One row per split and radius, with the scores `before_…` and `after_…`."""
@@ -179,6 +188,8 @@ def held_out_maps(
         maps.append(fit(of(part)))
         if not isinstance(maps[-1], AnyMap):
             raise InputError.expected("fit", "give a map for the evidence of some inputs", type(maps[-1]).__name__)
+        judged = of(test)
+        warn_if_fitted_to(maps[-1], judged if isinstance(judged, Evidence) else judged[0])
         for plain, mapped in zip((b.select(test) for b in several), certify(maps[-1], test), strict=True):
             before, after = (score_bounds(b, n_bins=n_bins, edges=edges) for b in (plain, mapped))
             rows.append(HeldOutRow(split, plain.radius, len(plain), int(plain.certified.sum()), before, after))
@@ -200,7 +211,7 @@ def split_inputs(
     check_integer("repeats", repeats, minimum=1)
     rng = np.random.default_rng(check_integer("seed", seed, minimum=0))
     check_integer("inputs", inputs, minimum=2)
-    share = check_number("holdout", holdout, "lie in the open interval (0, 1)", lambda value: 0 < value < 1)
+    share = checks.inner_share("holdout", holdout)
     if folds is not None:
         check_integer("folds", folds, minimum=2, maximum=inputs)
     held = min(max(round(share * inputs), 1), inputs - 1)
@@ -256,7 +267,7 @@ def trade_off(
     """
     several = as_intervals(bounds)
     usual = max(own.radius for own in several)
-    at = usual if radius is None else check_number("radius", radius, "be finite and ≥ 0", lambda number: number >= 0)
+    at = usual if radius is None else checks.radius("radius", radius)
     return trade_off_of(
         lambda share: held_out_scores(several, clean_weight=share, **options), at, clean_weights=clean_weights
     )
@@ -266,6 +277,6 @@ def trade_off_of(
     held_out: Callable[[float], HeldOut], radius: float, *, clean_weights: Iterable[float] = CLEAN_WEIGHTS
 ) -> TradeOff:
     """The same curve for maps of any kind: `held_out` fits and scores them for a weight of clean points."""
-    shares = [check_share(share) for share in one_or_more("clean_weights", clean_weights)]
+    shares = [checks.share("clean_weight", share) for share in one_or_more("clean_weights", clean_weights)]
     pairs = [held_out(share).mean(radius) for share in shares]
     return TradeOff(radius, np.array(shares), tuple(after for _, after in pairs), identity=pairs[0][0])

@@ -12,13 +12,13 @@ import numpy as np
 
 from certcal.certificates import Method, RunnerUp, TailLimits
 from certcal.metrics import Bins
-from certcal.recalibration.data import NothingToFitError, check_share, check_teaches, check_weights
+from certcal.recalibration.data import NothingToFitError, check_teaches, check_weights
 from certcal.recalibration.fitting import recalibrate_bounds
 from certcal.recalibration.maps import AnyMap, IdentityMap, origin_of, temperature_facts
 from certcal.recalibration.score_maps import FullMap, ScoreMap
 from certcal.scalars import check_choice, one_or_more
-from certcal.settings import CLEAN_WEIGHT, PREDICTION_SHARE, TERMS, Objective, OnFailure
-from certcal.smoothing import Evidence, threshold_grid
+from certcal.settings import CLEAN_WEIGHT, PREDICTION_SHARE, TERMS, Objective, OnFailure, checks
+from certcal.smoothing import Evidence, cell_middles
 from certcal.types import ArrayLike, BoolArray, FloatArray
 from certcal.worstcase import WorstCaseProblem, choose_few_bins, slopes, solve_exact
 
@@ -86,7 +86,7 @@ def fit_score_map(
     except NothingToFitError as error:
         if on_failure == OnFailure.RAISE:
             raise
-        return ScoreMap(identity_levels(), about={"reason": str(error)} | temperature_facts(evidence.temperature))
+        return ScoreMap(cell_middles(), about={"reason": str(error)} | temperature_facts(evidence.temperature))
     steps = least_on_simplex(data.quadratic())
     if goal == Objective.CALIBRATION:
         steps = _descend(data, steps)
@@ -113,12 +113,6 @@ def fit_inside(
     )
 
 
-def identity_levels() -> FloatArray:
-    """The step function closest to the score itself: the middle of every cell."""
-    grid = threshold_grid()
-    return (grid[1:] + grid[:-1]) / 2
-
-
 @dataclass(frozen=True, eq=False)
 class ScoreData:
     """What score maps are fitted to. A map is its start and steps and what is left to 1, v ≥ 0 with Σ v = 1."""
@@ -142,7 +136,7 @@ class ScoreData:
     ) -> "ScoreData":
         """What `fit_score_map` fits to; its arguments."""
         distances = tuple(one_or_more("radii", radii))
-        share, shares = check_share(clean_weight), check_weights(weights, len(distances))
+        share, shares = checks.share("clean_weight", clean_weight), check_weights(weights, len(distances))
         used = [(radius, float(weight)) for radius, weight in zip(distances, shares, strict=True) if weight > 0]
         return cls(TailLimits(evidence, **terms), used, share, choose_few_bins(n_bins, edges))
 
@@ -183,8 +177,7 @@ class ScoreData:
     def clean_rows(self) -> tuple[FloatArray, BoolArray]:
         """The shares of draws that reach each threshold, and which inputs are correct."""
         evidence = self.limits.evidence
-        tails = np.cumsum(evidence.histogram[:, :0:-1], axis=1)[:, ::-1] / evidence.draws[:, None]
-        return _padded(tails), evidence.correct
+        return _padded(evidence.reached / evidence.draws[:, None]), evidence.correct
 
 
 def least_on_simplex(quadratic: FloatArray) -> FloatArray:
@@ -216,7 +209,7 @@ def _descend(data: ScoreData, start: FloatArray) -> FloatArray:
     """
     loss = _CalibrationLoss(data)
     # A little of the map that changes nothing lets steps grow that are zero at the start.
-    point = 0.98 * start + 0.02 * steps_of(identity_levels())
+    point = 0.98 * start + 0.02 * steps_of(cell_middles())
     seen = [(loss.at(start)[0], start)]
     for step in range(_STEPS):
         value, gradient = loss.at(point)

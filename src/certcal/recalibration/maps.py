@@ -7,7 +7,7 @@ acts on the *smoothed* confidence: g of the mean over the noise, not the mean of
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,10 +15,12 @@ import scipy
 
 from certcal.certificates import ConfidenceIntervals, StepFunction, confidence_bounds_at
 from certcal.errors import CertcalWarning, InputError
+from certcal.evaluation import sample_of
+from certcal.files import plain
 from certcal.inputs import as_bounds, as_probabilities, check_same_length
 from certcal.scalars import check_number
-from certcal.shown import Shown
-from certcal.smoothing import Evidence
+from certcal.shown import ShownRows, by_row
+from certcal.smoothing import Evidence, threshold_grid
 from certcal.types import ArrayLike, FloatArray
 
 DOWN, NEAREST, UP = -1, 0, 1  # which way results are rounded
@@ -26,7 +28,7 @@ DOWN, NEAREST, UP = -1, 0, 1  # which way results are rounded
 CLAMP = 2.0**-20
 
 
-class AnyMap(Shown, ABC):
+class AnyMap(ShownRows, ABC):
     """What confidences may go through: a map of each draw's score, or of their mean, or one after the other."""
 
     kind: ClassVar[str]
@@ -37,9 +39,10 @@ class AnyMap(Shown, ABC):
     def stages(self) -> "tuple[StepFunction | None, RecalibrationMap]":
         """The map of each draw's score, if any, and the map of the mean."""
 
-    @abstractmethod
     def parameters(self) -> dict[str, Any]:
         """What the map is made of, as plain data: the arguments that make it again."""
+        own = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "about"}  # type: ignore[arg-type]
+        return {name: part.as_dict() if isinstance(part, AnyMap) else plain(part) for name, part in own.items()}
 
     def __repr__(self) -> str:
         parts = [
@@ -48,6 +51,12 @@ class AnyMap(Shown, ABC):
             if not isinstance(own, dict)
         ]
         return f"{type(self).__name__}({', '.join(parts)})"
+
+    def as_dicts(self) -> list[dict[str, Any]]:
+        """What becomes of 256 values from 0 on: of a draw's score, where the map has a part for it, and of the mean."""
+        values, (inside, outside) = threshold_grid()[:-1], self.stages
+        score = {} if inside is None else {"score": inside.levels.tolist()}
+        return by_row({"before": values.tolist()} | score | {"confidence": outside.transform(values).tolist()})
 
     def as_dict(self) -> dict[str, Any]:
         """The map as plain data."""
@@ -89,14 +98,17 @@ class AnyMap(Shown, ABC):
 
     def _check_origin(self, evidence: Evidence) -> None:
         """Warn of a map that was fitted to another smoothed model. Certificates hold for any map; few fit any model."""
-        for name in ("sigma", "model"):
-            fitted, here = self.about.get(name), getattr(evidence.header, name)
-            if fitted is not None and fitted != here:
-                told = (
-                    f"sigma = {fitted:g}, not {here:g}" if name == "sigma" else f"model {fitted[:12]}, not {here[:12]}"
-                )
-                said = "The certificates hold, of that model with this map; is it the map you meant?"
-                warnings.warn(f"The map was fitted to {told}. {said}", CertcalWarning, stacklevel=3)
+        said = "The certificates hold, of that model with this map; is it the map you meant?"
+        if (fitted := self.about.get("sigma", evidence.header.sigma)) != evidence.header.sigma:
+            told = f"The map was fitted to sigma = {fitted:g}, not {evidence.header.sigma:g}."
+            warnings.warn(f"{told} {said}", CertcalWarning, stacklevel=3)
+        if told := self.other_model(evidence.header.model):
+            warnings.warn(f"{told} {said}", CertcalWarning, stacklevel=3)
+
+    def other_model(self, fingerprint: str) -> str:
+        """That the map was fitted to another model than this, where it was."""
+        fitted = self.about.get("model", fingerprint)
+        return "" if fitted == fingerprint else f"The map was fitted to model {fitted[:12]}, not {fingerprint[:12]}."
 
     def _mapped(self, bounds: ConfidenceIntervals) -> ConfidenceIntervals:
         """The certificates after the map of the mean."""
@@ -115,8 +127,9 @@ def temperature_facts(temperature: float) -> dict[str, float]:
 
 
 def origin_of(evidence: Evidence) -> dict[str, Any]:
-    """Which smoothed model a map is fitted to: what deployment has to match."""
-    return {"sigma": evidence.header.sigma, "model": evidence.header.model}
+    """Which smoothed model a map is fitted to, in which units: what deployment has to match; and some of the inputs."""
+    own = {name: getattr(evidence.header, name) for name in ("sigma", "model", "units")}
+    return own | sample_of(evidence.confidence)
 
 
 class RecalibrationMap(AnyMap):
@@ -148,10 +161,6 @@ class IdentityMap(RecalibrationMap):
     about: Mapping[str, Any] = field(default_factory=dict, compare=False)
     kind: ClassVar[str] = "identity"
 
-    def parameters(self) -> dict[str, Any]:
-        """Nothing."""
-        return {}
-
     def _rounded(self, confidence: FloatArray, direction: int) -> FloatArray:
         return confidence.copy()
 
@@ -179,10 +188,6 @@ class IsotonicMap(RecalibrationMap):
             values.flags.writeable = False
         object.__setattr__(self, "x", x)
         object.__setattr__(self, "y", y)
-
-    def parameters(self) -> dict[str, Any]:
-        """Knots and values."""
-        return {"x": self.x.tolist(), "y": self.y.tolist()}
 
     def _rounded(self, confidence: FloatArray, direction: int) -> FloatArray:
         # Every step is monotone in floating point, and clipping to the segment's ends makes the whole so. On a flat
@@ -218,10 +223,6 @@ class BetaMap(RecalibrationMap):
             check_number(name, getattr(self, name), "lie in [0, 1e4]", lambda value: 0 <= value <= 1e4)
         check_number("c", self.c, "lie in [-1e4, 1e4]", lambda value: -1e4 <= value <= 1e4)
 
-    def parameters(self) -> dict[str, Any]:
-        """The three numbers."""
-        return {"a": self.a, "b": self.b, "c": self.c}
-
     def _rounded(self, confidence: FloatArray, direction: int) -> FloatArray:
         z = np.clip(confidence, CLAMP, 1.0 - CLAMP)
         value: FloatArray = scipy.special.expit(self.a * np.log(z) - self.b * np.log1p(-z) + self.c)
@@ -248,10 +249,6 @@ class TemperatureMap(RecalibrationMap):
     def __post_init__(self) -> None:
         requirement = "lie in [1e-4, 1e4]"
         check_number("temperature", self.temperature, requirement, lambda value: 1e-4 <= value <= 1e4)
-
-    def parameters(self) -> dict[str, Any]:
-        """The temperature."""
-        return {"temperature": self.temperature}
 
     def _rounded(self, confidence: FloatArray, direction: int) -> FloatArray:
         inverse = 1.0 / self.temperature

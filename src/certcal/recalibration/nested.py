@@ -14,12 +14,12 @@ from certcal.certificates import confidence_bounds_at
 from certcal.errors import InputError
 from certcal.recalibration.fitting import isotonic_fit, recalibrate_bounds
 from certcal.recalibration.heldout import Indices, split_inputs
-from certcal.recalibration.inside import ScoreData, fit_score_map, identity_levels, least_on_simplex, steps_of
+from certcal.recalibration.inside import ScoreData, fit_score_map, least_on_simplex, steps_of
 from certcal.recalibration.maps import AnyMap, IdentityMap
 from certcal.recalibration.score_maps import FullMap
 from certcal.scalars import guarded
 from certcal.settings import TERMS, MapKind
-from certcal.smoothing import Evidence
+from certcal.smoothing import Evidence, cell_middles
 from certcal.types import FloatArray
 
 FOLDS = 5
@@ -63,7 +63,7 @@ def fit_nested(evidence: Evidence, *, radii: Iterable[float] | float, alpha: flo
     if way == 0:
         bounds = confidence_bounds_at(evidence, radii=options["radii"], **terms)
         return replace(recalibrate_bounds(bounds, **shared), about=about)  # type: ignore[type-var]
-    mixed = replace(alone, levels=way * alone.levels + (1 - way) * identity_levels())
+    mixed = replace(alone, levels=way * alone.levels + (1 - way) * cell_middles())
     bounds = mixed.certify(evidence, radii=options["radii"], **terms)
     return FullMap(mixed, recalibrate_bounds(bounds, **shared), about=about)
 
@@ -87,7 +87,7 @@ def _losses(data: ScoreData) -> FloatArray:
         taught, left = (_of(points, part, count) for part in (fit, rest))
         error = (taught.x - taught.right[:, None]) * np.sqrt(taught.weight)[:, None]
         steps = least_on_simplex(error.T @ error / count)
-        none = steps_of(identity_levels())
+        none = steps_of(cell_middles())
         for place, way in enumerate(WAYS):
             mixed = steps if way is None else way * steps + (1 - way) * none
             value = left.x @ mixed

@@ -10,7 +10,7 @@ from certcal.certificates import ConfidenceIntervals, StepFunction, as_levels
 from certcal.errors import InputError
 from certcal.inputs import as_probabilities
 from certcal.recalibration.maps import AnyMap, IdentityMap, RecalibrationMap
-from certcal.scalars import check_number
+from certcal.settings import checks
 from certcal.smoothing import Evidence, threshold_grid
 from certcal.types import ArrayLike, FloatArray
 
@@ -44,10 +44,6 @@ class ScoreMap(AnyMap):
         scores = as_probabilities("score", score, allow_empty=True)
         return np.asarray(self.levels[np.searchsorted(threshold_grid()[1:-1], scores, side="right")])
 
-    def parameters(self) -> dict[str, Any]:
-        """Its values."""
-        return {"levels": self.levels.tolist()}
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class FullMap(AnyMap):
@@ -68,10 +64,6 @@ class FullMap(AnyMap):
         """Both."""
         return self.inside, self.outside
 
-    def parameters(self) -> dict[str, Any]:
-        """Both maps."""
-        return {"inside": self.inside.as_dict(), "outside": self.outside.as_dict()}
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TemperedMap(AnyMap):
@@ -83,7 +75,7 @@ class TemperedMap(AnyMap):
     kind: ClassVar[str] = "tempered"
 
     def __post_init__(self) -> None:
-        check_number("temperature", self.temperature, "be a finite number > 0", lambda value: value > 0)
+        checks.positive("temperature", self.temperature)
         fits = isinstance(self.then, AnyMap) and self.then.divisor in (None, self.temperature)
         if not fits or isinstance(self.then, TemperedMap):
             raise InputError.expected("then", "be a map without a temperature of its own", type(self.then).__name__)
@@ -97,10 +89,6 @@ class TemperedMap(AnyMap):
     def divisor(self) -> float:
         """What logits are divided by."""
         return self.temperature
-
-    def parameters(self) -> dict[str, Any]:
-        """The temperature and the map."""
-        return {"temperature": self.temperature, "then": self.then.as_dict()}
 
     def certify(self, evidence: Evidence, *, radii: Iterable[float] | float, **terms: Any) -> list[ConfidenceIntervals]:
         """The certificates of the mapped confidences at each radius, from scores at this temperature."""

@@ -34,17 +34,9 @@ def score_bounds(bounds: ConfidenceIntervals, *, n_bins: int = 15, edges: ArrayL
     return Scores(**{name: getattr(row, name) for name in NAMES})
 
 
-def average(scores: list[Scores]) -> Scores:
-    """The mean of each score; NaN entries are left out."""
-    return _summary(scores, np.mean)
+def summary(scores: list[Scores], function: Callable[[FloatArray], Any]) -> Scores:
+    """A function, such as the mean, of the values of each score; NaN entries are left out."""
 
-
-def deviation(scores: list[Scores]) -> Scores:
-    """The standard deviation of each score; NaN entries are left out."""
-    return _summary(scores, lambda known: np.std(known) if len(known) > 1 else np.nan)
-
-
-def _summary(scores: list[Scores], function: Callable[[FloatArray], Any]) -> Scores:
     def over(name: str) -> float:
         values = np.array([getattr(own, name) for own in scores], dtype=np.float64)
         known = values[~np.isnan(values)]

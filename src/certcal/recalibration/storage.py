@@ -17,6 +17,22 @@ _KINDS: dict[str, Callable[..., AnyMap]] = {
 }
 
 
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _are_numbers(value: object) -> bool:
+    return isinstance(value, list) and len(value) > 0 and all(map(_is_number, value))
+
+
+# What certcal reads of a map's `about`, which is otherwise anybody's.
+_FACTS: dict[str, Callable[[object], bool]] = {
+    **dict.fromkeys(("sigma", "temperature", "splits", "splits_without_map"), _is_number),
+    **dict.fromkeys(("radii", "certified", "wrong"), _are_numbers),
+    **dict.fromkeys(("model", "units"), lambda value: isinstance(value, str)),
+}
+
+
 def save_map(recalibration: AnyMap, path: str | PathLike[str]) -> None:
     """Write a map to a JSON file, with how it was fitted.
 
@@ -47,7 +63,9 @@ def load_map(path: str | PathLike[str]) -> AnyMap:
     try:
         read = json.loads(Path(path).read_text(encoding="utf-8"))
         body = unsealed(read) if isinstance(read, dict) else None
-    except (OSError, ValueError, TypeError, RecursionError) as error:
+    except OSError as error:
+        raise InputError.expected("path", "be a readable JSON file", f"{path} ({error.strerror})") from error
+    except (ValueError, TypeError, RecursionError) as error:
         raise InputError.expected("path", "be a readable JSON file", f"{path}: {error}") from error
     if not isinstance(body, dict) or body.pop("format", None) != FORMAT:
         raise InputError.expected("path", f"hold a {FORMAT}", f"{path}, which holds something else")
@@ -62,6 +80,11 @@ def _build(body: dict[str, Any]) -> AnyMap:
     kind, about = body.get("kind"), body.get("about", {})
     if not isinstance(kind, str) or kind not in _KINDS or not isinstance(about, dict):
         raise InputError.expected("path", f"hold version 1 of one of {', '.join(_KINDS)}", f"kind {kind!r}")
+    about = {name: value for name, value in about.items() if value is not None or name not in _FACTS}
+    wrong = next((name for name, fits in _FACTS.items() if name in about and not fits(about[name])), None)
+    if wrong is not None or len(about.get("certified", [])) != len(about.get("wrong", [])):
+        name = wrong or "wrong"
+        raise InputError.expected("path", f"hold {name} in `about` as save_map writes it", repr(about.get(name)))
     numbers = {name: value for name, value in body.items() if name not in ("kind", "about")}
     parts = {name: _build(value) if isinstance(value, dict) else value for name, value in numbers.items()}
     try:

@@ -1,0 +1,123 @@
+"""A map that is evaluated on inputs it was fitted on: told, and without a statement about other inputs."""
+
+import math
+import warnings
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from certcal import evaluate
+from certcal.certificates import confidence_bounds_at
+from certcal.errors import CertcalWarning
+from certcal.evaluation import sample_of
+from certcal.recalibration import (
+    Candidate,
+    TemperedMap,
+    choose_map,
+    fit_nested,
+    fit_score_map,
+    held_out_maps,
+    load_map,
+    recalibrate_bounds,
+    save_map,
+)
+from certcal.smoothing.evidence import Scores
+from smoothing_oracles import random_evidence
+
+TERMS = {"radii": [0.0, 0.1], "alpha": 0.01}
+
+
+@pytest.fixture
+def evidence(rng):
+    found = random_evidence(rng, inputs=200, draws=300)
+    return replace(found, label=(rng.random(200) < 0.2 + 0.7 * found.confidence).astype(np.int64))
+
+
+def of_bounds(part):
+    return recalibrate_bounds(confidence_bounds_at(part, **TERMS))
+
+
+def chosen(part):
+    some = (Candidate("brier", "isotonic", 0.5),)
+    return choose_map(part, candidates=some, auroc_loss=1.0, brier_loss=1.0, repeats=1, **TERMS).map
+
+
+MAKERS = {
+    "of the mean": of_bounds,
+    "of scores": lambda part: fit_score_map(part, **TERMS),
+    "nested": lambda part: fit_nested(part, **TERMS),
+    "chosen": chosen,
+}
+
+
+@pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
+def test_inputs_that_a_map_was_fitted_on_are_known_again(evidence, make, tmp_path):
+    fit, other = evidence.select(np.arange(100)), evidence.select(np.arange(100, 200))
+    save_map(make(fit), tmp_path / "map.json")
+    own = load_map(tmp_path / "map.json")
+    assert own.kind != "identity"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        apart = evaluate(other, recalibration=own, **TERMS)
+    assert not math.isnan(apart[0].population_ece)
+    for seen in (fit, evidence, fit.select(np.arange(80))):
+        with pytest.warns(CertcalWarning, match="The map was fitted on these inputs or on many of them"):
+            report = evaluate(seen, recalibration=own, **TERMS)
+        assert all(math.isnan(row.population_ece) for row in report)
+        assert not any(math.isnan(row.joint_ece) for row in report)  # which hold for any map
+
+
+def test_given_bounds_and_other_temperatures_are_known_again(evidence, rng):
+    bounds = confidence_bounds_at(evidence, **TERMS)
+    own = recalibrate_bounds(bounds)
+    with pytest.warns(CertcalWarning, match="fitted on these inputs"):
+        evaluate(bounds, recalibration=own)
+    scores = tuple(
+        Scores(e.score_sum, e.score_square_sum, e.histogram)
+        for e in (evidence, random_evidence(rng, inputs=200, draws=300))
+    )
+    both = replace(evidence, header=replace(evidence.header, temperatures=(1.0, 0.5)), tempered=scores)
+    inside = fit_score_map(both.at_temperature(0.5), **TERMS)
+    with pytest.warns(CertcalWarning, match="fitted on these inputs"):
+        evaluate(both, recalibration=TemperedMap(0.5, inside, about=inside.about), **TERMS)
+
+
+@pytest.mark.parametrize("given", ["evidence", "bounds"])
+def test_maps_that_saw_what_is_held_out_are_told(evidence, given):
+    """Such as one that was fitted before the split."""
+    bounds, terms = confidence_bounds_at(evidence, **TERMS), {"alpha": TERMS["alpha"]}
+    asked = {"radii": TERMS["radii"], "terms": terms} if given == "evidence" else {}
+    made = evidence if given == "evidence" else bounds
+    own = recalibrate_bounds(bounds)
+    with pytest.warns(CertcalWarning, match="The map was fitted on these inputs or on many of them"):
+        held_out_maps(made, lambda part: own, repeats=1, **asked)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        held_out_maps(bounds, recalibrate_bounds, repeats=2)
+
+
+def test_the_identity_is_not_too_good_anywhere(evidence):
+    """It changes nothing, also where it was kept because nothing could be learned from these very inputs."""
+    sure = replace(evidence, label=evidence.selected)
+    own = recalibrate_bounds(confidence_bounds_at(sure, **TERMS), on_failure="identity")
+    assert own.kind == "identity"
+    assert own.about["fitted_to"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        report = evaluate(sure, recalibration=own, **TERMS)
+    assert report[0].population_ece == evaluate(sure, **TERMS)[0].population_ece
+
+
+def test_confidences_that_hardly_differ_tell_nothing(rng):
+    assert sample_of(np.repeat([0.0, 0.3, 1.0], 50)) == {}
+    some = sample_of(rng.random(1000))["fitted_to"]
+    assert len(some) == len(set(some)) == 16
+    assert set(sample_of(np.linspace(0, 1, 100))["fitted_to"]).isdisjoint({0.0, 1.0})  # which many inputs have
+
+
+@pytest.mark.parametrize("decimals", [2, 3, 4])
+def test_values_that_many_inputs_share_tell_no_input(rng, decimals):
+    """Shares of votes and rounded tables: other inputs have them too, and are not taken for those of the fit."""
+    assert sample_of(rng.random(800).round(decimals)) == {}
+    assert len(sample_of(rng.random(800))["fitted_to"]) == 16
