@@ -30,28 +30,34 @@ def evidence():
     return random_evidence(np.random.default_rng(0), inputs=40, draws=500)
 
 
+def shown(result):
+    """A result in a notebook: short as text, and as HTML, which is given back, a table, a sentence and a figure."""
+    assert len(repr(result)) < 150
+    html = result._repr_html_()
+    assert [part for part in ("<table>", "<p>", "data:image/png") if part not in html] == []
+    return html
+
+
 def test_results_show_their_numbers(evidence):
     report = evaluate(evidence, radii=[0.0, 0.1], alpha=0.01)
-    html = report._repr_html_()
+    html = shown(report)
     assert METRICS["joint_ece"].label in html
     assert guarantee(report, 1).split(",")[1] in html or guarantee(report, 0).split(",")[1] in html
-    assert "data:image/png" in html
     assert f"{report[0].joint_ece:.4f}" in repr(report)
     bounds = confidence_bounds(evidence, radius=0.1, alpha=0.01)
-    assert f"<td>{int(bounds.certified.sum())}</td>" in bounds._repr_html_()
+    assert f"<td>{int(bounds.certified.sum())}</td>" in shown(bounds)
     assert repr(bounds).startswith("ConfidenceIntervals(40 inputs, ")
-    assert "<td>40</td>" in evidence._repr_html_()
-    assert "certified ECE" in report[0]._repr_html_()
-    solution = certified_calibration_error(bounds)
-    assert "solved to global optimality" in solution._repr_html_()
+    assert "<td>40</td>" in shown(evidence)
+    assert "certified ECE" in shown(report[0])
+    html = shown(certified_calibration_error(bounds))
+    assert "solved to global optimality" in html
+    assert "these attain it" in html
     assert as_html("<b>") == "<pre>&#x27;&lt;b&gt;&#x27;</pre>"
 
 
 def test_results_draw_themselves(evidence):
     report = evaluate(evidence, radii=[0.0, 0.1], alpha=0.01)
     for result in (evidence, report, report[1], report.bounds[1], report[1].worst):
-        assert len(repr(result)) < 150
-        assert all(part in result._repr_html_() for part in ("<table>", "<p>", "data:image/png"))
         axes = Figure().add_subplot()
         assert result.plot(ax=axes) is axes
         assert axes.has_data()
@@ -66,6 +72,9 @@ def test_inputs_are_rows_of_a_frame(evidence):
     assert np.array_equal(frame[["lower", "upper"]].to_numpy().T, [bounds.lower, bounds.upper])
     assert drawn["correct"].mean() == evidence.correct.mean()
     assert drawn["draws"].tolist() == evidence.draws.tolist()
+    row, worst = evaluate(evidence, radii=[0.1], alpha=0.01)[0], certified_calibration_error(bounds)
+    assert row.to_frame()["certified_ece"].tolist() == [row.certified_ece]
+    assert worst.to_frame()["confidence"].tolist() == worst.confidence.tolist()
 
 
 def test_nothing_certified_is_shown_as_such(evidence):
@@ -76,10 +85,10 @@ def test_nothing_certified_is_shown_as_such(evidence):
         assert "Nothing is certified at this radius." in result._repr_html_()
 
 
-def test_a_worst_case_says_what_its_kind_means(evidence):
+def test_a_worst_case_says_what_another_kind_means(evidence):
     bounds = confidence_bounds(evidence, radius=0.1, alpha=0.01)
     solution = certified_calibration_error(bounds)
-    for kind, words in (("exact", "these attain it"), ("upper", "are worse."), ("lower", "certifies nothing")):
+    for kind, words in (("upper", "are worse."), ("lower", "certifies nothing")):
         assert words in replace(solution, kind=certcal.Kind(kind))._repr_html_()
 
 
@@ -115,7 +124,7 @@ WORDS = {
     "ace": ["AdaECE, ε = 3/255", "the strongest attack"],
     "attacked": ["linf ≤ 0.05", "mean loss after"],
     "calibration": ["adversary", "too extreme"],
-    "map": ["map of confidences"],
+    "map": ["map of confidences", "predictions stay as they are"],
     "inside": ["map of confidences"],
     "tempered": ["logits divided by"],
     "held": ["held out, R = 0.02", "Means over 2 splits"],
@@ -134,11 +143,16 @@ def test_what_attacks_and_maps_found_is_shown(found, name):
     assert len(repr(result)) < 150
     assert result.plot(ax=axes) is axes
     assert axes.has_data()
-    if name in ("map", "inside", "tempered"):
-        return
     frame = result.to_frame()
     assert len(frame) == len(result.as_dicts()) > 1
     assert frame.columns.tolist() == list(result.as_dicts()[0])
+
+
+def test_a_map_is_a_table_of_what_it_does(found):
+    own = found["tempered"].to_frame()
+    assert own["confidence"].tolist() == IsotonicMap([0.2, 0.8], [0.3, 0.7]).transform(own["before"]).tolist()
+    inside = found["inside"].to_frame()
+    assert inside["score"].tolist() == found["inside"].transform(inside["before"]).tolist()
 
 
 @pytest.mark.slow

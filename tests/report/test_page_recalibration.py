@@ -19,6 +19,7 @@ from certcal.recalibration import (
     Scores,
     TemperedMap,
     TradeOff,
+    caution_about,
     held_out_scores,
     trade_off,
 )
@@ -76,6 +77,14 @@ def test_the_warning_is_about_the_map_that_is_kept():
     assert "1 of 4 splits kept no map" in lead(held, (0.1,))
 
 
+def test_a_map_that_most_splits_do_not_have_is_a_guess():
+    kept, row = IsotonicMap([0.0, 1.0], [0.1, 0.9]), np.arange(10)
+    for without, told in ((2, ""), (3, "The map would not be there in 3 of 4 splits: take it for a guess.")):
+        held = HeldOut((kept,) * (4 - without) + (IdentityMap(),) * without, (row,) * 4, (row,) * 4, ())
+        assert caution_about(held.map) == told
+    assert caution_about(IdentityMap(about={"splits": 4, "splits_without_map": 4})) == caution_about(None) == ""
+
+
 def test_the_figure_says_what_the_map_is_of(data):
     rising = ScoreMap(np.linspace(0, 1, 256))
     assert data["recalibration"]["map"]["of"] == "confidence"
@@ -115,7 +124,7 @@ def test_a_map_that_tells_nothing_apart_is_called_so(data):
     assert told(0.89, 20) == ""
     assert "far less well" in told(0.6, 3)
     assert "is constant" in told(0.5, 1)
-    assert "only one wrong prediction" in told(0.89, 20, wrong=1)
+    assert "only 1 wrong prediction" in told(0.89, 20, wrong=1)
     assert "only 7 wrong predictions" in told(0.89, 20, wrong=7)
     own = data["recalibration"] | {"warnings": ["It is constant."]}
     assert "It is constant." in render_page(data | {"recalibration": own})
@@ -149,3 +158,10 @@ def test_scores_trade_off_and_map_are_those_of_the_data(data, path):
         page.locator("#plot-map svg").focus()
         page.keyboard.press("End")
         assert page.text_content("#tip dd") == f"{own['map']['y'][-1]:.3f}"
+
+
+@pytest.mark.browser
+def test_every_column_of_the_scores_is_there_on_a_phone(path):
+    with launch() as browser, open_page(browser, path, width=390) as page:
+        page.wait_for_function("document.querySelector('.scores td:nth-child(4)').getClientRects().length > 0")
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390

@@ -26,7 +26,7 @@ from certcal.report import (
     to_latex,
     to_markdown,
 )
-from certcal.report.chances import complement
+from certcal.report.tables import complement
 from certcal.scalars import exactly
 from smoothing_oracles import random_evidence
 

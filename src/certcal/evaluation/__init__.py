@@ -2,7 +2,7 @@
 
 from certcal.evaluation.accepted import ACCEPTED, WANTED
 from certcal.evaluation.at_worst import Contribution, check_position, contributions_at, reliability_at
-from certcal.evaluation.confidence_map import ConfidenceMap
+from certcal.evaluation.confidence_map import ConfidenceMap, sample_of, warn_if_fitted_to
 from certcal.evaluation.further import ANY_BINNING, FURTHER
 from certcal.evaluation.gap import Gap, planned_draws, split_gap, with_more_draws
 from certcal.evaluation.given import as_given
@@ -14,7 +14,6 @@ from certcal.evaluation.row import METRICS, Row, row_at
 from certcal.evaluation.rows import evaluate
 from certcal.evaluation.selection import Outcome, Selection, pareto_front, select
 from certcal.evaluation.side_by_side import Difference, SideBySide, compare_reports
-from certcal.worstcase import Population
 
 __all__ = [
     "ACCEPTED",
@@ -34,7 +33,6 @@ __all__ = [
     "Judgement",
     "Metric",
     "Outcome",
-    "Population",
     "Report",
     "Requirement",
     "Rounding",
@@ -51,7 +49,9 @@ __all__ = [
     "planned_draws",
     "reliability_at",
     "row_at",
+    "sample_of",
     "select",
     "split_gap",
+    "warn_if_fitted_to",
     "with_more_draws",
 ]

@@ -12,27 +12,21 @@ from certcal.worstcase import NoThresholdError, OperatingPoint, certified_operat
 _SHARE: dict[str, Any] = {"digits": 1, "percent": True, "error": False}
 
 
-def _point(at: Measured, failures: int) -> OperatingPoint:
-    return certified_operating_point(at.problem, threshold=at.threshold, failures=failures)
-
-
-def _clean_point(at: Measured) -> OperatingPoint:
+# Without an attack, where `failures` is None, bounds meet at the confidences.
+def _bounds(at: Measured, failures: int | None) -> dict[str, Any]:
+    if failures is not None:
+        return {"lower": at.problem, "failures": failures}
     confidence, correct = at.clean
-    return certified_operating_point(confidence, confidence, correct, threshold=at.threshold)
+    return {"lower": confidence, "upper": confidence, "correct": correct}
 
 
-def _least(at: Measured, failures: int) -> OperatingPoint | None:
-    return _found(at, at.problem, failures=failures)
+def _point(at: Measured, failures: int | None = None) -> OperatingPoint:
+    return certified_operating_point(**_bounds(at, failures), threshold=at.threshold)
 
 
-def _clean_least(at: Measured) -> OperatingPoint | None:
-    confidence, correct = at.clean
-    return _found(at, confidence, confidence, correct)
-
-
-def _found(at: Measured, *bounds: Any, failures: int = 0) -> OperatingPoint | None:
+def _least(at: Measured, failures: int | None = None) -> OperatingPoint | None:
     try:
-        return certified_threshold(*bounds, accuracy=at.accept_accuracy, failures=failures)
+        return certified_threshold(**_bounds(at, failures), accuracy=at.accept_accuracy)
     except NoThresholdError:
         return None
 
@@ -51,7 +45,7 @@ ACCEPTED: Mapping[str, Metric] = {
         "coverage",
         "coverage",
         "share of the inputs that are accepted from the threshold",
-        lambda at: _clean_point(at).coverage,
+        lambda at: _point(at).coverage,
         lambda at, failures: _point(at, failures).coverage,
         **_SHARE,
     ),
@@ -59,7 +53,7 @@ ACCEPTED: Mapping[str, Metric] = {
         "selective_accuracy",
         "accuracy of accepted",
         "share of right ones among those accepted from the threshold",
-        lambda at: _clean_point(at).accuracy,
+        lambda at: _point(at).accuracy,
         lambda at, failures: _point(at, failures).accuracy,
         **_SHARE,
     ),
@@ -70,14 +64,14 @@ WANTED: Mapping[str, Metric] = {
         "least_threshold",
         "least threshold",
         "the smallest threshold from which those accepted have the wanted accuracy",
-        lambda at: _threshold(_clean_least(at)),
+        lambda at: _threshold(_least(at)),
         lambda at, failures: _threshold(_least(at, failures)),
     ),
     **three(
         "largest_coverage",
         "largest coverage",
         "the largest share that can be accepted with the wanted accuracy",
-        lambda at: _coverage(_clean_least(at)),
+        lambda at: _coverage(_least(at)),
         lambda at, failures: _coverage(_least(at, failures)),
         **_SHARE,
     ),

@@ -11,10 +11,10 @@ from certcal.certificates import ConfidenceIntervals, confidence_bounds_at
 from certcal.evaluation.report import Report
 from certcal.evaluation.row import row_at
 from certcal.metrics import expected_calibration_error
-from certcal.scalars import check_integer, check_number, guarded
-from certcal.smoothing import Evidence
-from certcal.types import FloatArray
-from certcal.worstcase import Population, certified_calibration_error
+from certcal.scalars import check_integer, guarded
+from certcal.settings import Population, checks
+from certcal.smoothing import Evidence, cell_middles
+from certcal.worstcase import certified_calibration_error
 
 ENDLESS = 1000  # times the draws: within a tenth of a point of the million that takes five times as long
 SHARPER, SOFTER = 0.25, 2.0  # temperatures that are foreseen
@@ -64,9 +64,7 @@ def _coarse(evidence: Evidence) -> Evidence:
     reached = evidence.histogram[:, ::-1].cumsum(axis=1)[:, ::-1]
     mantissa, power = np.frexp(np.minimum(reached, draws - reached))
     few = np.minimum(np.ldexp(np.rint(mantissa * 2**BITS), power - BITS).astype(np.int64), draws // 2)
-    histogram = -np.diff(np.where(reached <= draws // 2, few, draws - few), axis=1, append=0)
-    middle = (evidence.thresholds[:-1] + evidence.thresholds[1:]) / 2
-    return replace(evidence, histogram=histogram, score_sum=histogram @ middle, score_square_sum=histogram @ middle**2)
+    return evidence.with_histogram(-np.diff(np.where(reached <= draws // 2, few, draws - few), axis=1, append=0))
 
 
 def _bounds(evidence: Evidence, radii: list[float], report: Report) -> list[ConfidenceIntervals]:
@@ -138,20 +136,10 @@ def with_temperature(evidence: Evidence, temperature: float) -> Evidence:
 
     Paper: —.
     """
-    power = 1 / check_number("temperature", temperature, "be a number > 0", lambda value: value > 0)
-    edges = evidence.thresholds
-    middle = _tempered((edges[:-1] + edges[1:]) / 2, power)
-    cell = np.minimum(np.searchsorted(edges, middle, side="right") - 1, len(middle) - 1)
+    power = 1 / checks.positive("temperature", temperature)
+    own, other = cell_middles() ** power, (1 - cell_middles()) ** power
+    score = own / (own + other)
+    cell = np.searchsorted(evidence.thresholds[1:-1], score, side="right")
     moved = np.zeros_like(evidence.histogram)
     np.add.at(moved.T, cell, evidence.histogram.T)
-    return replace(
-        evidence,
-        histogram=moved,
-        score_sum=evidence.histogram @ middle,
-        score_square_sum=evidence.histogram @ middle**2,
-    )
-
-
-def _tempered(score: FloatArray, power: float) -> FloatArray:
-    own, other = score**power, (1 - score) ** power
-    return np.asarray(own / (own + other))
+    return replace(evidence.with_histogram(evidence.histogram, score), histogram=moved)

@@ -10,9 +10,9 @@ import numpy as np
 
 from certcal.certificates import ConfidenceIntervals
 from certcal.metrics import Bins, Miscalibration, Ranks, Sharpness, bin_sums, miscalibration_of, sharpness
+from certcal.settings import Population
 from certcal.types import BoolArray, FloatArray, IntArray
 from certcal.worstcase import (
-    Population,
     Solution,
     WorstCaseProblem,
     allowed_failures,

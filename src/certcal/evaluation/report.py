@@ -1,9 +1,7 @@
 """What an evaluation gives: its rows by position or by radius, with the certificates they were made from."""
 
-import csv
 import json
-from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
@@ -17,18 +15,17 @@ from certcal.evaluation.accepted import thresholds_with
 from certcal.evaluation.confidence_map import ConfidenceMap
 from certcal.evaluation.group_table import GroupTable
 from certcal.evaluation.row import Row
-from certcal.files import expanded, plain, replacing
+from certcal.files import csv_of, expanded, plain, replacing
 from certcal.metrics import Bins
 from certcal.scalars import exactly
-from certcal.settings import Claim
-from certcal.shown import ShownRows
+from certcal.settings import Claim, EvaluateSettings, Population
+from certcal.shown import ShownTable
 from certcal.smoothing import Evidence
 from certcal.types import ArrayLike, FloatArray
 from certcal.worstcase import (
     NoThresholdError,
     OperatingCurve,
     OperatingPoint,
-    Population,
     Solution,
     certified_threshold,
     operating_curve,
@@ -40,7 +37,7 @@ class NoSuchRowError(InputError, IndexError):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Report(ShownRows):
+class Report(ShownTable[Row]):
     """The rows of an evaluation, by position or by radius, with the certificates they were made from."""
 
     rows: tuple[Row, ...]
@@ -58,12 +55,7 @@ class Report(ShownRows):
     accept_accuracy: float | None = None  # of those accepted, that a threshold is wanted for
     share: float = 1.0  # of delta, for certificates that may fail
     groups: tuple[tuple[GroupTable, ...], ...] = ()  # per row, one table per column; empty if none were asked for
-
-    def __iter__(self) -> Iterator[Row]:
-        return iter(self.rows)
-
-    def __len__(self) -> int:
-        return len(self.rows)
+    asked: EvaluateSettings = field(default_factory=EvaluateSettings)  # with which the command line would ask the same
 
     def __getitem__(self, position: int) -> Row:
         if not isinstance(position, int | np.integer) or not -len(self) <= position < len(self):
@@ -200,10 +192,7 @@ class Report(ShownRows):
             if target.suffix == ".json":
                 part.write_text(json.dumps(plain(rows), indent=1) + "\n", encoding="utf-8")
             elif target.suffix == ".csv":
-                with part.open("w", newline="", encoding="utf-8") as file:
-                    writer = csv.DictWriter(file, list(rows[0]))
-                    writer.writeheader()
-                    writer.writerows(rows)
+                part.write_text(csv_of(rows), encoding="utf-8")
             else:
                 import pyarrow as pa
                 import pyarrow.parquet as pq

@@ -11,11 +11,11 @@ from certcal.errors import several
 from certcal.evaluation.further import further_of
 from certcal.evaluation.metric import Before, Given, Measured, Metric, Rounding, metric
 from certcal.metrics import adaptive_calibration_error, expected_calibration_error, top_label_brier_score
-from certcal.scalars import check_choice, check_level, check_number, exactly, guarded
-from certcal.shown import Shown
+from certcal.scalars import check_choice, check_level, exactly, guarded
+from certcal.settings import Population, checks
+from certcal.shown import ShownRows
 from certcal.types import ArrayLike
 from certcal.worstcase import (
-    Population,
     Solution,
     approximate_certified_calibration_error,
     certified_brier_score,
@@ -35,7 +35,7 @@ _AGAIN = "allowing for the certificates of the set that may fail"
 
 
 @dataclass(frozen=True, repr=False)
-class Row(Shown):
+class Row(ShownRows):
     """What is certified at one radius. Errors and scores are those of the row's population; NaN if it is empty.
 
     The `certified_` values follow if every input's certificate holds; the `joint_` ones allow for the failures that the
@@ -201,6 +201,10 @@ class Row(Shown):
             values |= {f"before_{name}": getattr(self.before, name) for name in WITHOUT_MAP}
         return values
 
+    def as_dicts(self) -> list[dict[str, Any]]:
+        """The row alone, for a data frame."""
+        return [self.as_dict()]
+
 
 METRICS: Mapping[str, Metric] = {one.name: one.metadata["metric"] for one in fields(Row) if "metric" in one.metadata}
 WITHOUT_ASKING = tuple(name for name, one in METRICS.items() if one.given is Given.ALWAYS)
@@ -240,7 +244,7 @@ def row_at(
     for name in wanted:
         check_choice("metrics", name, tuple(METRICS))
     chosen = Population(check_choice("population", population, tuple(Population)))
-    part = check_number("share", share, "lie in [0, 1]", lambda value: 0 <= value <= 1)
+    part = checks.share("share", share)
     bins, level = choose_few_bins(n_bins, edges), check_level("delta", delta)
     at = Measured(bounds, chosen, bins, level, part, threshold, accept_accuracy)
     found: dict[str, Any] = {}

@@ -1,5 +1,6 @@
 """Rows over radii: what evidence or given bounds certify, for the certified inputs or for all of them."""
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -8,17 +9,17 @@ from certcal.certificates import ConfidenceIntervals, Method, RunnerUp, confiden
 from certcal.errors import InputError
 from certcal.evaluation.accepted import WANTED
 from certcal.evaluation.claim import ways_of, with_best_claim
-from certcal.evaluation.confidence_map import ConfidenceMap
+from certcal.evaluation.confidence_map import ConfidenceMap, warn_if_fitted_to
 from certcal.evaluation.further import ANY_BINNING, FURTHER
 from certcal.evaluation.given import as_given
 from certcal.evaluation.groups import as_columns, group_tables
 from certcal.evaluation.report import Report
 from certcal.evaluation.row import WITH_MAP, WITHOUT_MAP, row_at
 from certcal.scalars import one_or_more
-from certcal.settings import PREDICTION_SHARE, Claim, EvaluateSettings
+from certcal.settings import PREDICTION_SHARE, Claim, EvaluateSettings, Population
 from certcal.smoothing import Evidence
 from certcal.types import ArrayLike
-from certcal.worstcase import Population, allowed_failures, choose_few_bins
+from certcal.worstcase import allowed_failures, choose_few_bins
 
 
 def evaluate(
@@ -65,6 +66,7 @@ def evaluate(
         approximations: which of "admm", "dece" and "brier" to run beside the exact value; slow, and they certify
             nothing.
         recalibration: a map of the confidences, fitted on other inputs than these: see `recalibrate`, `fit_score_map`.
+            On those that it was fitted on there is a warning, and no `population_ece`.
         claim: "failures", or "best" for the least of three bounds of the set's calibration error, each with a part of
             delta: docs/guarantee.md. The row's `claim` names it, `claims` has all.
         open_at: one of the radii, that pages and screens show first; by default the largest at which half of the inputs
@@ -152,6 +154,8 @@ def evaluate(
             replace(row, before=row_at(old, metrics=plain, share=share, **options))
             for row, old in zip(rows, found, strict=True)
         ]
+        if warn_if_fitted_to(recalibration, found[0] if own_draws is None else own_draws):
+            rows = [replace(row, population_ece=math.nan) for row in rows]
     apart = own_draws is not None
     tables = [
         group_tables(own, columns, threshold=asked.threshold, drawn_apart=apart, **options) for own in bounds if columns
@@ -169,5 +173,6 @@ def evaluate(
         asked.claim,
         groups=tuple(tables),
         share=share,
+        asked=asked,
         **accepting,
     )

@@ -7,7 +7,8 @@ import numpy as np
 
 from certcal.errors import InputError
 from certcal.inputs import as_vector, check_same_length
-from certcal.scalars import check_number, guarded
+from certcal.scalars import guarded
+from certcal.settings import checks
 from certcal.types import ArrayLike, BoolArray
 
 MARGIN = 0.03
@@ -52,8 +53,8 @@ def select(outcomes: Sequence[Outcome], *, radius: float, margin: float = MARGIN
     >>> select(made, radius=0.5).ece["ACT"].model
     'b'
     """
-    check_number("margin", margin, "be a number ≥ 0", lambda value: value >= 0)
-    check_number("radius", radius, "be a number ≥ 0", lambda value: value >= 0)
+    checks.not_negative("margin", margin)
+    checks.not_negative("radius", radius)
     here = [one for one in outcomes if one.radius == radius]
     if not here:
         raise InputError.expected("outcomes", f"hold models evaluated at R = {radius:g}", f"{len(outcomes)} others")

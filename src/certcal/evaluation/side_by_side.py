@@ -2,19 +2,22 @@
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from certcal.certificates import ConfidenceIntervals
 from certcal.errors import InputError
 from certcal.evaluation.report import Report
-from certcal.evaluation.row import row_at
+from certcal.evaluation.row import Row, row_at
 from certcal.scalars import check_integer, guarded
+from certcal.settings import Population
 from certcal.smoothing import Counts
-from certcal.types import FloatArray
+from certcal.types import BoolArray, FloatArray
 
-COMPARED = ("accuracy", "certified_accuracy", "ece", "certified_ece", "joint_ece", "brier", "certified_brier")
+SHARES = ("certified_share", "accuracy", "certified_accuracy")  # of all inputs; more is better
+ERRORS = ("ece", "certified_ece", "joint_ece", "brier", "certified_brier")  # of the inputs compared; less is better
+COMPARED = (*SHARES, *ERRORS)
 LEVEL = 0.95
 
 
@@ -24,11 +27,12 @@ class Difference:
 
     value: float
     half: float  # half the width of its bootstrap interval, NaN where there is none; a table's hold together at 95 %
+    better: bool | None = None  # which way, where its interval does not hold 0; None for errors of different inputs
 
     @property
     def is_clear(self) -> bool:
-        """Whether the interval around the value does not hold 0."""
-        return abs(self.value) > self.half
+        """Whether one of the two is clearly better."""
+        return self.better is not None
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,9 +41,15 @@ class SideBySide:
 
     names: tuple[str, ...]
     reports: tuple[Report, ...]
+    rows: tuple[tuple[Row, ...], ...]  # by radius, then by report; errors are of the inputs compared
     differences: tuple[tuple[Mapping[str, Difference], ...], ...]  # by radius, then by later report
     paired: bool  # whether all are about the same inputs
     remarks: tuple[str, ...] = ()  # on what else is not the same in the runs
+
+    @property
+    def in_common(self) -> bool:
+        """Whether errors are of the inputs that all reports certify: not those of each report's own rows."""
+        return self.paired and self.reports[0].population is Population.CERTIFIED
 
     @property
     def radii(self) -> tuple[float, ...]:
@@ -62,6 +72,10 @@ MAX_RESAMPLES = 100_000
 def compare_reports(reports: Mapping[str, Report], *, resamples: int = 200, seed: int = 0) -> SideBySide:
     """Reports with the same radii, bins and population, side by side, with bootstrap intervals of their differences.
 
+    Errors and scores are compared on the same inputs: where reports are about the certified ones, on those that all
+    certify at the radius. Each report by itself is about its own, and one that certifies more has harder ones among
+    them. Reports about different inputs have their own errors, and none is called better.
+
     An interval says how much a difference varies with the choice of inputs and with their draws: all inputs are drawn
     again with replacement, each with the draws it has, the same ones for every report where they are about the same
     inputs. Draws of different inputs are independent, so this holds their share of the variation too. All intervals
@@ -79,8 +93,13 @@ def compare_reports(reports: Mapping[str, Report], *, resamples: int = 200, seed
     for own in found[1:]:
         _check_alike(found[0], own)
     paired = all(_same_inputs(found[0], own) for own in found[1:])
-    differences = _differences(found, resamples, np.random.default_rng(seed), paired)
-    return SideBySide(names, found, differences, paired)
+    bounds = _compared(found, paired)
+    rows = tuple(
+        tuple(_row(report, position, own) for report, own in zip(found, beside, strict=True))
+        for position, beside in enumerate(bounds)
+    )
+    half = _halves(_drawn(found, bounds, resamples, np.random.default_rng(seed), paired)) if resamples else None
+    return SideBySide(names, found, rows, _differences(rows, half, paired), paired)
 
 
 def _check_alike(first: Report, other: Report) -> None:
@@ -99,42 +118,84 @@ def _check_alike(first: Report, other: Report) -> None:
 
 
 def _same_inputs(first: Report, other: Report) -> bool:
-    one, two = first.evidence, other.evidence
-    if one is None or two is None:  # bounds from elsewhere do not say which inputs they are about
+    """Whether inputs have the same numbers and labels, and, where evidence says it, the same content.
+
+    Rows that are only counted may be any inputs: those of two sets with the classes in one order have the same labels.
+    """
+    one, two = first.bounds[0], other.bounds[0]
+    if not (one.indexed and two.indexed):
         return False
-    return all(np.array_equal(getattr(one, name), getattr(two, name)) for name in ("index", "content", "label"))
+    pairs = [(one.index, two.index), (one.label, two.label)]
+    if first.evidence is not None and other.evidence is not None:
+        pairs.append((first.evidence.content, other.evidence.content))
+    return all(np.array_equal(*pair) for pair in pairs)
+
+
+def _compared(reports: Sequence[Report], paired: bool) -> list[list[ConfidenceIntervals]]:
+    """By radius and report, bounds in which only the inputs compared count as certified.
+
+    They stay bounds of all inputs, which is what the certificates that may fail are counted among: of at most K that
+    fail in the whole set, at most K fail in any part of it, however it was chosen (docs/guarantee.md).
+    """
+    at_radius = [list(own) for own in zip(*(report.bounds for report in reports), strict=True)]
+    if not (paired and reports[0].population is Population.CERTIFIED):
+        return at_radius
+    return [[replace(own, certified=_by_all(beside)) for own in beside] for beside in at_radius]
+
+
+def _row(report: Report, position: int, compared: ConfidenceIntervals) -> Row:
+    """The report's row, with the errors of the inputs compared."""
+    own, errors = report[position], _errors(report, compared)
+    return replace(own, **{name: getattr(errors, name) for name in ("inputs", *ERRORS)})
+
+
+def _by_all(bounds: Sequence[ConfidenceIntervals]) -> BoolArray:
+    """Which inputs all certify, shape (n,)."""
+    return np.asarray(np.logical_and.reduce([own.certified for own in bounds]))
 
 
 def _differences(
-    reports: Sequence[Report], resamples: int, rng: np.random.Generator, paired: bool
+    rows: Sequence[Sequence[Row]], half: FloatArray | None, paired: bool
 ) -> tuple[tuple[Mapping[str, Difference], ...], ...]:
     """By radius and later report, each metric's difference from the first report and half its interval."""
-    first, later = reports[0], reports[1:]
-    half = _halves(_drawn(reports, resamples, rng, paired)) if resamples else None
 
     def apart(position: int, place: int, name: str) -> Difference:
-        value = getattr(later[place][position], name) - getattr(first[position], name)
-        known = half is not None and np.isfinite(value)
-        return Difference(value, float(half[place, position, COMPARED.index(name)]) if known else np.nan)  # type: ignore[index]
+        value = getattr(rows[position][place], name) - getattr(rows[position][0], name)
+        if half is None or not np.isfinite(value):
+            return Difference(value, np.nan)
+        spread = float(half[place - 1, position, COMPARED.index(name)])
+        clear = abs(value) > spread and (paired or name in SHARES)
+        return Difference(value, spread, (value > 0) == (name in SHARES) if clear else None)
 
     return tuple(
-        tuple({name: apart(position, place, name) for name in COMPARED} for place in range(len(later)))
-        for position in range(len(first))
+        tuple({name: apart(position, place, name) for name in COMPARED} for place in range(1, len(beside)))
+        for position, beside in enumerate(rows)
     )
 
 
-def _drawn(reports: Sequence[Report], resamples: int, rng: np.random.Generator, paired: bool) -> FloatArray:
+def _drawn(
+    reports: Sequence[Report],
+    bounds: Sequence[Sequence[ConfidenceIntervals]],
+    resamples: int,
+    rng: np.random.Generator,
+    paired: bool,
+) -> FloatArray:
     """Differences from the first report when all inputs are drawn again, shape (resamples, later, radii, metrics).
 
     The inputs drawn are the same at all radii, so that the differences of one resample belong together.
     """
-    found = np.empty((resamples, len(reports), len(reports[0]), len(COMPARED)))
+    found = np.empty((resamples, len(reports), len(bounds), len(COMPARED)))
     for turn in range(resamples):
         chosen = None
         for place, report in enumerate(reports):
             if chosen is None or not paired:
                 chosen = rng.integers(report.inputs, size=report.inputs)
-            found[turn, place] = [_measured(report, own.select(chosen)) for own in report.bounds]
+            for position, beside in enumerate(bounds):
+                own = report.bounds[position]
+                shares = (own.certified, own.correct, own.certified & own.correct)
+                found[turn, place, position, : len(SHARES)] = [share[chosen].mean() for share in shares]
+                errors = _errors(report, beside[place].select(chosen))
+                found[turn, place, position, len(SHARES) :] = [getattr(errors, name) for name in ERRORS]
     return found[:, 1:] - found[:, :1]
 
 
@@ -153,6 +214,15 @@ def _halves(drawn: FloatArray) -> FloatArray:
     return np.where(known, np.nanquantile(largest, LEVEL) * spread, np.nan)
 
 
-def _measured(report: Report, bounds: ConfidenceIntervals) -> list[float]:
-    own = row_at(bounds, population=report.population, edges=report.bins.edges, delta=report.delta, metrics=COMPARED)
-    return [float(getattr(own, name)) for name in COMPARED]
+def _errors(report: Report, bounds: ConfidenceIntervals) -> Row:
+    """The errors alone, of the bounds' certified inputs or of all.
+
+    All of delta is spent on failed certificates, also where a report has the best of three claims, each with its part.
+    """
+    return row_at(
+        bounds,
+        population=report.population,
+        edges=report.bins.edges,
+        delta=report.delta,
+        metrics=("inputs", *ERRORS),
+    )

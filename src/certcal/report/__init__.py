@@ -47,15 +47,13 @@ from certcal.report.recalibrated import (
     warnings,
 )
 from certcal.report.side_by_side import (
-    about_runs,
     changed_csv,
-    note,
-    plot_side_by_side,
     side_by_side_cells,
     side_by_side_csv,
     side_by_side_markdown,
     side_by_side_page,
     side_by_side_records,
+    side_by_side_words,
 )
 from certcal.report.tables import cells, columns, main_cells, number, percent, to_csv, to_latex, to_markdown
 from certcal.report.views import (
@@ -78,7 +76,6 @@ __all__ = [
     "Comparison",
     "Standing",
     "Widths",
-    "about_runs",
     "acceptance",
     "ace_cells",
     "ace_heads",
@@ -115,7 +112,6 @@ __all__ = [
     "map_name",
     "model_card",
     "more_tables",
-    "note",
     "number",
     "operating_data",
     "operating_section",
@@ -129,7 +125,6 @@ __all__ = [
     "plot_moves",
     "plot_reliability",
     "plot_sandwich",
-    "plot_side_by_side",
     "plot_standings",
     "plot_trade_off",
     "plot_widths",
@@ -149,6 +144,7 @@ __all__ = [
     "side_by_side_markdown",
     "side_by_side_page",
     "side_by_side_records",
+    "side_by_side_words",
     "standing_cells",
     "tightness",
     "to_csv",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from certcal.attacks import AceTable, Sandwich
 from certcal.metrics import ReliabilityCurve
 from certcal.report.attacks import ace_title
-from certcal.report.figures import CORRECT, INCORRECT, NEUTRAL, axes_of, legend_below, plot_reliability
+from certcal.report.figures import CORRECT, INCORRECT, NEUTRAL, axes_of, finished, plot_reliability
 from certcal.scalars import check_choice, exactly, guarded
 
 if TYPE_CHECKING:
@@ -43,11 +43,9 @@ def plot_sandwich(record: Sandwich, *, score: str = "ece", ax: "Axes | None" = N
     if refuted:
         crossed = [value if row.radius in refuted else math.nan for row, value in zip(rows, attacked, strict=True)]
         axes.plot(radius, crossed, "x", color="black", markersize=10, markeredgewidth=2, label="REFUTED")
-    axes.set(xlabel="radius R", ylabel=label)
     axes.set_ylim(bottom=0)
     axes.set_xlim(left=0)
-    legend_below(axes, columns=2)
-    return axes
+    return finished(axes, columns=2, xlabel="radius R", ylabel=label)
 
 
 def attack_diagrams(sandwich: Sandwich | None, ace: AceTable | None, *, radius: float) -> dict[str, list[Panel]]:

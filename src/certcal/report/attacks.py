@@ -7,7 +7,8 @@ from typing import Any
 from certcal.attacks import AceRow, AceTable, Sandwich
 from certcal.errors import several
 from certcal.evaluation import Rounding
-from certcal.report.tables import Column, csv_text, latex_text, markdown_text, percent
+from certcal.files import csv_of
+from certcal.report.tables import Column, latex_text, markdown_text, percent
 from certcal.scalars import exactly
 
 _UP = Rounding.UP
@@ -63,15 +64,10 @@ def sandwich_tables(record: Sandwich) -> dict[str, str]:
     heads, lines = [column.label for column in SANDWICH_COLUMNS], sandwich_cells(record)
     sides = "".join("l" if own.key == "adversary" else "r" for own in SANDWICH_COLUMNS)
     return {
-        "csv": _every_digit(record),
+        "csv": csv_of(record.as_dicts()),
         "md": markdown_text(heads, lines, sides=sides),
         "tex": latex_text(["$R$", *heads[1:]], lines, sides=sides),
     }
-
-
-def _every_digit(record: Sandwich | AceTable) -> str:
-    rows = record.as_dicts()
-    return csv_text(list(rows[0]), [list(row.values()) for row in rows])
 
 
 def ace_sentence(record: AceTable) -> str:
@@ -129,7 +125,7 @@ def ace_tables(record: AceTable) -> dict[str, str]:
     symbols = [[cell.replace("−", "$-$").replace("ŷ", r"$\hat{y}$") for cell in line] for line in lines]
     sort = "ll" + "r" * (len(heads) - 2)
     return {
-        "csv": _every_digit(record),
+        "csv": csv_of(record.as_dicts()),
         "md": markdown_text(heads, lines, sides=sort) + (f"\nThis is {STRONGER}.\n" if record.stronger else ""),
         "tex": (f"% {STRONGER}\n" if record.stronger else "") + latex_text(named, symbols, sides=sort),
     }

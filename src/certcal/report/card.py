@@ -6,13 +6,13 @@ from html import escape
 from typing import Any
 
 from certcal.errors import InputError, kind_of
-from certcal.evaluation import METRICS, Population, Report, Row
+from certcal.evaluation import METRICS, Report, Row
 from certcal.report.assumptions import assumptions_table
-from certcal.report.chances import complement
 from certcal.report.content import default_view
-from certcal.report.tables import main_cells, markdown_text, number
+from certcal.report.tables import complement, main_cells, markdown_text, number
 from certcal.report.words import caveats, explanation, guarantee, model_words, perturbation
 from certcal.scalars import exactly, guarded
+from certcal.settings import Population
 
 # Of the row that is shown first: values without an attack, then what is guaranteed.
 LISTED = ("accuracy", "ece", "brier", "certified_share", "joint_accuracy", "joint_ece", "joint_brier")

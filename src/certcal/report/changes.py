@@ -9,7 +9,7 @@ import numpy as np
 
 from certcal.errors import InputError
 from certcal.evaluation import Outcome, pareto_front
-from certcal.report.figures import CORRECT, INCORRECT, NEUTRAL, axes_of, legend_below
+from certcal.report.figures import CORRECT, INCORRECT, NEUTRAL, axes_of, finished
 from certcal.scalars import check_choice, check_number, guarded
 from certcal.types import BoolArray, FloatArray
 
@@ -80,13 +80,12 @@ def plot_changes(changes: Changes, *, ax: "Axes | None" = None, methods: Sequenc
     axes.fill_between([0, right], low, 0, color=CORRECT, alpha=0.06, linewidth=0)
     axes.text(right, low, "better in both ", ha="right", va="bottom", color=CORRECT)
     axes.set(xlim=(left, right), ylim=(low, high))
-    axes.set(
+    return finished(
+        axes,
         xlabel="change of certified accuracy, points",
         ylabel=f"change of {label}, points",
         title=f"R = {changes.radius:g}, from {changes.baseline.model}",
     )
-    legend_below(axes)
-    return axes
 
 
 def _front(axes: "Axes", changes: Changes) -> None:

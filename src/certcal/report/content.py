@@ -74,7 +74,12 @@ def by_radius(report: Report) -> Report:
     order = [first[radius] for radius in sorted(first)]
     if order == list(range(len(report))):
         return report
-    return replace(report, rows=tuple(report.rows[n] for n in order), bounds=tuple(report.bounds[n] for n in order))
+    return replace(
+        report,
+        rows=tuple(report.rows[n] for n in order),
+        bounds=tuple(report.bounds[n] for n in order),
+        groups=tuple(report.groups[n] for n in order) if report.groups else (),
+    )
 
 
 def default_view(report: Report) -> int:

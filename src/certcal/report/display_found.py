@@ -18,7 +18,7 @@ from certcal.report.attacks import (
     verdict,
 )
 from certcal.report.display import as_html, draw, html_figure, html_table
-from certcal.report.figures import CORRECT, INCORRECT, NEUTRAL, axes_of, legend_below, plot_reliability, plot_trade_off
+from certcal.report.figures import CORRECT, INCORRECT, NEUTRAL, axes_of, finished, plot_reliability, plot_trade_off
 from certcal.report.recalibrated import SCORES, chosen_because, mapped, score_rows, warnings, written
 from certcal.scalars import exactly
 from certcal.types import BoolArray, FloatArray
@@ -42,9 +42,7 @@ def _sandwich(result: Sandwich) -> str:
     return f"{table}<p>{escape(verdict(result))}</p>{html_figure(result)}"
 
 
-@draw.register(Sandwich)
-def _draw_sandwich(result: Sandwich, *, ax: "Axes | None" = None) -> "Axes":
-    return plot_sandwich(result, ax=ax)
+draw.register(Sandwich, plot_sandwich)
 
 
 @as_html.register(AceTable)
@@ -103,7 +101,8 @@ def _map(result: AnyMap) -> str:
         ["logits divided by", "" if result.divisor is None else f"{result.divisor:g}"],
         ["unchanged because", str(about.get("reason", ""))],
     ]
-    return html_table(["map of confidences", ""], [line for line in known if line[1]]) + html_figure(result)
+    words = "<p>Confidences and their certified bounds go through the map; predictions stay as they are.</p>"
+    return html_table(["map of confidences", ""], [line for line in known if line[1]]) + words + html_figure(result)
 
 
 @draw.register(AnyMap)
@@ -136,7 +135,7 @@ def _held_out(result: HeldOut) -> str:
 
 @draw.register(HeldOut)
 def _draw_held_out(result: HeldOut, *, ax: "Axes | None" = None) -> "Axes":
-    return draw(result.maps[result.kept], ax=ax)
+    return draw(result.map, ax=ax)
 
 
 @as_html.register(TradeOff)
@@ -150,9 +149,7 @@ def _trade_off(result: TradeOff) -> str:
     return f"{html_table(['weight of clean points', *HEADS], lines)}<p>{told}</p>{html_figure(result)}"
 
 
-@draw.register(TradeOff)
-def _draw_trade_off(result: TradeOff, *, ax: "Axes | None" = None) -> "Axes":
-    return plot_trade_off(result, ax=ax)
+draw.register(TradeOff, plot_trade_off)
 
 
 @as_html.register(Choice)
@@ -181,6 +178,4 @@ def _before_after(
             named = None if correct is None else label
             axes.scatter(before[chosen], after[chosen], s=9, color=colour, label=named)
     axes.axline((0, 0), slope=1, color=NEUTRAL, linewidth=0.8, linestyle="--")
-    axes.set(xlabel=f"{what} before", ylabel=f"{what} after")
-    legend_below(axes)
-    return axes
+    return finished(axes, xlabel=f"{what} before", ylabel=f"{what} after")

@@ -1,7 +1,7 @@
 """Figures for papers: each `plot_*` draws what a `prepare_*` of `certcal.report.views` gives, on the axes given."""
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -31,14 +31,8 @@ def plot_certified_boxes(boxes: CertifiedInputs, *, ax: "Axes | None" = None) ->
     shown = f"{len(place)} of {boxes.inputs}" if len(place) < boxes.inputs else f"{boxes.inputs}"
     if boxes.worst is not None:
         axes.hlines(boxes.worst, place - 0.4, place + 0.4, color="black", linewidth=1.4, label="worst case")
-    axes.set(
-        xlabel=f"{shown} inputs, by certified confidence",
-        ylabel="confidence",
-        ylim=(0, 1.01),
-        xlim=(-1, len(place)),
-    )
-    legend_below(axes)
-    return axes
+    label = f"{shown} inputs, by certified confidence"
+    return finished(axes, xlabel=label, ylabel="confidence", ylim=(0, 1.01), xlim=(-1, len(place)))
 
 
 def plot_reliability(
@@ -65,11 +59,8 @@ def plot_reliability(
     axes.errorbar((left + width / 2)[filled], curve.accuracy[filled], spread if interval else None, color=colour,
                   fmt="o", markersize=4, linewidth=1,
                   label=f"accuracy, {1 - curve.alpha:.0%} interval" if interval else "accuracy")  # fmt: skip
-    axes.set(
-        xlabel="confidence", ylabel="accuracy", xlim=(0, 1), ylim=(0, 1.01), title=title or f"ECE {curve.error:.1%}"
-    )
-    legend_below(axes)
-    return axes
+    named = title or f"ECE {curve.error:.1%}"
+    return finished(axes, xlabel="confidence", ylabel="accuracy", xlim=(0, 1), ylim=(0, 1.01), title=named)
 
 
 def plot_errors(rows: Sequence[Row], *, ax: "Axes | None" = None, score: str = "ece") -> "Axes":
@@ -89,10 +80,8 @@ def plot_errors(rows: Sequence[Row], *, ax: "Axes | None" = None, score: str = "
         for method in sorted({name for row in rows for name in row.approximations}):
             values = [row.approximations.get(method, np.nan) for row in rows]
             axes.plot(radius, values, "--", color=NEUTRAL, label=f"approximated, {method}")
-    axes.set(xlabel="radius R", ylabel=name)
     axes.set_ylim(bottom=0)
-    legend_below(axes)
-    return axes
+    return finished(axes, xlabel="radius R", ylabel=name)
 
 
 def plot_certified_accuracy(rows: Sequence[Row], *, ax: "Axes | None" = None) -> "Axes":
@@ -103,9 +92,7 @@ def plot_certified_accuracy(rows: Sequence[Row], *, ax: "Axes | None" = None) ->
         radius, [row.certified_accuracy for row in rows], color=CORRECT, marker="o", markersize=3.5, label="certified"
     )
     axes.plot(radius, [row.joint_accuracy for row in rows], ":", color=CORRECT, label="joint")
-    axes.set(xlabel="radius R", ylabel="accuracy", ylim=(0, 1.01))
-    legend_below(axes)
-    return axes
+    return finished(axes, xlabel="radius R", ylabel="accuracy", ylim=(0, 1.01))
 
 
 def plot_widths(widths: Widths, *, ax: "Axes | None" = None) -> "Axes":
@@ -116,9 +103,7 @@ def plot_widths(widths: Widths, *, ax: "Axes | None" = None) -> "Axes":
         if counts.any():
             axes.bar(left, counts, width, below, align="edge", color=colour, alpha=0.7, label=label)
             below = below + counts
-    axes.set(xlabel="width of the certified confidence interval", ylabel="inputs", xlim=(0, 1))
-    legend_below(axes)
-    return axes
+    return finished(axes, xlabel="width of the certified confidence interval", ylabel="inputs", xlim=(0, 1))
 
 
 def plot_moves(moves: CertifiedInputs, *, ax: "Axes | None" = None) -> "Axes":
@@ -129,9 +114,8 @@ def plot_moves(moves: CertifiedInputs, *, ax: "Axes | None" = None) -> "Axes":
     for chosen, colour, label in _by_correctness(moves.correct):
         axes.vlines(clean[chosen], clean[chosen], worst[chosen], color=colour, linewidth=0.5, alpha=0.35)
         axes.scatter(clean[chosen], worst[chosen], s=9, color=colour, label=label)
-    axes.set(xlabel="estimated confidence", ylabel="confidence at the worst case", xlim=(0, 1.01), ylim=(0, 1.01))
-    legend_below(axes)
-    return axes
+    axes.set(xlim=(0, 1.01), ylim=(0, 1.01))
+    return finished(axes, xlabel="estimated confidence", ylabel="confidence at the worst case")
 
 
 def plot_trade_off(curve: TradeOff, *, ax: "Axes | None" = None) -> "Axes":
@@ -149,12 +133,8 @@ def plot_trade_off(curve: TradeOff, *, ax: "Axes | None" = None) -> "Axes":
         if last is None or max(abs(a - b) / (r or 1) for a, b, r in zip(point, last, room, strict=True)) > 0.06:
             axes.annotate(f"λ = {share:g}", point, xytext=(5, 4), textcoords="offset points", fontsize=8)
             last = point
-    axes.set(
-        xlabel=f"certified Brier score of inputs certified at R = {exactly(curve.radius)}",
-        ylabel="Brier score without an attack, all inputs",
-    )
-    legend_below(axes)
-    return axes
+    label = f"certified Brier score of inputs certified at R = {exactly(curve.radius)}"
+    return finished(axes, xlabel=label, ylabel="Brier score without an attack, all inputs")
 
 
 def plot_choice(choice: Choice, against: str, *, ax: "Axes | None" = None) -> "Axes":
@@ -170,9 +150,7 @@ def plot_choice(choice: Choice, against: str, *, ax: "Axes | None" = None) -> "A
     axes.plot(getattr(choice.untouched, against), choice.untouched.certified_ece, "D", color=INCORRECT, label="no map")
     axes.axvline(choice.limits[against], color=NEUTRAL, linewidth=1, linestyle=":")
     name = "AUROC, all inputs" if against == "auroc" else "Brier score without an attack, all inputs"
-    axes.set(xlabel=name, ylabel=f"certified ECE at R = {exactly(choice.radius)}")
-    legend_below(axes)
-    return axes
+    return finished(axes, xlabel=name, ylabel=f"certified ECE at R = {exactly(choice.radius)}")
 
 
 def _by_correctness(correct: BoolArray) -> Iterator[tuple[BoolArray, str, str]]:
@@ -181,10 +159,12 @@ def _by_correctness(correct: BoolArray) -> Iterator[tuple[BoolArray, str, str]]:
     return (one for one in both if one[0].any())
 
 
-def legend_below(axes: "Axes", *, columns: int = 3) -> None:
-    """The legend, in so many columns, if there is anything to name."""
+def finished(axes: "Axes", *, columns: int = 3, **labels: Any) -> "Axes":
+    """The axes with their labels, and below them the legend, in so many columns, if there is anything to name."""
+    axes.set(**labels)
     if axes.get_legend_handles_labels()[0]:
         axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.13), ncols=columns, frameon=False, columnspacing=1.2)
+    return axes
 
 
 def axes_of(ax: "Axes | None") -> "Axes":

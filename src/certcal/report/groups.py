@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from certcal.evaluation import GroupTable, Report, Rounding
+from certcal.report.content import by_radius
 from certcal.report.tables import number, percent
 from certcal.scalars import exactly
 from certcal.types import FloatArray
@@ -29,8 +30,7 @@ def groups_section(report: Report) -> dict[str, Any] | None:
     """The part of the page about groups: per radius and column a heat map in numbers, and notes."""
     if not report.groups:
         return None
-    first = {row.radius: position for position, row in reversed(list(enumerate(report.rows)))}
-    views = [[(_table(table), _curves(table)) for table in report.groups[first[radius]]] for radius in sorted(first)]
+    views = [[(_table(table), _curves(table)) for table in tables] for tables in by_radius(report).groups]
     many = len(views) * sum(len(table.groups) for table in report.groups[0]) > MOST_CURVES
     return {
         "columns": [label for _, label, _, _ in _GROUP_COLUMNS],

@@ -51,12 +51,14 @@ def render_page(data: Mapping[str, Any]) -> str:
     style = _short_lines("".join(map(read_part, ("page.css", *_present(used, "css")))))
     script = _short_lines("".join(map(read_part, (*_SCRIPTS, *_present(used, "js"), "page.js"))))
     keys = [column["key"] for column in data["columns"]]
+    doubted = bool((data.get("checks") or {}).get("at_chance"))  # then the doubts come before the verdict
     return fill_page(
         "page.html.j2",
         style=style,
         script=script,
         data=data,
-        verdict=[name for name in own if name in VERDICT],
+        doubted=doubted,
+        verdict=[name for name in own if name in VERDICT and not (doubted and name == "checks")],
         early=[name for name in own if name in FIRST],
         late=[name for name in own if name in LATER],
         place={key: keys.index(key) for key in keys},

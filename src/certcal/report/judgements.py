@@ -7,8 +7,8 @@ from certcal.evaluation import Judgement
 from certcal.report.tables import markdown_text
 
 
-def to_junit(judgements: Sequence[Judgement], name: str) -> str:
-    """The judgements of a run as JUnit XML: one test case each."""
+def to_junit(judgements: Sequence[Judgement], name: str, caution: str = "") -> str:
+    """The judgements of a run as JUnit XML: one test case each, and what has to be known of all of them."""
     failed = [one for one in judgements if not one.passed]
     counts = {"tests": str(len(judgements)), "failures": str(len(failed))}
     suites = ElementTree.Element("testsuites", counts)
@@ -17,11 +17,13 @@ def to_junit(judgements: Sequence[Judgement], name: str) -> str:
         case = ElementTree.SubElement(suite, "testcase", {"classname": name, "name": one.requirement.text})
         if not one.passed:
             ElementTree.SubElement(case, "failure", {"message": str(one)})
+    if caution:
+        ElementTree.SubElement(suite, "system-err").text = f"warning: {caution}"
     return ElementTree.tostring(suites, encoding="unicode", xml_declaration=True) + "\n"
 
 
-def judgements_markdown(judgements: Sequence[Judgement], name: str) -> str:
-    """The judgements of a run as a table in Markdown."""
+def judgements_markdown(judgements: Sequence[Judgement], name: str, caution: str = "") -> str:
+    """The judgements of a run as a table in Markdown, with what has to be known of all of them."""
     lines = [
         [
             "✅" if one.passed else "❌",
@@ -30,4 +32,5 @@ def judgements_markdown(judgements: Sequence[Judgement], name: str) -> str:
         ]
         for one in judgements
     ]
-    return f"### certcal check {name}\n\n" + markdown_text(["", "requirement", "value"], lines, sides="llr")
+    table = markdown_text(["", "requirement", "value"], lines, sides="llr")
+    return f"### certcal check {name}\n\n{table}" + (f"\n⚠️ {caution}" if caution else "")

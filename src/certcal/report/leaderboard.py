@@ -11,7 +11,7 @@ import numpy as np
 
 from certcal.evaluation import Rounding, pareto_front
 from certcal.report.changes import COLOURS, MARKERS
-from certcal.report.figures import NEUTRAL, axes_of, legend_below
+from certcal.report.figures import NEUTRAL, axes_of, finished
 from certcal.report.plain_page import figure_row, html_table, plain_page
 from certcal.report.tables import percent
 from certcal.scalars import exactly
@@ -71,11 +71,8 @@ def plot_standings(standings: Sequence[Standing], score: str, *, ax: "Axes | Non
     order = np.lexsort((y[front], x[front]))
     axes.step(100 * x[front][order], 100 * y[front][order], where="pre", color=NEUTRAL, linewidth=0.9, linestyle=":")
     axes.margins(0.15)
-    axes.set(xlabel="certified accuracy, %", ylabel=f"{label}, %")
-    axes.set_ylim(0, 115 * max([0.01, *y]))
     axes.spines[["top", "right"]].set_visible(False)
-    legend_below(axes)
-    return axes
+    return finished(axes, xlabel="certified accuracy, %", ylabel=f"{label}, %", ylim=(0, 115 * max([0.01, *y])))
 
 
 def _board(board: Board) -> str:

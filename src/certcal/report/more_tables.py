@@ -5,9 +5,10 @@ from typing import Any
 
 from certcal.errors import InputError
 from certcal.evaluation import Report
+from certcal.files import csv_text
 from certcal.report.groups import disparity_lines, group_lines
 from certcal.report.operating import further_lines
-from certcal.report.tables import csv_text, latex_text, markdown_text
+from certcal.report.tables import latex_text, markdown_text
 from certcal.scalars import exactly, guarded
 
 _FURTHER = ("metric", "clean", "certified", "guaranteed")

@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from certcal.evaluation import ACCEPTED, ANY_BINNING, FURTHER, WANTED, Metric, Report, Rounding, Row
+from certcal.evaluation import ACCEPTED, ANY_BINNING, FURTHER, WANTED, Report, Rounding, Row
 from certcal.files import plain
 from certcal.report.content import by_radius
-from certcal.report.tables import number, percent
+from certcal.report.tables import percent, shown
 from certcal.scalars import check_integer, exactly, guarded
 from certcal.worstcase import OperatingCurve, OperatingPoint
 
@@ -78,18 +78,10 @@ def _further(row: Row) -> list[list[str]]:
     for name in dict.fromkeys(re.sub("^(certified|joint)_", "", name) for name in row.further):
         parts = [f"{part}{name}" for part in ("", "certified_", "joint_")]
         first = next(known[part] for part in parts if part in known)
-        text = [_written(known[part], row.further[part]) if part in row.further else "" for part in parts]
+        text = [shown(known[part], row.further[part]) if part in row.further else "" for part in parts]
         label = first.label.removeprefix("certified ")
         lines.append([label[0].upper() + label[1:], first.help.split(", without")[0], *text])
     return lines
-
-
-def _written(metric: Metric, value: float) -> str:
-    if np.isnan(value):
-        return "—"
-    if metric.digits is None:
-        return exactly(value)
-    return (percent if metric.percent else number)(value, metric.rounding, metric.digits)
 
 
 def acceptance(report: Report, position: int) -> str:

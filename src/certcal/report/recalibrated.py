@@ -6,14 +6,25 @@ from typing import Any
 
 import numpy as np
 
-from certcal.evaluation import Population, Rounding
-from certcal.recalibration import AnyMap, Choice, HeldOut, RecalibrationMap, ScoreMap, Scores, TemperedMap, TradeOff
+from certcal.evaluation import Rounding
+from certcal.recalibration import (
+    AnyMap,
+    Choice,
+    HeldOut,
+    RecalibrationMap,
+    ScoreMap,
+    Scores,
+    TemperedMap,
+    TradeOff,
+    caution_about,
+)
 from certcal.report.content import plotted
 from certcal.report.tables import number, percent
 from certcal.scalars import exactly
+from certcal.settings import Population
 
 BRIER_RISES = 0.01, 0.02, 0.05  # that a reader may find a smaller error worth
-FEW_WRONG = 8  # certified and wrong inputs below which a map is hardly learned
+LIMITED = "auroc", "brier_all"  # scores of all inputs that a choice has limits for
 
 # (field of `Scores`, label, in percent)
 SCORES = (
@@ -69,10 +80,10 @@ def recalibration_section(
     held: HeldOut, compared: TradeOff | Choice, radii: Sequence[float], *, population: str = Population.CERTIFIED
 ) -> dict[str, Any]:
     """The recalibration part of `page_data`: the kept map, scores over splits, and the trade-off of both scores."""
-    kept, graph = held.maps[held.kept], np.linspace(0, 1, 401)
+    kept, graph = held.map, np.linspace(0, 1, 401)
     about = lead(held, radii)
     if isinstance(compared, Choice):
-        about += " " + chosen_because(compared)
+        about += " " + chosen_because(compared, held)
     if population == Population.ALL:
         about += " The guarantee counts inputs whose class is not certified too, as far from right as they can be."
     return {
@@ -99,29 +110,36 @@ def _curve(curve: TradeOff, kept: AnyMap) -> dict[str, Any]:
 
 
 def _choice(choice: Choice) -> dict[str, Any]:
-    axes = ("auroc", "brier_all")
     points = [
         {"name": one.name, "allowed": choice.allows(own), "chosen": one == choice.chosen, **_point(own)}
         for one, own in choice.tried
     ]
     found = {"radius": exactly(choice.radius), "points": points, "untouched": _point(choice.untouched)}
-    found |= {"limits": {name: plotted(choice.limits[name]) for name in axes}}
-    return {"choice": found | {"best": {name: plotted(choice.pareto(name)) for name in axes}}}
+    found |= {"limits": {name: plotted(choice.limits[name]) for name in LIMITED}}
+    return {"choice": found | {"best": {name: plotted(choice.pareto(name)) for name in LIMITED}}}
 
 
 def _point(scores: Scores) -> dict[str, Any]:
     return {name: plotted(getattr(scores, name)) for name in ("certified_ece", "auroc", "brier_all")}
 
 
-def chosen_because(choice: Choice) -> str:
-    """Among how many maps the choice was made, by what rule and on which inputs."""
+def chosen_because(choice: Choice, held: HeldOut | None = None) -> str:
+    """Among how many maps the choice was made, by what rule and on which inputs, and what became of it on others."""
     rise = f"at most {choice.brier_loss:g} above theirs" if choice.brier_loss else "no higher than theirs"
     return (
         f"Chosen among {len(choice.tried)} ways to make a map, on random halves of the inputs to fit on: "
         f"“{choice.chosen.name}”, which has the least certified ECE of those with an AUROC at most "
         f"{choice.auroc_loss:g} below that of the untouched confidences and a clean Brier score of all inputs "
-        f"{rise}. These limits are kept there; inputs held out may show a loss beyond them.{_for_more(choice)}"
+        f"{rise}. Other inputs can pass these limits, as the best of many looks better than it is"
+        f"{_lost(held, choice.radius) if held else ''}.{_for_more(choice)}"
     )
+
+
+def _lost(held: HeldOut, radius: float) -> str:
+    """The scores that have limits, before and after the kept map, on the inputs held out of it."""
+    both = held.of_kept(radius)
+    auroc, brier = (" to ".join(written(getattr(own, key), key, share=False) for own in both) for key in LIMITED)
+    return f": on those held out of this choice AUROC goes from {auroc} and the Brier score from {brier}"
 
 
 def _for_more(choice: Choice) -> str:
@@ -163,7 +181,7 @@ def mapped(kept: AnyMap) -> ScoreMap | RecalibrationMap:
 
 def lead(held: HeldOut, radii: Sequence[float]) -> str:
     """What was fitted on which inputs, and on which the scores are."""
-    kept, splits = held.maps[held.kept], len(held.fit)
+    kept, splits = held.map, len(held.fit)
     fitted, tested = len(held.fit[held.kept]), len(held.test[held.kept])
     if kept.kind == "identity":
         why = "" if "chosen" in kept.about else "Nothing could be learned, so "
@@ -192,12 +210,8 @@ def listed(radii: Sequence[float]) -> str:
 
 def warnings(held: HeldOut, radius: float) -> list[str]:
     """What has to be said of the kept map: that it was taught by too little, or no longer tells right from wrong."""
-    told = []
-    before, after = held.of_kept(radius)
-    wrong = min(held.maps[held.kept].about.get("wrong", [FEW_WRONG]))
-    if wrong < FEW_WRONG:
-        some = "one wrong prediction" if wrong == 1 else f"{wrong} wrong predictions"
-        told.append(f"The map was taught by only {some} among the certified inputs: take it for a guess.")
+    kept, (before, after) = held.map, held.of_kept(radius)
+    told = [caution] if (caution := caution_about(kept)) else []
     if after.levels < 2:
         hint = "take a larger clean weight or a smaller radius"
         told.append(f"The map is constant and no longer tells right from wrong: {hint}.")

@@ -4,14 +4,15 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from certcal.errors import several
-from certcal.evaluation import METRICS, Difference, Report, SideBySide
-from certcal.files import plain
+from certcal.evaluation import METRICS, Difference, Report, Row, SideBySide
+from certcal.files import csv_of, csv_text, plain
 from certcal.report.content import default_view
-from certcal.report.figures import axes_of, legend_below
+from certcal.report.figures import axes_of, finished
 from certcal.report.html import Verbatim, fill_page, read_part
 from certcal.report.plain_page import figure_row
-from certcal.report.tables import Column, column_of, csv_text, markdown_text
+from certcal.report.tables import Column, column_of, markdown_text
 from certcal.scalars import exactly
+from certcal.settings import Population
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -19,50 +20,82 @@ if TYPE_CHECKING:
 # Readable for colour-blind eyes: Okabe and Ito's palette, without its yellow.
 COLOURS = ("#1b7a8c", "#d55e00", "#6a3d9a", "#009e73", "#cc79a7", "#56b4e9", "#000000")
 CURVES = ("certified_accuracy", "certified_ece", "certified_brier")
+CALLED = ("worse", "better")  # a difference that is clear, by whether it is for the better
 LISTED = 50  # inputs that changed, on the page
 NOTE = (
     "Behind ±: half the bootstrap interval of the difference over the inputs{draws}, {paired}. All intervals "
-    "hold together at 95 %, as estimates; they certify nothing. * marks differences whose interval does not hold 0."
+    "hold together at 95 %, as estimates; they certify nothing. A difference is called better or worse where its "
+    "interval does not hold 0."
 )
 
 
-def side_by_side_cells(compared: SideBySide) -> tuple[list[str], list[list[str]]]:
-    """Heads and lines of the table: per radius and metric the value of each run, and each difference from the first."""
+def side_by_side_cells(compared: SideBySide, *at: int) -> tuple[list[str], list[list[str]]]:
+    """Heads and lines of the table: per radius and metric the value of each run, and each difference from the first.
+
+    Of all radii, or of those at these positions.
+    """
     heads = ["R", "", *compared.names, *(f"{name} − {compared.names[0]}" for name in compared.names[1:])]
     lines = []
-    for position, radius in enumerate(compared.radii):
-        for place, (name, own) in enumerate((one, column_of(one)) for one in compared.differences[position][0]):
-            values = [own.show(getattr(report[position], name)) for report in compared.reports]
-            apart = [_apart(later[name], own) for later in compared.differences[position]]
-            lines.append([exactly(radius) if place == 0 else "", own.label, *values, *apart])
+    for position in at or range(len(compared.radii)):
+        for place, name in enumerate(_shown(compared)):
+            own = column_of(name)
+            values = [own.show(getattr(row, name)) for row in compared.rows[position]]
+            apart = [_apart(later.get(name), own) for later in compared.differences[position]]
+            label = "inputs compared" if name == "inputs" else own.label
+            lines.append([exactly(compared.radii[position]) if place == 0 else "", label, *values, *apart])
     return heads, lines
+
+
+def _shown(compared: SideBySide) -> list[str]:
+    """The metrics in order: those of all inputs, how many the others are about, and those."""
+    names = list(compared.differences[0][0])
+    names.insert(next(place for place, name in enumerate(names) if not METRICS[name].of_all), "inputs")
+    return names
+
+
+def side_by_side_words(compared: SideBySide) -> tuple[str, list[str], str]:
+    """The verdict; what is clear at other radii and what the runs are, line by line; and what the numbers mean."""
+    return f"{_verdict(compared)}.", [*_elsewhere(compared), *_about_runs(compared)], _note(compared)
+
+
+def _elsewhere(compared: SideBySide) -> list[str]:
+    """Which run is clearly better or worse at other radii than the one shown, a line for each run and metric."""
+    shown = default_view(compared.reports[0])
+    found: dict[tuple[str, str, str], list[str]] = {}
+    for position, later in enumerate(compared.differences):
+        for run, apart in zip(compared.names[1:], later, strict=True):
+            for name, one in apart.items():
+                if position != shown and one.is_clear:
+                    key = run, METRICS[name].label, _called(one)
+                    found.setdefault(key, []).append(exactly(compared.radii[position]))
+    return [f"{run}: {label} {called} at R = {', '.join(radii)}" for (run, label, called), radii in found.items()]
 
 
 def side_by_side_markdown(compared: SideBySide) -> str:
     """The table in Markdown, what the runs are, and what ± means."""
     heads, lines = side_by_side_cells(compared)
     table = markdown_text(heads, lines, sides="rl" + "r" * (len(heads) - 2))
-    runs = "".join(f"- {line}\n" for line in about_runs(compared))
-    return f"{table}\n{runs}\n{note(compared)}\n"
+    verdict, about, note = side_by_side_words(compared)
+    listed = "".join(f"- {line}\n" for line in about)
+    return f"{verdict}\n\n{table}\n{listed}\n{note}\n"
 
 
 def side_by_side_records(compared: SideBySide) -> list[dict[str, Any]]:
     """Every value and difference with every digit."""
     records = []
     for position, radius in enumerate(compared.radii):
-        for name in compared.differences[position][0]:
-            for place, (run, report) in enumerate(zip(compared.names, compared.reports, strict=True)):
-                apart = vars(compared.differences[position][place - 1][name]) if place else {}
-                ends = {"difference": apart.get("value"), "half_width": apart.get("half")}
-                known = {"radius": radius, "metric": name, "run": run, "value": getattr(report[position], name)}
+        for name in _shown(compared):
+            for place, (run, row) in enumerate(zip(compared.names, compared.rows[position], strict=True)):
+                apart = compared.differences[position][place - 1].get(name) if place else None
+                ends = {"difference": apart and apart.value, "half_width": apart and apart.half}
+                known = {"radius": radius, "metric": name, "run": run, "value": getattr(row, name)}
                 records.append(plain(known | ends))
     return records
 
 
 def side_by_side_csv(compared: SideBySide) -> str:
     """The same as CSV."""
-    records = side_by_side_records(compared)
-    return csv_text(list(records[0]), [list(one.values()) for one in records])
+    return csv_of(side_by_side_records(compared))
 
 
 def changed_csv(compared: SideBySide) -> str:
@@ -71,10 +104,13 @@ def changed_csv(compared: SideBySide) -> str:
     return csv_text(["radius", *_changed_heads(compared)], lines)
 
 
-_APART = {
-    True: "The runs are about different inputs, so no input is compared.",
-    False: "Bounds from elsewhere do not say which inputs they are of, so no input is compared.",
-}
+def _apart_for(compared: SideBySide) -> str:
+    """Why no input is compared."""
+    if _drawn(compared):
+        return "The runs are about different inputs, so no input is compared."
+    if all(report.bounds[0].indexed for report in compared.reports):
+        return "The runs have other indices or labels, so no input is compared."
+    return "Bounds without a column 'index' do not say which inputs they are of, so no input is compared."
 
 
 def _drawn(compared: SideBySide) -> bool:
@@ -82,19 +118,35 @@ def _drawn(compared: SideBySide) -> bool:
     return all(report.evidence is not None for report in compared.reports)
 
 
-def note(compared: SideBySide) -> str:
+def _note(compared: SideBySide) -> str:
     """What stands behind ±, and what a difference may come from beside the models."""
     paired = "the same ones drawn for every run" if compared.paired else "drawn for each run apart"
-    told = NOTE.format(draws=" and their draws" * _drawn(compared), paired=paired)
+    told = f"{_about(compared)} {NOTE.format(draws=' and their draws' * _drawn(compared), paired=paired)}"
+    if compared.paired and not _drawn(compared):  # bounds from elsewhere do not say what their inputs look like
+        told += " Inputs are taken for the same by index and label."
+    elif not compared.paired:
+        told += f" {_apart_for(compared)}"
     drawn = [report.evidence for report in compared.reports if report.evidence is not None]
     if len({(own.header.sigma, int(own.draws.max())) for own in drawn}) > 1:
         told += " The runs differ in σ or draws: certified values may differ for that alone."
     if len({(report.level, report.delta) for report in compared.reports}) > 1:
         told += " They differ in α or δ: certified and guaranteed values may differ for that alone."
+    if any(report.share < 1 for report in compared.reports):
+        told += " Guaranteed errors are by failed certificates here; a run's own page has the best of three ways."
     return " ".join([told, *compared.remarks])
 
 
-def about_runs(compared: SideBySide) -> list[str]:
+def _about(compared: SideBySide) -> str:
+    """Which inputs errors and scores are of."""
+    if compared.in_common:
+        return "Errors and scores are of the inputs that all runs certify at R, not of each run's own as on its page."
+    of = "certified inputs" if compared.reports[0].population is Population.CERTIFIED else "inputs"
+    if compared.paired:
+        return "Errors and scores are of all inputs."
+    return f"Errors and scores are of each run's own {of}, so none is called better or worse."
+
+
+def _about_runs(compared: SideBySide) -> list[str]:
     """What each run was drawn with, in a line."""
     return [f"{name}: {_drawn_with(report)}" for name, report in zip(compared.names, compared.reports, strict=True)]
 
@@ -112,15 +164,14 @@ def _drawn_with(report: Report) -> str:
 def plot_side_by_side(compared: SideBySide, metric: str, *, ax: "Axes | None" = None) -> "Axes":
     """One metric of all runs over the radii."""
     axes = axes_of(ax)
-    for place, (name, report) in enumerate(zip(compared.names, compared.reports, strict=True)):
-        values = [getattr(row, metric) for row in report]
+    for place, name in enumerate(compared.names):
+        values = [getattr(beside[place], metric) for beside in compared.rows]
         axes.plot(compared.radii, values, "o-", color=COLOURS[place % len(COLOURS)], markersize=3.5, label=name)
     axes.margins(y=0.08)
-    axes.set(xlabel="R", ylabel=METRICS[metric].label)
     axes.set_ylim(bottom=0)
     axes.spines[["top", "right"]].set_visible(False)
-    legend_below(axes)
-    return axes
+    of = ", inputs that all certify" if compared.in_common and not METRICS[metric].of_all else ""
+    return finished(axes, xlabel="R", ylabel=METRICS[metric].label + of)
 
 
 def side_by_side_page(compared: SideBySide) -> str:
@@ -128,7 +179,7 @@ def side_by_side_page(compared: SideBySide) -> str:
     shown = default_view(compared.reports[0])
     heads, lines = side_by_side_cells(compared)
     pages = _changed(compared, shown)
-    told = _APART[_drawn(compared)] if not compared.paired else (
+    told = _apart_for(compared) if not compared.paired else (
         f"{len(pages):,} of {compared.reports[0].inputs:,} inputs are predicted or certified differently at "
         f"R = {exactly(compared.radii[shown])}" + (f"; the first {LISTED} are shown." if len(pages) > LISTED else ".")
     )  # fmt: skip
@@ -138,36 +189,73 @@ def side_by_side_page(compared: SideBySide) -> str:
         style=style,
         drawn=True,
         names=compared.names,
-        runs=about_runs(compared),
-        verdict=_verdict(compared, shown),
+        runs=_about_runs(compared),
+        verdict=f"{_verdict(compared)}.",
         figures=Verbatim(figure_row([partial(plot_side_by_side, compared, metric) for metric in CURVES])),
         heads=heads,
         lines=lines,
-        starred=[[cell.endswith("*") for cell in line] for line in lines],
-        note=note(compared),
+        called=[[next(filter(cell.endswith, CALLED), "") for cell in line] for line in lines],
+        note=_note(compared),
         told=told,
         changed_heads=_changed_heads(compared),
         changed=pages[:LISTED],
     )
 
 
-def _verdict(compared: SideBySide, position: int) -> str:
-    """Which of the later runs has clearly another certified error than the first."""
-    first, parts = compared.names[0], []
-    for name, apart in zip(compared.names[1:], compared.differences[position], strict=True):
+def _verdict(compared: SideBySide) -> str:
+    """Which of the later runs has clearly another certified error than the first, on which inputs and draws.
+
+    How many inputs each run certifies stands in the same sentence: a larger error of more inputs is no worse a run.
+    """
+    position = default_view(compared.reports[0])
+    rows, first = compared.rows[position], compared.names[0]
+    about = f"Certified calibration error at R = {exactly(compared.radii[position])}"
+    if not compared.paired:
+        each = [
+            f"{name} {_error(row)} of its {several(row.inputs)}" for name, row in zip(compared.names, rows, strict=True)
+        ]
+        return f"{about}, of different inputs: {', '.join(each)}; {_means(compared, position)}"
+    if not rows[0].inputs:
+        return f"{about}: no input is certified by all runs; {_means(compared, position)}"
+    parts = []
+    for name, row, apart in zip(compared.names[1:], rows[1:], compared.differences[position], strict=True):
         one = apart["certified_ece"]
         size = f"clearly {abs(100 * one.value):.1f} points {'below' if one.value < 0 else 'above'} {first}"
         words = size if one.is_clear else f"not clearly different from {first}"
-        parts.append(f"{name} is {words}" if one.value == one.value else f"nothing to compare with {name}")
-    return f"Certified calibration error at R = {exactly(compared.radii[position])}: {'; '.join(parts)}"
+        parts.append(f"{name} is {words} ({_error(row)} against {_error(rows[0])})")
+    of = "certified by all runs" if compared.in_common else "of the set"
+    return f"{about}, of the {several(rows[0].inputs)} {of}: {'; '.join(parts)}; {_means(compared, position)}"
 
 
-def _apart(one: Difference, own: Column) -> str:
+def _error(row: Row) -> str:
+    return column_of("certified_ece").show(row.certified_ece)
+
+
+def _means(compared: SideBySide, position: int) -> str:
+    """How many inputs each run certifies, and with how many draws where these differ."""
+    draws = [0 if own.evidence is None else int(own.evidence.draws.max()) for own in compared.reports]
+    apart = [None, *(later["certified_share"].better for later in compared.differences[position])]
+    return ", ".join(
+        f"{name} certifies {report[position].certified:,} of {several(report.inputs)}"
+        + ("" if better is None or not compared.paired else f" (clearly {'more' if better else 'fewer'})")
+        + (f" with {each:,} draws each" if each and len(set(draws)) > 1 else "")
+        for name, report, each, better in zip(compared.names, compared.reports, draws, apart, strict=True)
+    )
+
+
+def _called(one: Difference) -> str:
+    """What a clear difference is called; empty if it is not clear."""
+    return "" if one.better is None else CALLED[one.better]
+
+
+def _apart(one: Difference | None, own: Column) -> str:
     scale, digits, unit = (100, own.digits or 2, " %") if own.percent else (1, own.digits or 4, "")
+    if one is None:
+        return ""
     if one.value != one.value:
         return "—"
     spread = "" if one.half != one.half else f" ± {scale * one.half:.{digits}f}"
-    return f"{scale * one.value:+.{digits}f}{spread}{unit}{' *' if one.is_clear else ''}"
+    return f"{scale * one.value:+.{digits}f}{spread}{unit} {_called(one)}".rstrip()
 
 
 def _changed_heads(compared: SideBySide) -> list[str]:

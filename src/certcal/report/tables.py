@@ -1,14 +1,12 @@
 """The rows of an evaluation as tables: CSV with every digit, Markdown and LaTeX rounded to the cautious side."""
 
-import csv
-import io
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
 
-from certcal.evaluation import METRICS, Before, Given, Report, Rounding
-from certcal.files import as_cell
+from certcal.evaluation import METRICS, Before, Given, Metric, Report, Rounding
+from certcal.files import csv_text
 from certcal.scalars import exactly
 from certcal.settings import Approximation
 
@@ -29,11 +27,16 @@ class Column:
 
     def show(self, value: float | None) -> str:
         """The value as text, rounded to the column's side; a dash where there is none."""
-        if value is None or math.isnan(value):
-            return "—"
-        if self.digits is None:
-            return exactly(value)
-        return (percent if self.percent else number)(value, self.rounding, self.digits)
+        return "—" if value is None else shown(self, value)
+
+
+def shown(look: Column | Metric, value: float) -> str:
+    """A value as text, rounded to the side of its column or metric; a dash where it is none."""
+    if math.isnan(value):
+        return "—"
+    if look.digits is None:
+        return exactly(value)
+    return (percent if look.percent else number)(value, look.rounding, look.digits)
 
 
 def percent(value: float, rounding: Rounding, digits: int = 2) -> str:
@@ -54,6 +57,25 @@ def _exact(value: float, rounding: Rounding) -> Decimal:
 
 def _rounded(value: Decimal, digits: int, rounding: Rounding) -> str:
     return format(value.quantize(Decimal(1).scaleb(-digits), rounding=_MODES[rounding]), "f")  # never as 1E-7
+
+
+def complement(level: float) -> str:
+    """1 − level in percent, rounded down at the third digit that counts of the level."""
+    if level < 1e-9:
+        return f"1 − {small_chance(level)}"
+    return f"{(100 * (1 - Decimal(small_chance(level)))).normalize():f} %"
+
+
+def small_chance(level: float) -> str:
+    """A probability with three digits that count, rounded up."""
+    value = Decimal(repr(level))
+    rounded = value.quantize(Decimal((0, (1,), value.adjusted() - 2)), rounding=ROUND_CEILING)
+    return repr(float(rounded))
+
+
+def small(value: float) -> str:
+    """A small number with one digit that counts, rounded up."""
+    return number(value, Rounding.UP, max(4, -math.floor(math.log10(value))))
 
 
 _APPROXIMATE = {
@@ -117,14 +139,6 @@ def to_markdown(report: Report) -> str:
 def to_latex(report: Report) -> str:
     """The table as a LaTeX tabular with booktabs rules, rounded outward."""
     return latex_text(["$R$" if column.key == "radius" else column.label for column in columns(report)], cells(report))
-
-
-def csv_text(heads: Sequence[str], lines: Sequence[Sequence[object]]) -> str:
-    """A head and lines of values as CSV."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerows([[as_cell(value) for value in line] for line in (heads, *lines)])
-    return text.getvalue()
 
 
 def markdown_text(heads: Sequence[str], lines: Sequence[Sequence[str]], *, sides: str = "") -> str:

@@ -4,11 +4,11 @@ import math
 
 from certcal.certificates import LOG_METHOD
 from certcal.errors import several
-from certcal.evaluation import Population, Report, Rounding, Row
-from certcal.report.chances import complement, small, small_chance
-from certcal.report.tables import number, percent
+from certcal.evaluation import Report, Rounding, Row
+from certcal.recalibration import caution_about
+from certcal.report.tables import complement, number, percent, small, small_chance
 from certcal.scalars import exactly, guarded
-from certcal.settings import Domain, Norm
+from certcal.settings import Domain, Norm, Population
 from certcal.smoothing import EvidenceHeader
 
 _NORMS = {Norm.L2: "ℓ2", Norm.LINF: "ℓ∞", Norm.L1: "ℓ1"}
@@ -34,6 +34,8 @@ _WAYS = {
 def answer(report: Report, position: int) -> str:
     """The calibration error without and under attack at a row's radius, in one short line; `guarantee` has the terms.
 
+    With the caution about the map, where there is one: whoever reads only this has to know.
+
     Paper: —.   Errs: the error under attack is rounded up.
     """
     row = report[position]
@@ -45,7 +47,9 @@ def answer(report: Report, position: int) -> str:
     most = percent(row.joint_ece, Rounding.UP)
     under = f"surely at most {most} ({at})" if row.radius == 0 else f"at most {most} under attack ({at})"
     told = f"Calibration error: {percent(row.ece, Rounding.NEAREST)} without an attack, {under}"
-    return told.replace(" %", "\u00a0%")
+    told = told.replace(" %", "\u00a0%")
+    caution = caution_about(report.recalibration)
+    return f"{told}. {caution}" if caution else told
 
 
 @guarded
@@ -97,7 +101,8 @@ def guarantee(report: Report, position: int) -> str:
     on = f"on the {row.inputs:,} of {several(report.inputs)} that {verb} certified at {radius}"
     if report.population is Population.ALL:
         on = f"on {_all(report)}"
-    chance = f"With probability at least {complement(report.delta)} over {_randomness(report)}, {moved}"
+    over = "the noise draws" if report.evidence is not None else "the chance in the certificates"
+    chance = f"With probability at least {complement(report.delta)} over {over}, {moved}"
     start = chance if report.level else f"{moved[0].upper()}{moved[1:]}"
     if report.temperature != 1:
         start += f", with logits divided by {report.temperature:g}"
@@ -124,10 +129,6 @@ def perturbation(report: Report, radius: float) -> str:
         Norm.DECLARED: f"perturbation of each input of size up to {size}, as the bounds declare it",
     }.get(own.norm, f"{_NORMS.get(own.norm)} perturbation of each input by up to {size}")
     return f"{said} that stays in [0, 1]" if own.domain == Domain.BOX else said
-
-
-def _randomness(report: Report) -> str:
-    return "the noise draws" if report.evidence is not None else "the chance in the certificates"
 
 
 def _of_the_model(report: Report) -> list[str]:
@@ -203,10 +204,12 @@ def explanation(report: Report, position: int) -> str:
             f"{fails}; {surely} none fails, so that nothing had to be added for those that may. Without an attack the "
             f"calibration error is {without}."
         )
+    # The bound of each input's certificate may be above the stated one: it has a sampling error of its own.
+    alone = "by each input's own certificate " if row.claims else ""
     share = "none fails" if count == 0 else "at most 1 fails" if count == 1 else f"at most {count} fail"
     return (
         f"{fails}; {surely} {share}, and these numbers allow for the worst choice. {_ways(row)}"
-        f"If none fails, {_alone(row)}the calibration error is at most {percent(row.certified_ece, Rounding.UP)}. "
+        f"If none fails, {alone}the calibration error is at most {percent(row.certified_ece, Rounding.UP)}. "
         f"Without an attack it is {without}."
     )
 
@@ -221,11 +224,6 @@ def _ways(row: Row) -> str:
         f"The calibration error is bounded in {len(row.claims)} ways that share this probability and hold together; "
         f"the least bound, by {_WAYS[least]}, is stated ({', '.join(others)}). "
     )
-
-
-def _alone(row: Row) -> str:
-    """Whose bound may be above the stated one: each input's certificate has a sampling error of its own."""
-    return "by each input's own certificate " if row.claims else ""
 
 
 def _measured(report: Report) -> str:

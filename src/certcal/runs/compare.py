@@ -1,11 +1,11 @@
 """Runs side by side: the same question asked of the evidence of each."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from certcal.errors import InputError
+from certcal.errors import InputError, several
 from certcal.evaluation import SideBySide, compare_reports
 from certcal.files import printable
 from certcal.report import changed_csv, side_by_side_csv, side_by_side_markdown, side_by_side_page
@@ -25,9 +25,16 @@ class Compared:
 
 @guarded
 def compare_runs(
-    runs: Sequence[RunFolder], folder: Path, *, radii: tuple[float, ...] | None = None, resamples: int = 200
+    runs: Sequence[RunFolder],
+    folder: Path,
+    *,
+    radii: tuple[float, ...] | None = None,
+    resamples: int = 200,
+    tell: Callable[[str], object] = lambda line: None,
 ) -> Compared:
     """The runs evaluated as the first one was last, at its radii or at those given; page and tables are in the folder.
+
+    `tell` gets a line on each step.
 
     Paper: —; run folders are ours.
     Errs: certified values as `certcal.evaluate` does; intervals of differences are estimates.
@@ -40,13 +47,14 @@ def compare_runs(
     apart = {*own, *(TERMS if given else ())}
     common = {name: getattr(asked, name) for name in asked.questions if name not in apart}
     distances = radii or _shared(runs[0], given)
-    reports = {
-        name: evaluate_again(
-            run, **common, radii=distances, open_at=None, approximations=(), groups=(), any_binning=False
-        )
-        for name, run in zip(names, runs, strict=True)
-    }
+    unused: dict[str, Any] = {"open_at": None, "approximations": (), "groups": (), "any_binning": False}
+    reports = {}
+    for name, run in zip(names, runs, strict=True):
+        tell(f"evaluating {name} at {several(len(distances), 'radius', 'radii')}")
+        reports[name] = evaluate_again(run, **common, **unused, radii=distances)
     remarks = tuple(_last_asked(run, name, common) for name, run in zip(names, runs, strict=True))
+    if resamples:
+        tell(f"drawing the inputs again, {several(resamples, 'time')}, to see how far differences vary")
     found = replace(compare_reports(reports, resamples=resamples), remarks=tuple(filter(None, remarks)))
     out = RunFolder(folder)
     out.create()
@@ -79,6 +87,8 @@ def _last_asked(run: RunFolder, name: str, common: dict[str, Any]) -> str:
 
 def _names(runs: Sequence[RunFolder]) -> list[str]:
     """Names by which the runs are told apart: those of their folders, or else their paths."""
+    if len(runs) < 2:
+        raise InputError.expected("runs", "be at least two", len(runs))
     paths = [run.path.resolve() for run in runs]
     if len(set(paths)) < len(paths):
         raise InputError.expected("runs", "be different from each other", ", ".join(str(run.path) for run in runs))

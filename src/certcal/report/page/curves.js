@@ -100,7 +100,7 @@ function inspectCurves(plot, area, lines) {
   inspectable(plot, area, {
     count: page.rows.length,
     start: order.indexOf(chosen),
-    nearest: (x) => at.reduce((best, place, i) => (Math.abs(place - x) < Math.abs(at[best] - x) ? i : best), 0),
+    nearest: (x) => closest(at, (i) => Math.abs(at[i] - x)),
     spot: (i) => [at[i], (area.top + area.bottom) / 2],
     tell: (i) => [`R = ${cell(order[i], "radius")}`, lines.map((line) => [line.text ?? label(line.key), valueText(line, order[i])])],
     mark: (i, cursor) => {

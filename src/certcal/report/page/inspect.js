@@ -36,6 +36,21 @@ function inspectable(plot, area, item) {
   plot.host.classList.toggle("choosable", Boolean(item.choose));
 }
 
+function closest(items, distance) {
+  return items.reduce((best, _, i) => (distance(i) < distance(best) ? i : best), 0);
+}
+
+/** Make points readable: `spots` are where they are, the nearest one is told and gets a ring of that size. */
+function inspectPoints(plot, area, spots, tell, r = 6.5) {
+  inspectable(plot, area, {
+    count: spots.length,
+    nearest: (x, y) => closest(spots, (i) => Math.hypot(spots[i][0] - x, spots[i][1] - y)),
+    spot: (i) => spots[i],
+    tell,
+    mark: (i, cursor) => draw(cursor, "circle", { class: "halo", cx: spots[i][0], cy: spots[i][1], r }),
+  });
+}
+
 function look(plot, i, x, y) {
   const item = plot.inspected;
   hideTip();

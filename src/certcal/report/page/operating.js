@@ -111,7 +111,7 @@ function operatingPlot(name, looks, x, yLabel, pointsOf, range) {
 
 function nearestThreshold(lines, area, at) {
   const away = (i) => Math.min(...lines.map(({ points }) => (points[i] ? Math.abs(area.x(points[i][0]) - at) : Infinity)));
-  return page.operating.thresholds.map((_, i) => i).reduce((best, i) => (away(i) < away(best) ? i : best), 0);
+  return closest(page.operating.thresholds, away);
 }
 
 if (page.operating) {

@@ -21,14 +21,10 @@ function tradeOffPlot() {
     labelEnds(area, points, at);
     legendEntry(plot, "recalibrated", (svg) => marker(svg, "circle", 11, 6, 3.2, "correct"));
     legendEntry(plot, "without a map", (svg) => marker(svg, "diamond", 11, 6, 4, "incorrect"));
-    inspectable(plot, area, {
-      count: all.length,
-      nearest: (px, py) => all.reduce((best, point, i) => (apart(at(point), px, py) < apart(at(all[best]), px, py) ? i : best), 0),
-      spot: (i) => at(all[i]),
-      tell: (i) => [all[i].title, [["certified Brier", written(all[i].x, "nearest", 4)], ["clean Brier, all", written(all[i].y, "nearest", 4)],
-        ...(all[i].auroc === undefined ? [] : [["AUROC", written(all[i].auroc)]])]],
-      mark: (i, cursor) => draw(cursor, "circle", { class: "halo", cx: at(all[i])[0], cy: at(all[i])[1], r: 6.5 }),
-    });
+    inspectPoints(plot, area, all.map(at), (i) => [all[i].title, [
+      ["certified Brier", written(all[i].x, "nearest", 4)], ["clean Brier, all", written(all[i].y, "nearest", 4)],
+      ...(all[i].auroc === undefined ? [] : [["AUROC", written(all[i].auroc)]]),
+    ]]);
     const ends = [points[0], points.at(-1), ...all.slice(points.length)];
     const tell = (point) => `${point.title}: certified ${written(point.x, "nearest", 4)}, clean ${written(point.y, "nearest", 4)}`;
     plot.svg.setAttribute("aria-label", `Brier scores on held-out inputs. ${ends.map(tell).join("; ")}. Arrow keys read values.`);
@@ -54,21 +50,13 @@ function choicePlot(key, label) {
     legendEntry(plot, "allowed, the chosen one large", (svg) => marker(svg, "circle", 11, 6, 3.2, "correct"));
     legendEntry(plot, "beyond a limit", (svg) => marker(svg, "circle", 11, 6, 3.2, "neutral"));
     legendEntry(plot, "no map", (svg) => marker(svg, "diamond", 11, 6, 4, "incorrect"));
-    inspectable(plot, area, {
-      count: known.length,
-      nearest: (px, py) => known.reduce((nearest, point, i) => (apart(at(point), px, py) < apart(at(known[nearest]), px, py) ? i : nearest), 0),
-      spot: (i) => at(known[i]),
-      tell: (i) => [known[i].name + (known[i].chosen ? " (chosen)" : ""), [["certified ECE", writtenShare(known[i].certified_ece, true)],
-        ["AUROC", written(known[i].auroc)], ["clean Brier, all", written(known[i].brier_all, "nearest", 4)]]],
-      mark: (i, cursor) => draw(cursor, "circle", { class: "halo", cx: at(known[i])[0], cy: at(known[i])[1], r: 7.5 }),
-    });
+    inspectPoints(plot, area, known.map(at), (i) => [known[i].name + (known[i].chosen ? " (chosen)" : ""), [
+      ["certified ECE", writtenShare(known[i].certified_ece, true)],
+      ["AUROC", written(known[i].auroc)], ["clean Brier, all", written(known[i].brier_all, "nearest", 4)],
+    ]], 7.5);
     const told = known.filter((point) => point.chosen || point.untouched).map((point) => `${point.name}: ${writtenShare(point.certified_ece, true)}, ${written(point[key])}`);
     plot.svg.setAttribute("aria-label", `Certified ECE against ${label} of ${points.length} maps. ${told.join("; ")}. Arrow keys read values.`);
   });
-}
-
-function apart([x, y], px, py) {
-  return (x - px) ** 2 + (y - py) ** 2;
 }
 
 /** A range of values with some room, between round ticks. */

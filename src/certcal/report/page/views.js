@@ -6,10 +6,6 @@ const verdict = (correct) => (correct ? "right" : "wrong");
 const view = () => page.views[chosen];
 const patch = (look, extra = "") => (svg) => draw(svg, "rect", { class: `${look} ${extra}`, x: 3, y: 0, width: 16, height: 12 });
 
-function closest(items, distance) {
-  return items.reduce((best, _, i) => (distance(i) < distance(best) ? i : best), 0);
-}
-
 /** What both diagrams of the chosen radius share: their edges and the largest count. */
 function pairOf({ edges, clean, worst }) {
   return { edges, most: Math.max(...clean.count, ...(worst?.count ?? []), 1) };
@@ -209,16 +205,10 @@ function movesPlot() {
 
 function inspectMoves(plot, area, moves, shown) {
   const order = [...shown].sort((i, j) => moves.clean[i] - moves.clean[j]);
-  const spot = (k) => [area.x(moves.clean[order[k]]), area.y(moves.worst[order[k]])];
-  inspectable(plot, area, {
-    count: order.length,
-    nearest: (x, y) => closest(order, (k) => Math.hypot(spot(k)[0] - x, spot(k)[1] - y)),
-    spot,
-    tell: (k) => [`input ${moves.index[order[k]]}`, [
-      ["prediction", verdict(moves.correct[order[k]])],
-      ["clean confidence", written(moves.clean[order[k]])],
-      ["worst case", written(moves.worst[order[k]])],
-    ]],
-    mark: (k, cursor) => draw(cursor, "circle", { class: "halo", cx: spot(k)[0], cy: spot(k)[1], r: 7 }),
-  });
+  const spots = order.map((i) => [area.x(moves.clean[i]), area.y(moves.worst[i])]);
+  inspectPoints(plot, area, spots, (k) => [`input ${moves.index[order[k]]}`, [
+    ["prediction", verdict(moves.correct[order[k]])],
+    ["clean confidence", written(moves.clean[order[k]])],
+    ["worst case", written(moves.worst[order[k]])],
+  ]], 7);
 }
