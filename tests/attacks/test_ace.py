@@ -169,23 +169,23 @@ def test_several_budgets_and_spellings():
 
 def test_table_has_the_papers_layout(digits):
     model, x, y = digits
-    x, y = x[:120], y[:120]
-    table = run_ace_attacks(model, x, y, epsilon=[0.05, 0.1], steps=20)
+    x, y = x[:60], y[:60]
+    table = run_ace_attacks(model, x, y, epsilon=[0.05, 0.1], steps=10)
     assert [(row.eta, row.omega) for row in table] == [(0, "")] + [
         (own.eta, own.omega) for own in CONFIGURATIONS for _ in range(2)
     ]
     assert [str(own) for own in CONFIGURATIONS] == ["(-1, y)", "(+1, y)", "(-1, ŷ)", "(+1, ŷ)"]
     assert len(table) == len(table.curves) == 9
     assert {row.accuracy for row in table} == {table.rows[0].accuracy}
-    assert all(row.label_changes == 0 and row.inputs == 120 for row in table)
+    assert all(row.label_changes == 0 and row.inputs == 60 for row in table)
     for row, curve in zip(table, table.curves, strict=True):
         assert curve.error == pytest.approx(row.ece, abs=1e-12)
-    label, confidence = predictions(model, ace_attack(model, x, y, eta=1, omega="y", epsilon=0.1, steps=20).inputs)
+    label, confidence = predictions(model, ace_attack(model, x, y, eta=1, omega="y", epsilon=0.1, steps=10).inputs)
     row = next(row for row in table if (row.eta, row.omega, row.epsilon) == (1, "y", 0.1))
     assert row.adaptive_ece == pytest.approx(adaptive_calibration_error(confidence, label == y), abs=1e-5)
     assert row.moved > 0
     assert table.as_dicts()[0]["adaptive_ece"] == table.rows[0].adaptive_ece
-    one = run_ace_attacks(model, x, y, epsilon=0.1, configurations=[(1, "y")], steps=20)
+    one = run_ace_attacks(model, x, y, epsilon=0.1, configurations=[(1, "y")], steps=10)
     assert one.rows[1] == row
 
 

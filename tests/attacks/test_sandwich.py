@@ -29,12 +29,16 @@ SIGMA, RADII = 0.5, (0.0, 0.15, 0.4)
 QUICK = {"draws": 500, "attack_draws": 32, "steps": 5, "n_bins": 10}
 
 
+def drawn(inputs, n):
+    """A smoothed model whose confidences range as far as a certificate allows: the hardest case for a bound."""
+    model, x, y = probit_problem(11, inputs, features=12, spread=1.5)
+    evidence = collect_evidence(model, (x, y), sigma=SIGMA, n=n, n0=100, progress=False)
+    return model, (x, y), evidence
+
+
 @pytest.fixture(scope="module")
 def probit():
-    """A smoothed model whose confidences range as far as a certificate allows: the hardest case for a bound."""
-    model, x, y = probit_problem(11, 200, features=12, spread=1.5)
-    evidence = collect_evidence(model, (x, y), sigma=SIGMA, n=4000, n0=100, progress=False)
-    return model, (x, y), evidence
+    return drawn(120, 1500)
 
 
 @pytest.mark.slow
@@ -98,9 +102,9 @@ def shrunken(share):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("share", [0.0, 0.4, 0.5, 0.6, 0.7])
-def test_an_unsound_certificate_is_exposed(probit, monkeypatch, share):
+def test_an_unsound_certificate_is_exposed(monkeypatch, share):
     # From a share of about 3/4 on, what these certificates claim is true: they were wider than they had to be.
-    model, data, evidence = probit
+    model, data, evidence = drawn(200, 4000)
     monkeypatch.setattr(sandwich_room, "confidence_bounds_at", shrunken(share))
     options = {"radii": RADII[1:], "alpha": 1e-6, "adversaries": "reach", "box": False, **QUICK}
     found = attack_certificates(model, data, evidence, **options | {"draws": 1000})
@@ -117,15 +121,16 @@ def test_an_unsound_certificate_is_exposed(probit, monkeypatch, share):
 
 def test_a_certificate_of_the_wrong_class_is_exposed(probit, monkeypatch):
     model, data, evidence = probit
+    none, every = np.zeros(len(evidence)), np.ones(len(evidence))
 
     def wrong(*args, **options):
-        wide = {"lower": np.zeros(200), "upper": np.ones(200), "certified": np.ones(200, dtype=bool)}
+        wide = {"lower": none, "upper": every, "certified": every > 0}
         return [replace(own, predicted=1 - own.predicted, **wide) for own in confidence_bounds_at(*args, **options)]
 
     monkeypatch.setattr(sandwich_room, "confidence_bounds_at", wrong)
     swapped = replace(evidence, selected=1 - evidence.selected)
     found = attack_certificates(model, data, swapped, radii=0.0, alpha=1e-6, adversaries="brier", **QUICK)
-    assert found.rows[0].contradictions > 60
+    assert found.rows[0].contradictions > 0.3 * len(evidence)
 
 
 @pytest.mark.slow
@@ -155,9 +160,9 @@ def test_the_papers_reading_of_alpha_allows_for_twice_the_failures(probit):
     (row,) = evaluate(evidence, radii=[0.1], alpha=0.01, method="cdf", split_alpha=False, n_bins=10)
     assert own.certified_ece == row.certified_ece
     assert own.certified_brier == pytest.approx(row.certified_brier, abs=1e-12)
-    assert own.allowed == allowed_failures(200, alpha=0.02, delta=0.0005)
+    assert own.allowed == allowed_failures(len(evidence), alpha=0.02, delta=0.0005)
     (strict,) = attack_certificates(model, data, evidence, split_alpha=True, **options)
-    assert strict.allowed == allowed_failures(200, alpha=0.01, delta=0.0005) < own.allowed
+    assert strict.allowed == allowed_failures(len(evidence), alpha=0.01, delta=0.0005) < own.allowed
     assert strict.attacked_ece == pytest.approx(own.attacked_ece, abs=0.05)
 
 
@@ -192,7 +197,7 @@ def test_every_row_and_input_has_its_own_share(probit, monkeypatch):
     attack_certificates(
         model, data, evidence, radii=[0.1, 0.2], alpha=0.01, delta=0.01, adversaries="brier", draws=10, steps=1
     )
-    assert given == [Levels.shared(0.01, rows=2, inputs=200)] * 2
+    assert given == [Levels.shared(0.01, rows=2, inputs=len(evidence))] * 2
 
 
 def test_bad_input(probit):

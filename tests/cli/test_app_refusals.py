@@ -66,6 +66,7 @@ BAD = {
     "alpha of 0 for draws": (certifying("--alpha", "0"), "as draws prove nothing for sure (0 is for proven bounds"),
     "another tool's words": (certifying("--samples", "9"), "You may mean --n: Draws per input"),
     "the paper's letter": (certifying("--tau", "0.9"), "You may mean --threshold: Confidence from which"),
+    "an earlier word": (certifying("--domain", "any"), "You may mean --values: What inputs of a .npz file hold"),
     "a plan for no radius": (
         ["plan", "--model", "nets:make", "--data", "data.npz", "--radius", "-1"],
         "Expected `--radius` to be a number > 0, or come with --sigma, but got -1",
@@ -157,11 +158,14 @@ def test_closed_output_is_no_accident(desk):
 def test_ctrl_c_says_how_to_go_on_and_the_folder_remembers(desk):
     words = certifying("--n", "4000000", "--radii", "0", run="long", sigma="0.25")
     environment = os.environ | {"OMP_NUM_THREADS": "1", "COLUMNS": "100"}
-    process = subprocess.Popen([SCRIPT, *words], cwd=desk, env=environment, stderr=subprocess.PIPE, text=True)
-    while not list((desk / "runs" / "long").glob("shards/shard-*.parquet")):
-        time.sleep(0.2)
-    process.send_signal(signal.SIGINT)
-    _, error = process.communicate(timeout=60)
+    with subprocess.Popen([SCRIPT, *words], cwd=desk, env=environment, stderr=subprocess.PIPE, text=True) as process:
+        while not list((desk / "runs" / "long").glob("shards/shard-*.parquet")):
+            time.sleep(0.2)
+        process.send_signal(signal.SIGINT)
+        try:
+            _, error = process.communicate(timeout=60)
+        finally:
+            process.kill()
     assert process.returncode == 130
     assert "Stopped. What was drawn is kept; the same command goes on from there." in error
     assert "n = 4000000" in (desk / "runs" / "long" / "config.toml").read_text()

@@ -51,8 +51,13 @@ def test_a_gate_passes_and_fails(desk):
 
 def test_runs_side_by_side(desk):
     before = {path: path.stat().st_mtime_ns for path in (desk / "runs").rglob("*")}
-    out, _ = certcal("compare", "one", "two", "--resamples", 10, cwd=desk)
+    out, told = certcal("compare", "one", "two", "--resamples", 10, cwd=desk)
     assert "two − one" in out
+    assert out.startswith("Certified calibration error at R = ")
+    assert out.count("inputs compared") == 1  # of the radius that the verdict is about; the page has all
+    assert "evaluating one at 2 radii\nevaluating two at 2 radii\ndrawing the inputs again, 10 times" in told
+    page = (desk / "runs/compare/compare.html").read_text()
+    assert page.count("<td>certified share</td>") == 2
     made = {path.name for path in (desk / "runs/compare").iterdir()}
     assert made >= {"compare.html", "compare.md", "differences.csv", "changed.csv"}
     assert all(path.stat().st_mtime_ns == then for path, then in before.items() if path.is_file())

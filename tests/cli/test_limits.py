@@ -80,7 +80,7 @@ def test_a_huge_number_is_refused(desk, words, told):
     assert (desk / "runs/made/config.toml").read_text() == before  # what was refused does not stay there
 
 
-@pytest.mark.parametrize("text", ["x = " + "[" * 50_000, "x = " + "{a = " * 5_000, "#" * 2**20 + "\n#"])
+@pytest.mark.parametrize("text", ["x = " + "[" * 50_000, "x = " + "{a = " * 5_000, "#" * 2**22 + "\n#"])
 def test_deep_and_huge_settings_are_refused(desk, text):
     (desk / "odd.toml").write_text(text)
     _, error = certcal("evaluate", "made", "--config", "odd.toml", cwd=desk, code=2)
@@ -89,7 +89,7 @@ def test_deep_and_huge_settings_are_refused(desk, text):
 
 def test_a_file_without_an_end_is_refused(desk):
     _, error = certcal("evaluate", "made", "--config", "/dev/zero", cwd=desk, code=2)
-    assert "Expected `config` to be a file of at most 1,048,576 bytes" in error
+    assert "Expected `config` to be a file of at most 4,194,304 bytes" in error
 
 
 def test_a_long_image_is_refused_before_it_is_made_longer(desk):

@@ -61,7 +61,11 @@ def test_train_then_certify_with_the_line_it_prints(desk, certcal):
     _, error = certcal("certify", "other", *wrong[2:], "--n", "300", "--radii", "0.05", "--no-figures")
     assert "data.npz is what the model was trained on: certify inputs that it has not seen" in error
     for line in (("certify", "dry", *wrong[2:], "--dry-run"), ("plan", *wrong[2:], "--n", "1000")):
-        assert "is what the model was trained on" in certcal(*line)[1]
+        told = certcal(*line)[1]
+        assert "is what the model was trained on" in told
+        assert "trained under" not in told
+    other = ["0.5" if word == "0.25" else word for word in words[2:]]
+    assert "trained under σ = 0.25, and is certified under σ = 0.5" in certcal("certify", "dry", *other, "--dry-run")[1]
     assert "draws: 300 become 500, as they are made in chunks of 250" in error
     _, error = certcal("certify", "other", "--n", "250", "--no-figures")
     assert "draws: there are 500 of each input already; all are kept and used, though --n asks for 250" in error

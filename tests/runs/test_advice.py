@@ -9,7 +9,8 @@ import pytest
 
 from certcal.files import sealed, unsealed
 from certcal.runs import RunFolder
-from certcal.runs.advice import _commands, _temperature, _tempered
+from certcal.runs.advice import _tempered
+from certcal.smoothing import load_evidence
 from command import certcal
 from smoothing_oracles import random_evidence
 
@@ -26,10 +27,9 @@ def test_advised_commands_run_as_they_stand(desk, monkeypatch):
     certcal("certify", "my runs/a b", *WORDS, "--temperature", 2, cwd=desk)
     monkeypatch.chdir(desk)
     run = RunFolder.named("my runs/a b")
-    _, anew = _commands(run, 1)
-    words = shlex.split(anew("n500", f"--temperature {0.25 * _temperature(run):g} --n 500"))
-    certcal(*words[1:], "--no-figures", "--no-checks", cwd=desk)
-    made = RunFolder.named("my runs/a b-n500").settings()
+    _, command = _tempered(load_evidence(run.evidence), run, "0.25")
+    certcal(*shlex.split(command)[1:], "--n", 500, "--no-figures", "--no-checks", cwd=desk)
+    made = RunFolder.named("my runs/a b-t0.25").settings()
     assert (made.model.temperature, made.certify.n, made.certify.seed) == (0.5, 500, 1)
 
 

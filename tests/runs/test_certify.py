@@ -3,7 +3,9 @@
 import base64
 import io
 import json
+import signal
 import textwrap
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
@@ -99,6 +101,20 @@ def test_a_run_that_was_interrupted_can_be_evaluated_as_it_is(settings, eager, t
     assert set(evidence.draws) == {2000}
 
 
+def test_ctrl_c_in_a_first_look_stops_after_it(settings, eager, tmp_path):
+    run, looks = RunFolder(tmp_path / "run"), []
+
+    def first():
+        with suppress(KeyboardInterrupt):  # as an import would lose it
+            signal.raise_signal(signal.SIGINT)
+        looks.append(1)
+
+    with pytest.raises(KeyboardInterrupt):
+        certify_run(run, settings, first=first)
+    assert looks == [1]
+    assert len(load_evidence(run.evidence)) == 24
+
+
 def test_an_interrupted_run_has_inputs_of_all_classes_though_a_folder_has_one_after_the_other(settings, monkeypatch):
     from certcal.smoothing import local
 
@@ -171,6 +187,13 @@ def test_state_is_told_forgotten_and_kept_apart(settings, tmp_path):
 def page_of(run):
     text = (run / "report.html").read_text()
     return json.loads(text.split('id="data">')[1].split("</script>")[0]), text
+
+
+def test_one_picture_many_times_has_no_typical_distance(settings, tmp_path):
+    np.savez(tmp_path / "same.npz", inputs=np.full((4, 1, 4, 4), 90, dtype=np.uint8), labels=[0, 1, 0, 1])
+    words = ("--model", "first_nets:make", "--data", "same.npz", "--sigma", "0.2", "--n", 250, "--radii", "0,0.1")
+    certcal("certify", "same", *words, "--no-checks", "--no-figures", cwd=tmp_path)
+    assert "typical distance" not in page_of(tmp_path / "runs/same")[1]
 
 
 @pytest.mark.slow

@@ -2,27 +2,19 @@
 
 import json
 import re
-import shutil
 
 import numpy as np
 import pytest
 
 from command import certcal
-from places import SUPPORT
+from squares import CLASSES, squares_in
 
-CLASSES = 5
 WORDS = ("--data", "squares.npz", "--sigma", "0.1", "--n", 250, "--radii", "0,0.05", "--no-figures")
 
 
 @pytest.fixture(scope="module")
 def desk(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("checkup")
-    shutil.copyfile(SUPPORT / "odd_nets.py", folder / "nets.py")
-    labels = np.arange(40) % CLASSES
-    images = np.zeros((40, 3, 16), dtype=np.float32)
-    images[np.arange(40), :, labels] = 1.0
-    np.savez(folder / "squares.npz", inputs=images.reshape(40, 3, 4, 4), labels=labels)
-    return folder
+    return squares_in(tmp_path_factory.mktemp("checkup"))
 
 
 def refused(desk, model, *more):
@@ -33,7 +25,9 @@ def refused(desk, model, *more):
 
 
 def test_a_softmax_read_as_logits_is_stopped(desk):
-    assert "the model ends in a softmax (give --outputs probabilities)" in refused(desk, "soft")
+    assert "the model ends in a softmax (give --outputs probabilities, in Python outputs='probabilities')" in refused(
+        desk, "soft"
+    )
     assert "these are logits (give --outputs logits)" in refused(desk, "make", "--outputs", "probabilities")
 
 
@@ -51,8 +45,16 @@ def test_labels_that_mean_other_classes_are_stopped_or_warned_of(desk):
     assert "0% accuracy, and 100% with each label minus 1: they are shifted by one." in error
     twice = {"inputs": np.concatenate([held["inputs"]] * 2), "labels": np.array([2, 4, 1, 0, 3] * 16)}
     np.savez(desk / "mixed.npz", **twice)
+    _, error = certcal("certify", "no", "--model", "nets:make", "--data", "mixed.npz", *words, cwd=desk, code=2)
+    assert "0% accuracy, and 100% with the classes in another order: renumber them." in error
+    away = np.array([2, 3, 4, 0, 1] * 16)  # of four classes of five: one may be taken for another
+    np.savez(desk / "some.npz", inputs=twice["inputs"][away > 0], labels=away[away > 0])
+    _, error = certcal("certify", "some", "--model", "nets:make", "--data", "some.npz", *words, cwd=desk)
+    assert "with the classes in another order: does the data number its classes as the training data did?" in error
+    twice["labels"][::3] = 2  # of whom it is less clear
+    np.savez(desk / "mixed.npz", **twice)
     out, _ = certcal("certify", "mixed", "--model", "nets:make", "--data", "mixed.npz", *words, "--json", cwd=desk)
-    assert "and 100% with the classes in another order" in json.loads(out)["checks"]["warnings"][0]
+    assert "with the classes in another order: does the data" in json.loads(out)["checks"]["warnings"][0]
     np.savez(desk / "from1.npz", inputs=held["inputs"], labels=held["labels"] + 1)
     for model in ("make", "buggy"):
         more = ("--classes", 5) if model == "make" else ()
@@ -153,6 +155,7 @@ def test_a_model_that_never_saw_noise_is_warned_of_on_screen_in_metrics_and_on_t
     page = (desk / "runs" / "shy" / "report.html").read_text()
     assert 'id="checks"' in page
     assert "never saw noise?" in page
+    assert page.index('id="answer"') < page.index('id="checks"')
     again, _ = certcal("evaluate", "shy", "--radii", "0,0.1", "--no-figures", "--json", cwd=desk)
     assert json.loads(again)["checks"]["warnings"] == [warning]
 
@@ -161,6 +164,8 @@ def test_an_untrained_model_is_warned_of_and_checks_can_be_left_out(desk):
     out, error = certcal("certify", "raw", "--model", "nets:untrained", *WORDS, "--json", cwd=desk)
     assert "not clearly better than guessing: is the model trained" in json.loads(out)["checks"]["warnings"][0]
     assert "5 of 5 classes (0 8, 1 8, 2 8, 3 8, 4 8)" in error
+    page = (desk / "runs/raw/report.html").read_text()
+    assert page.index('id="checks"') < page.index('id="answer"')  # the doubts come first
     out, error = certcal("certify", "free", "--model", "nets:soft", *WORDS, "--no-checks", "--json", cwd=desk)
     assert json.loads(out)["checks"] is None
     assert "warning" not in error
@@ -198,35 +203,6 @@ def test_what_only_looks_has_nothing_to_keep_when_it_is_stopped(desk, monkeypatc
 
 
 @pytest.mark.slow
-def test_a_plan_for_a_radius_tries_several_noises(desk):
-    out, error = certcal("plan", "--model", "nets:make", "--data", "squares.npz", "--radius", "0.2", cwd=desk)
-    assert "Take: --sigma 0." in out
-    assert error.count("trying σ = 0.") == 3
-    assert not (desk / "runs" / "plan").exists()
-
-
-def test_a_plan_foresees_draws_for_minutes(desk):
-    words = ("--model", "nets:make", "--data", "squares.npz")
-    out, _ = certcal("plan", *words, "--sigma", "0.1", "--minutes", 1000, "--json", cwd=desk)
-    found = json.loads(out)
-    errors = [one["guaranteed_ece"] for one in found["options"]]
-    assert [one["n"] for one in found["options"]][:3] == [1000, 10_000, 100_000]
-    assert errors == sorted(errors, reverse=True)  # more draws, less error
-    assert found["best"]["n"] == found["options"][-1]["n"] > 100_000
-    assert found["options"][-1]["seconds"] <= 60_000
-    words = (*words, "--sigma", "0.1", "--n", 1000, "--radii", "0.05", "--json", "--no-figures")
-    out, _ = certcal("certify", "planned", *words, cwd=desk)
-    real = json.loads(out)["rows"][0]["joint_ece"]
-    assert errors[0] == pytest.approx(real, abs=0.03)
-
-
-def test_a_plan_that_would_certify_nothing_says_so_and_advises_none(desk):
-    words = ("plan", "--model", "nets:make", "--data", "squares.npz", "--sigma", "0.1", "--n", 1000, "--radius", 9)
-    out, _ = certcal(*words, cwd=desk)
-    assert "Take:" not in out
-    assert "Nothing would be certified at R = 9: ask for a smaller --radius" in " ".join(out.split())
-
-
 def test_one_input_is_one(desk):
     """In every line and on the page, and no accuracy of all inputs is called guessing."""
     held = dict(np.load(desk / "squares.npz"))
@@ -241,12 +217,6 @@ def test_one_input_is_one(desk):
         assert not re.findall(r"\b1 (?:certified )?(?:inputs|threads|radii)\b", text)
     assert "of all 2 inputs" in " ".join(out.split())
     assert "of the 1 input." in page
-
-
-def test_a_plan_takes_the_draws_that_are_asked_for(desk):
-    words = ("plan", "--model", "nets:make", "--data", "squares.npz", "--sigma", "0.1", "--n", 3000)
-    found = json.loads(certcal(*words, "--json", cwd=desk)[0])
-    assert ([one["n"] for one in found["options"]], found["why"]) == ([3000], "the draws asked for")
 
 
 @pytest.mark.slow

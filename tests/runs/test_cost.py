@@ -19,6 +19,6 @@ def test_bench_times_forward_passes_in_the_precision_asked_for(monkeypatch, prec
 
     monkeypatch.setattr("certcal.models.build_model", lambda *_, **__: Recording())
     monkeypatch.setattr("certcal.smoothing.collect_evidence", lambda *_, **__: None)
-    monkeypatch.setattr("certcal.runs.cost._seconds", lambda call, **_: call() or 1.0)
+    monkeypatch.setattr("certcal.runs.cost._seconds", lambda call, **_: (call(), 1.0)[1])
     measure_cost("recording", channels=1, size=4, classes=3, device="cpu", precision=precision)
     assert seen == {False if precision == "float32" else torch.bfloat16}

@@ -178,6 +178,18 @@ def test_a_bare_name_lies_below_runs(tmp_path, monkeypatch):
         RunFolder.named("~nobody-of-that-name/x")
 
 
+def test_a_folder_in_a_run_is_found_below_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "runs/mine/part").mkdir(parents=True)
+    (tmp_path / "runs/mine/part/evidence.parquet").touch()
+    assert RunFolder.existing("mine/part").path.parts == ("runs", "mine", "part")
+    with pytest.raises(InputError, match="but got mine/other, which does not exist"):
+        RunFolder.existing("mine/other")
+    (tmp_path / "mine/part").mkdir(parents=True)
+    (tmp_path / "mine/part/evidence.parquet").touch()
+    assert RunFolder.existing("mine/part").path.parts == ("mine", "part")  # what is here comes first
+
+
 def test_folders_that_are_no_runs_are_named(tmp_path):
     run = RunFolder(tmp_path / "x")
     with pytest.raises(InputError, match=r"be a run folder, but got .*which does not exist"):
@@ -201,7 +213,7 @@ def test_where_nothing_can_be_learned_the_identity_may_be_asked_for(run):
     result = recalibrate_run(run, RecalibrateSettings(repeats=1, on_failure="identity"), figures=False)
     assert result.map.kind == "identity"
     assert load_map(run.path / "recalibration" / "map.json").kind == "identity"
-    before, after = result.summary()
+    before, after = result.held_out.mean(result.radius)
     assert (before.levels, before.brier_all) == (after.levels, after.brier_all)
     with pytest.raises(InputError, match="Expected `on_failure` to be one of"):
         RecalibrateSettings(on_failure="hope")

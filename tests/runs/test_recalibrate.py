@@ -115,6 +115,24 @@ def test_both_runs_are_here():
     assert [path.stem for path in RESULTS] == ["recalibration-digits", "recalibration-fashion-mnist"]
 
 
+@pytest.mark.parametrize("name", ["digits", "fashion-mnist-500", "fashion-mnist-2000"])
+def test_what_is_said_of_maps_inside_holds_in_the_records(name):
+    """Over 20 splits: no worse than the outer map in certified Brier, as sharp at its certified ECE, limits kept."""
+    record = json.loads((ROOT / "experiments" / "results" / f"score_maps-{name}.json").read_text())
+    assert record["splits"] == 20
+    rows = {(row["radius"], row["map"]): row for row in record["rows"]}
+    for radius in {radius for radius, _ in rows}:
+        for share in ("0", "0.5"):
+            rise = rows[radius, f"inside, λ = {share}"]["above_outer"]
+            assert rise["mean"] <= rise["deviation"]
+        before, after = (rows[radius, own]["scores"] for own in ("identity", "automatic"))
+        assert after["certified_ece"] < before["certified_ece"] - 0.1
+        assert after["brier_all"] <= before["brier_all"] + 0.01
+        assert after["auroc"] >= before["auroc"] - 0.01
+    for row in record["equal"]:
+        assert row["inside, for the ECE"]["mean"] >= 0
+
+
 def test_the_page_shows_the_records_of_maps_inside():
     """As `python -m experiments.score_maps --docs` writes them: every row with its scores."""
     records = sorted((ROOT / "experiments" / "results").glob("score_maps-*.json"))

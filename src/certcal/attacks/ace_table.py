@@ -17,7 +17,7 @@ from certcal.metrics import (
     reliability_curve,
     top_label_brier_score,
 )
-from certcal.models import as_inputs, as_labels, classify, held_still
+from certcal.models import as_inputs, as_labels, classify, count_classes, held_still
 from certcal.scalars import check_flag
 from certcal.settings import each_once
 from certcal.types import ArrayLike
@@ -54,7 +54,7 @@ def run_ace_attacks(
     each_once("configurations", chosen)
     with held_still(model):
         inputs = as_inputs(x, model, boxed=bool(settings.get("box", True)))
-        labels = as_labels(y, len(inputs))
+        labels = as_labels(y, len(inputs), classes=count_classes(model, inputs))
         unattacked, _ = classify(model, inputs)
     tried: list[tuple[int, str, Attacked | None]] = [(0, "", None)]
     for own in chosen:

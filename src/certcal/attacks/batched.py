@@ -13,8 +13,8 @@ from certcal.attacks.records import Attacked
 from certcal.errors import CertcalError
 from certcal.inputs import to_numpy
 from certcal.models import as_inputs, as_labels, classify, count_classes, device_of, held_still, logits_of
-from certcal.scalars import check_number, one_or_more
-from certcal.settings import Norm
+from certcal.scalars import one_or_more
+from certcal.settings import Norm, checks
 from certcal.types import ArrayLike
 
 BATCH = {"cpu": 128, "cuda": 1024}
@@ -24,7 +24,7 @@ def as_budgets(epsilon: object) -> tuple[float, ...]:
     """One or several budgets as numbers ≥ 0."""
     given = to_numpy("epsilon", epsilon).tolist() if isinstance(epsilon, Tensor | np.ndarray) else epsilon
     values = one_or_more("epsilon", given)
-    return tuple(check_number("epsilon", e, "be a finite number ≥ 0", lambda number: number >= 0) for e in values)
+    return tuple(checks.not_negative("epsilon", e) for e in values)
 
 
 def one_or_all(epsilon: object, found: list[Attacked]) -> Attacked | list[Attacked]:
@@ -78,25 +78,24 @@ def attack_batched(
     budgets = torch.tensor(epsilons, dtype=torch.float64).repeat_interleave(len(inputs))
     batch = settings.batch_size or BATCH.get(device.type, BATCH["cuda"])
     parts = []
-    for start in range(0, len(budgets), batch):
-        own = budgets[start : start + batch]
-        rows = torch.arange(start, start + len(own)) % len(inputs)
+    for places in torch.split(torch.arange(len(budgets)), batch):
+        own, rows = budgets[places], places % len(inputs)
         ball = Ball.around(inputs[rows.to(inputs.device)].to(device), own, norm, boxed=settings.box)
         begin = None if unit is None else ball.at(unit[rows.to(unit.device)].to(device))
         rate = _first_rates(own, settings).to(ball.center)
         keep = None if label is None else label[rows].to(device)
         found = climb(predict, loss, ball, target[rows].to(device), rate, settings, start=begin, label=keep)
-        _check_finite(found.clean, rows)
+        check_numbers(found.clean, rows, "The loss", "itself, where the attack would begin")
         parts.append(found)
     return _per_budget(parts, epsilons, inputs, norm)
 
 
-def _check_finite(values: Tensor, rows: Tensor) -> None:
-    """Refuse a loss that is no number where the attack begins; `rows` are the numbers of the inputs."""
+def check_numbers(values: Tensor, rows: Tensor, what: str, where: str) -> None:
+    """Refuse what is no number at an input; `rows` are the numbers of the inputs."""
     bad = ~values.isfinite()
     if bool(bad.any()):
         index, value = int(rows[bad.cpu()][0]), float(values[bad][0])
-        raise CertcalError(f"The loss is {value} at input {index} itself, where the attack would begin.")
+        raise CertcalError(f"{what} is {value} at input {index} {where}.")
 
 
 def _first_rates(epsilon: Tensor, settings: Settings) -> Tensor:

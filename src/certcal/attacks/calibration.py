@@ -6,16 +6,17 @@ import torch
 from torch import nn
 
 from certcal.attacks.adversaries import ADVERSARIES, CHOICE_DRAWS
+from certcal.attacks.batched import check_numbers
 from certcal.attacks.climb_settings import Settings
-from certcal.attacks.fresh_draws import Look, check_numbers
+from certcal.attacks.fresh_draws import Estimator
 from certcal.attacks.records import CalibrationAttack
 from certcal.attacks.smoothed import Scene, smoothed
 from certcal.certificates import MeanLimits
 from certcal.errors import InputError
 from certcal.means import hoeffding
-from certcal.models import PRECISIONS, Purpose, as_inputs, as_labels, count_classes, device_of, held_still
-from certcal.scalars import check_choice, check_integer, check_number
-from certcal.settings import Adversary, Norm
+from certcal.models import Purpose, as_inputs, as_labels, count_classes, device_of, held_still
+from certcal.scalars import check_choice, check_integer
+from certcal.settings import Adversary, Norm, Precision, checks
 from certcal.types import ArrayLike, FloatArray
 from certcal.worstcase import WorstCaseProblem
 
@@ -71,11 +72,11 @@ def attack_calibration(
     Raises: InputError if an argument is wrong.
     """
     want = Adversary(check_choice("adversary", adversary, tuple(Adversary)))
-    noise = check_number("sigma", sigma, "be a finite number > 0", lambda value: value > 0)
-    radius = check_number("epsilon", epsilon, "be a finite number ≥ 0", lambda value: value >= 0)
+    noise = checks.positive("sigma", sigma)
+    radius = checks.not_negative("epsilon", epsilon)
     for name, value in (("draws", draws), ("steps", steps)):
         check_integer(name, value, minimum=1)
-    check_choice("precision", precision, PRECISIONS)
+    check_choice("precision", precision, tuple(Precision))
     default = 2 * radius / steps if radius > 0 else None
     length = default if step_size is None else step_size
     settings = Settings(norm=Norm.L2, steps=steps, step_size=length, box=box, seed=seed, batch_size=batch_size)
@@ -90,10 +91,10 @@ def attack_calibration(
         else:
             classes = as_labels(predicted, len(inputs), name="predicted", classes=known)
         numbers = torch.arange(len(inputs))
-        other = Look(model, noise, CHOICE_DRAWS, seed, precision, Purpose.CHOICE, batch_size)
+        other = Estimator(model, noise, CHOICE_DRAWS, seed, precision, Purpose.CHOICE, batch_size)
         scene = replace(scene, predicted=classes, judge=lambda points: other(points, classes, numbers).confidence)
         seen = scene.seen_confidence(inputs)
-        check_numbers(torch.from_numpy(seen), numbers)
+        check_numbers(torch.from_numpy(seen), numbers, "The model's probability", "under noise")
         problem = _problem(scene, seen, lower, upper, n_bins, edges)
         moved = ADVERSARIES[want](scene, problem)
         after = scene.seen_confidence(moved)

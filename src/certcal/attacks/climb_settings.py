@@ -3,13 +3,13 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 from torch import Tensor
 
 from certcal.attacks.balls import BALLS
 from certcal.errors import InputError
-from certcal.scalars import check_choice, check_flag, check_integer, check_number
-from certcal.settings import Norm
+from certcal.settings import Norm, Record, checks, setting
 
 Predict = Callable[[Tensor], Tensor]  # inputs (n, …) to logits (n, k)
 Loss = Callable[[Tensor, Tensor], Tensor]  # logits (n, k) and targets (n, …) to what each input is to gain, (n,)
@@ -45,80 +45,59 @@ ENDS = tuple(End)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plateau:
-    """Multiply an input's step size by `factor` once its loss has not risen for more than `patience` steps.
+class Plateau(Record):
+    """Multiply an input's step size by `factor` once its loss has not risen for more than `patience` steps."""
 
-    Rising means by more than `threshold` relative to the best loss so far.
-    """
+    factor: float = setting(0.1, "what the step size is multiplied with", check=checks.inner_share)
+    patience: int = setting(10, "steps without a rise that are waited for", check=checks.whole(0))
+    threshold: float = setting(1e-4, "what counts as a rise, of the best loss so far", check=checks.not_negative)
 
-    factor: float = 0.1
-    patience: int = 10
-    threshold: float = 1e-4
 
-    def __post_init__(self) -> None:
-        check_number("factor", self.factor, "lie in the open interval (0, 1)", lambda number: 0 < number < 1)
-        check_integer("patience", self.patience, minimum=0)
-        check_number("threshold", self.threshold, "be a finite number ≥ 0", lambda number: number >= 0)
+def _plateau(name: str, value: Any) -> Plateau:
+    if not isinstance(value, Plateau):
+        raise InputError.expected(name, "be a Plateau or None", repr(value))
+    return value
+
+
+def _goal(name: str, value: Any) -> Any:
+    if not callable(value):
+        raise InputError.expected(name, "be a function of logits and labels, or None", repr(value))
+    return value
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings:
-    """How to climb within a ball. Each input has its own step size, and stops by itself.
+class Settings(Record):
+    """How to climb within a ball. Each input has its own step size, and stops by itself."""
 
-    Attributes:
-        norm: of the ball, "linf", "l2" or "l1".
-        steps: the most steps an input takes.
-        step_size: length of the first step, for `direction="steepest"` in units of the inputs; 2.5 epsilon / steps if
-            None. For `direction="gradient"`, what the gradient is multiplied with.
-        direction: "steepest" or "gradient"; see `Direction`.
-        on_flip: "allow", "stop" or "shrink" an update that would change the label; see `OnFlip`.
-        shrink: what the step size is multiplied with under "shrink".
-        updates: the most updates an input takes, where that is fewer than the steps (under "shrink", some are not).
-        plateau: when to reduce the step size; None for never.
-        random_start: begin at a random point of the ball instead of its centre.
-        seed: of the random start.
-        goal: given logits and targets, says which inputs may stop; asked of an input's best iterate so far.
-        box: keep inputs within [0, 1] as well.
-        margin: by how much the label's logit must lead to count as kept, relative to the largest logit (and at least
-            1). The same model rounds differently in other batches; more than 1e-4 is wise in less than float32. An
-            input whose label leads by less where it is, is not moved, unless labels may change.
-        batch_size: inputs that are attacked together.
-    """
+    norm: str = setting(Norm.LINF, "of the ball", choices=BALLS)
+    steps: int = setting(40, "the most steps an input takes", check=checks.whole(1))
+    # With direction "gradient" it is what the gradient is multiplied with.
+    step_size: float | None = setting(
+        None, "length of the first step, in units of the inputs; 2.5 epsilon / steps if None", check=checks.positive
+    )
+    direction: str = setting(Direction.STEEPEST, "which way a step goes", choices=Direction)
+    on_flip: str = setting(OnFlip.ALLOW, "what becomes of an update that would change the label", choices=OnFlip)
+    shrink: float = setting(0.5, 'what the step size is multiplied with under "shrink"', check=checks.inner_share)
+    updates: int | None = setting(
+        None, 'the most updates an input takes; under "shrink" some steps are none', check=checks.whole(1)
+    )
+    plateau: Plateau | None = setting(None, "when to reduce the step size; None for never", check=_plateau)  # noqa: RUF009
+    random_start: bool = setting(False, "begin at a random point of the ball instead of its centre")
+    seed: int = setting(0, "of the random start", check=checks.seed)
+    goal: Goal | None = setting(  # noqa: RUF009
+        None, "of logits and targets, says which inputs may stop; asked of an input's best iterate so far", check=_goal
+    )
+    box: bool = setting(True, "keep inputs within [0, 1] as well")
+    # The same model rounds differently in other batches; more than 1e-4 is wise in less than float32. An input whose
+    # label leads by less where it is, is not moved, unless labels may change.
+    margin: float = setting(
+        1e-4,
+        "by how much the label's logit must lead to count as kept, relative to the largest logit (and at least 1)",
+        check=checks.not_negative,
+    )
+    batch_size: int | None = setting(None, "inputs that are attacked together", check=checks.whole(1))
 
-    norm: str = Norm.LINF
-    steps: int = 40
-    step_size: float | None = None
-    direction: str = Direction.STEEPEST
-    on_flip: str = OnFlip.ALLOW
-    shrink: float = 0.5
-    updates: int | None = None
-    plateau: Plateau | None = None
-    random_start: bool = False
-    seed: int = 0
-    goal: Goal | None = None
-    box: bool = True
-    margin: float = 1e-4
-    batch_size: int | None = None
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "norm", Norm(check_choice("norm", self.norm, BALLS)))
-        for name, kind in (("direction", Direction), ("on_flip", OnFlip)):
-            chosen = check_choice(name, getattr(self, name), tuple(kind))
-            object.__setattr__(self, name, kind(chosen))
-        check_integer("steps", self.steps, minimum=1)
-        for name in ("updates", "batch_size"):
-            if getattr(self, name) is not None:
-                check_integer(name, getattr(self, name), minimum=1)
-        check_integer("seed", self.seed, minimum=0, maximum=2**63 - 1)
-        for name in ("random_start", "box"):
-            check_flag(name, getattr(self, name))
-        check_number("margin", self.margin, "be a finite number ≥ 0", lambda number: number >= 0)
-        check_number("shrink", self.shrink, "lie in the open interval (0, 1)", lambda number: 0 < number < 1)
-        if self.step_size is not None:
-            check_number("step_size", self.step_size, "be a finite number > 0", lambda number: number > 0)
-        elif self.direction == Direction.GRADIENT:
+    def check_together(self) -> None:
+        """Refuse to follow the gradient itself without being told how far."""
+        if self.step_size is None and self.direction == Direction.GRADIENT:
             raise InputError.expected("step_size", "be a number > 0 for direction 'gradient'", None)
-        if self.plateau is not None and not isinstance(self.plateau, Plateau):
-            raise InputError.expected("plateau", "be a Plateau or None", repr(self.plateau))
-        if self.goal is not None and not callable(self.goal):
-            raise InputError.expected("goal", "be a function of logits and labels, or None", repr(self.goal))

@@ -7,11 +7,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from certcal.attacks.batched import check_numbers
 from certcal.attacks.smoothed import COPIES
-from certcal.errors import CertcalError
+from certcal.blocks import slices
 from certcal.means import empirical_bernstein
 from certcal.models import (
-    PRECISIONS,
     Noise,
     Purpose,
     as_inputs,
@@ -22,7 +22,8 @@ from certcal.models import (
     device_of,
     held_still,
 )
-from certcal.scalars import check_choice, check_integer, check_number
+from certcal.scalars import check_choice, check_integer
+from certcal.settings import Precision, checks
 from certcal.types import ArrayLike, FloatArray
 
 CHUNK = 250  # draws of one input that are generated together
@@ -80,20 +81,20 @@ def estimate_smoothed(
         batch_size: noisy copies per forward pass.
     """
     check_integer("draws", draws, minimum=1)
-    check_integer("seed", seed, minimum=0, maximum=2**63 - 1)
-    check_number("sigma", sigma, "be a finite number > 0", lambda value: value > 0)
-    check_choice("precision", precision, PRECISIONS)
+    checks.seed("seed", seed)
+    checks.positive("sigma", sigma)
+    check_choice("precision", precision, tuple(Precision))
     check_integer("batch_size", 1 if batch_size is None else batch_size, minimum=1)
     with held_still(model):
         inputs = as_inputs(x, model, boxed=False)
         chosen = as_labels(classes, len(inputs), name="classes", classes=count_classes(model, inputs))
         numbers = torch.arange(len(inputs)) if indices is None else as_labels(indices, len(inputs), name="indices")
-        look = Look(model, sigma, draws, seed, precision, Purpose.JUDGING, batch_size)
-        return look(inputs, chosen, numbers)
+        estimate = Estimator(model, sigma, draws, seed, precision, Purpose.JUDGING, batch_size)
+        return estimate(inputs, chosen, numbers)
 
 
 @dataclass(frozen=True)
-class Look:
+class Estimator:
     """How to estimate: the model and the noise."""
 
     model: nn.Module
@@ -110,12 +111,12 @@ class Look:
         device = device_of(self.model)
         copies = self.batch_size or COPIES.get(device.type, COPIES["cuda"])
         together = max(1, copies // min(self.draws, CHUNK))
-        parts = []
-        for start in range(0, len(inputs), together):
-            own = slice(start, start + together)
-            parts.append(self._sums(inputs[own].to(device), classes[own].to(device), indices[own].tolist()))
+        parts = [
+            self._sums(inputs[own].to(device), classes[own].to(device), indices[own].tolist())
+            for own in slices(len(inputs), together)
+        ]
         total, square, votes = (torch.cat(column).cpu() for column in zip(*parts, strict=True))
-        check_numbers(total, indices)
+        check_numbers(total, indices, "The sum of the model's probabilities", "under noise")
         return SmoothedEstimate(classes.numpy(), self.draws, *(sums.numpy() for sums in (total, square, votes)))
 
     def _sums(self, inputs: Tensor, classes: Tensor, indices: list[int]) -> tuple[Tensor, Tensor, Tensor]:
@@ -133,10 +134,3 @@ class Look:
             total, square = total + score.sum(dim=1), square + score.square().sum(dim=1)
             votes = votes + torch.nn.functional.one_hot(probs.argmax(dim=2), probs.shape[2]).sum(dim=1)
         return total, square, votes
-
-
-def check_numbers(values: Tensor, rows: Tensor) -> None:
-    """Refuse a model whose probabilities are no numbers; `rows` are the numbers of the inputs."""
-    bad = ~values.isfinite()
-    if bool(bad.any()):
-        raise CertcalError(f"The model's probabilities are no numbers at input {int(rows[bad.cpu()][0])} under noise.")

@@ -11,28 +11,19 @@ from torch import Tensor, nn
 from certcal.attacks.adversaries import ADVERSARIES
 from certcal.attacks.balls import BALLS
 from certcal.attacks.climb_settings import Settings
-from certcal.attacks.records import Sandwich, SandwichRow, Terms
-from certcal.attacks.sandwich import Tried, empty_row, gather
+from certcal.attacks.records import Sandwich, Terms
+from certcal.attacks.refutation import Finding, worst_errors
+from certcal.attacks.sandwich import Tried, empty_row, gather, seen_row
 from certcal.attacks.smoothed import Scene
 from certcal.certificates import ConfidenceIntervals
 from certcal.errors import InputError
 from certcal.evaluation import as_given
-from certcal.metrics import (
-    choose_bins,
-    expected_calibration_error,
-    reliability_curve,
-    top_label_brier_score,
-)
+from certcal.metrics import choose_bins
 from certcal.models import as_inputs, as_labels, as_outputs, device_of, held_still
 from certcal.scalars import check_choice, guarded, one_or_more
 from certcal.settings import Adversary, each_once
 from certcal.types import ArrayLike, BoolArray, FloatArray
-from certcal.worstcase import (
-    WorstCaseProblem,
-    allowed_failures,
-    certified_brier_score,
-    certified_calibration_error,
-)
+from certcal.worstcase import WorstCaseProblem, allowed_failures
 
 ROUNDING = 1e-6  # how far confidences in single precision may lie beyond bounds that hold without it
 
@@ -150,27 +141,14 @@ def _row(
         return empty_row(bounds.radius, adversary, allowed), None, None, None
     clean = scene.seen_confidence(scene.inputs)
     moved = ADVERSARIES[adversary](scene, WorstCaseProblem.of(own, **bins))
-    attacked, correct = scene.seen_confidence(moved), own.correct
+    attacked = scene.seen_confidence(moved)
     changed = (replace(scene, inputs=moved).predictions() != scene.predicted).numpy()
     beyond = _beyond(attacked, own)
-    low, high = np.clip(own.lower - ROUNDING, 0.0, 1.0), np.clip(own.upper + ROUNDING, 0.0, 1.0)
-    wide: tuple[FloatArray, FloatArray, Any] = np.asarray(low), np.asarray(high), correct
-    row = SandwichRow(
-        radius=bounds.radius,
-        adversary=adversary.value,
-        inputs=len(own),
-        accuracy=float(correct.mean()),
-        clean_ece=expected_calibration_error(clean, correct, **bins),
-        attacked_ece=expected_calibration_error(attacked, correct, **bins),
-        certified_ece=certified_calibration_error(own, **bins).value,
-        limit_ece=min(certified_calibration_error(*wide, **bins).value + 2 * allowed / len(own), 1.0),
-        clean_brier=top_label_brier_score(clean, correct),
-        attacked_brier=top_label_brier_score(attacked, correct),
-        certified_brier=certified_brier_score(own).value,
-        limit_brier=min(certified_brier_score(*wide).value + allowed / len(own), 1.0),
+    limits = worst_errors(own.lower - ROUNDING, own.upper + ROUNDING, own.correct, allowed=allowed, **bins)
+    finding = Finding(
         contradictions=int(((beyond > 0) | changed).sum()) + outside,
-        allowed=allowed,
         excess=float(np.sort(beyond)[: len(own) - allowed].sum() / len(own)),
+        limit_ece=limits[0],
+        limit_brier=limits[1],
     )
-    before, after = (reliability_curve(seen, correct, **bins) for seen in (clean, attacked))
-    return row, before, after, None
+    return *seen_row(bounds, adversary, clean, attacked, finding, allowed, bins), None

@@ -1,7 +1,6 @@
 """What attacks found, as nouns that need no torch: attacks make them, files keep them, reports show them."""
 
 from base64 import b64decode, b64encode
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +9,7 @@ from numpy.typing import NDArray
 
 from certcal.metrics import ReliabilityCurve
 from certcal.settings import Adversary, Norm
-from certcal.shown import ShownRows, by_row
+from certcal.shown import ShownRows, ShownTable, by_row
 from certcal.types import BoolArray, FloatArray
 
 if TYPE_CHECKING:
@@ -92,7 +91,7 @@ class Moved:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Sandwich(ShownRows):
+class Sandwich(ShownTable[SandwichRow]):
     """Rows for each radius and adversary, with the reliability curves before and after.
 
     If the certificates are sound, then with probability at least 1 - delta over all draws every row holds: at most
@@ -108,12 +107,6 @@ class Sandwich(ShownRows):
     terms: Terms
     of: int | None = None  # inputs that those attacked were chosen from; None if all were
     moved: tuple[Moved | None, ...] = ()  # beside the rows, or empty: of attacks on the smoothed model
-
-    def __iter__(self) -> Iterator[SandwichRow]:
-        return iter(self.rows)
-
-    def __len__(self) -> int:
-        return len(self.rows)
 
     def __repr__(self) -> str:
         radii = ", ".join(dict.fromkeys(f"{row.radius:g}" for row in self.rows))
@@ -175,19 +168,13 @@ class AceRow:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class AceTable(ShownRows):
+class AceTable(ShownTable[AceRow]):
     """Rows of the paper's Table 1 and, in the same order, the reliability curves of its appendix."""
 
     rows: tuple[AceRow, ...]
     curves: tuple[ReliabilityCurve, ...]
     stronger: bool = False  # turns back where a step would change a label; the paper's attack stops there
     of: int | None = None  # inputs that those attacked were chosen from; None if all were
-
-    def __iter__(self) -> Iterator[AceRow]:
-        return iter(self.rows)
-
-    def __len__(self) -> int:
-        return len(self.rows)
 
     def __repr__(self) -> str:
         worst = self.rows[self.strongest()]

@@ -16,6 +16,7 @@ import numpy as np
 import scipy
 
 from certcal.attacks.fresh_draws import SmoothedEstimate
+from certcal.certificates import rival_votes
 from certcal.means import empirical_bernstein, sum_error
 from certcal.metrics import Bins
 from certcal.types import BoolArray, FloatArray, IntArray
@@ -87,9 +88,7 @@ def contradictions(seen: SmoothedEstimate, lower: FloatArray, upper: FloatArray,
     """
     low, high = seen.limits(alpha=level / 2)
     own = np.take_along_axis(seen.votes, seen.classes[:, None], axis=1)[:, 0].astype(np.float64)
-    others = seen.votes.astype(np.float64)
-    np.put_along_axis(others, seen.classes[:, None], -1.0, axis=1)
-    rival = others.max(axis=1)
+    rival = rival_votes(seen.votes, seen.classes).astype(np.float64)
     # P(X ≤ own) for X ~ Binomial(own + rival, 1/2): votes of two classes of which the first is the likelier one. The
     # rival is the strongest of k − 1 classes, so the level is shared among them.
     chance = scipy.special.betainc(np.maximum(rival, 1.0), own + 1.0, 0.5)
@@ -110,15 +109,24 @@ def most_the_estimates_may_show(
     """The largest calibration error and Brier score that estimates of certified confidences may have.
 
     With [a, b] the limits of an estimate ẑ, a confidence in [l, u] ∩ [a, b] means ẑ ∈ [l − (b − ẑ), u + (ẑ − a)]. The
-    worst case over these wider intervals is exact. Each of the `allowed` failures moves N · ECE by at most 2 and the
-    sum of squares by at most 1. The limits are those of `contradictions`: an estimate is above only where there are
-    more of these than allowed.
+    limits are those of `contradictions`: an estimate is above only where there are more of these than allowed.
     """
     low, high = seen.limits(alpha=level / 2)
-    ends = lower - (high - seen.confidence), upper + (seen.confidence - low)
-    wide = (np.clip(ends[0] - 1e-12, 0.0, 1.0), np.clip(ends[1] + 1e-12, 0.0, 1.0), correct)
-    ece = certified_calibration_error(*wide, edges=edges).value + 2 * allowed / len(correct)
-    brier = certified_brier_score(*wide).value + allowed / len(correct)
+    ends = lower - (high - seen.confidence) - 1e-12, upper + (seen.confidence - low) + 1e-12
+    return worst_errors(*ends, correct, allowed=allowed, edges=edges)
+
+
+def worst_errors(
+    lower: FloatArray, upper: FloatArray, correct: BoolArray, *, allowed: int, **bins: Any
+) -> tuple[float, float]:
+    """The largest calibration error and Brier score of confidences all but `allowed` of which lie between these ends.
+
+    The worst case over the intervals is exact. Each failure moves N · ECE by at most 2 and the sum of squares by at
+    most 1.
+    """
+    inside = np.clip(lower, 0.0, 1.0), np.clip(upper, 0.0, 1.0), correct
+    ece = certified_calibration_error(*inside, **bins).value + 2 * allowed / len(correct)
+    brier = certified_brier_score(*inside).value + allowed / len(correct)
     return min(ece, 1.0), min(brier, 1.0)
 
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from certcal.attacks.calibration import attack_calibration
 from certcal.attacks.fresh_draws import SmoothedEstimate, estimate_smoothed
 from certcal.attacks.records import Moved, Sandwich, SandwichRow, Terms
-from certcal.attacks.refutation import Levels, confront
+from certcal.attacks.refutation import Finding, Levels, confront
 from certcal.certificates import ConfidenceIntervals, Method, RunnerUp, confidence_bounds_at
 from certcal.errors import InputError
 from certcal.evaluation import row_at
@@ -172,25 +172,7 @@ class _Judge:
             attacked, lower, upper, correct, seen=found.seen_after, levels=self.levels, allowed=self.allowed,
             bins=choose_bins(**bins),
         )  # fmt: skip
-        certified = row_at(bounds, **bins, metrics=("certified_ece", "certified_brier"))
-        row = SandwichRow(
-            radius=bounds.radius,
-            adversary=adversary.value,
-            inputs=len(kept),
-            accuracy=float(correct.mean()),
-            clean_ece=expected_calibration_error(clean, correct, **bins),
-            attacked_ece=expected_calibration_error(attacked.confidence, correct, **bins),
-            certified_ece=certified.certified_ece,
-            limit_ece=finding.limit_ece,
-            clean_brier=top_label_brier_score(clean, correct),
-            attacked_brier=top_label_brier_score(attacked.confidence, correct),
-            certified_brier=certified.certified_brier,
-            limit_brier=finding.limit_brier,
-            contradictions=finding.contradictions,
-            allowed=self.allowed,
-            excess=finding.excess,
-        )
-        before, after = (reliability_curve(seen, correct, **bins) for seen in (clean, attacked.confidence))
+        row, before, after = seen_row(bounds, adversary, clean, attacked.confidence, finding, self.allowed, bins)
         most = int(np.argmax(np.abs(attacked.confidence - clean)))
         change = (found.inputs[most].cpu() - self.inputs[kept[most]].cpu()).double().numpy()
         index = int(self.evidence.index[kept[most]])
@@ -239,6 +221,35 @@ def _drawn_from(model: nn.Module, evidence: Evidence) -> bool:
             return False
         model = model.model
     return evidence.header.model == model_fingerprint(model)
+
+
+def seen_row(
+    bounds: ConfidenceIntervals,
+    adversary: Adversary,
+    clean: FloatArray,
+    attacked: FloatArray,
+    finding: Finding,
+    allowed: int,
+    bins: dict[str, Any],
+) -> tuple[SandwichRow, ReliabilityCurve, ReliabilityCurve]:
+    """A row and its curves, from the confidences of the certified inputs without attack and under it."""
+    certified = row_at(bounds, **bins, metrics=("certified_ece", "certified_brier"))
+    correct = bounds.correct[bounds.certified]
+    row = SandwichRow(
+        radius=bounds.radius,
+        adversary=adversary.value,
+        inputs=len(correct),
+        accuracy=float(correct.mean()),
+        clean_ece=expected_calibration_error(clean, correct, **bins),
+        attacked_ece=expected_calibration_error(attacked, correct, **bins),
+        certified_ece=certified.certified_ece,
+        clean_brier=top_label_brier_score(clean, correct),
+        attacked_brier=top_label_brier_score(attacked, correct),
+        certified_brier=certified.certified_brier,
+        allowed=allowed,
+        **vars(finding),
+    )
+    return row, reliability_curve(clean, correct, **bins), reliability_curve(attacked, correct, **bins)
 
 
 def empty_row(radius: float, adversary: Adversary, allowed: int) -> SandwichRow:

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from certcal.attacks.balls import Ball
 from certcal.attacks.batched import attack_batched
 from certcal.attacks.climb_settings import Loss, Predict, Settings
+from certcal.blocks import slices
 from certcal.models import Noise, Purpose, as_outputs, autocast, device_of, through_grid
 from certcal.settings import Norm
 from certcal.types import BoolArray, FloatArray, IntArray
@@ -69,7 +70,7 @@ class Scene:
 
     def batches(self) -> Iterator[slice]:
         """The inputs in parts of that many."""
-        return (slice(start, start + self.per_batch) for start in range(0, len(self.inputs), self.per_batch))
+        return slices(len(self.inputs), self.per_batch)
 
     def seen_confidence(self, inputs: Tensor) -> FloatArray:
         """Confidences on the attack's own draws, float64, shape (n,): what adversaries optimise, and so too extreme."""

@@ -4,8 +4,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from certcal.cli import options as o
 from certcal.cli.declare import Part, takes
 from certcal.cli.screen import print_json, show_results, tell, tell_answer
@@ -20,7 +18,6 @@ from certcal.settings import (
     LogSettings,
     ModelSettings,
     PlaceSettings,
-    RunSettings,
     Sections,
     build_sections,
     load_settings,
@@ -29,7 +26,7 @@ from certcal.settings import (
 )
 
 if TYPE_CHECKING:
-    from certcal.runs import RunFolder
+    from certcal.runs import Checkup, RunFolder
 
 
 @takes(
@@ -53,12 +50,7 @@ def certify(
     trust: o.Trust = False,
     reset: o.Reset = False,
     no_checks: o.NoChecks = False,
-    dry_run: Annotated[
-        bool,
-        typer.Option(
-            "--dry-run", help="Only check model and data, and say what it will take.", rich_help_panel="Output"
-        ),
-    ] = False,
+    dry_run: Annotated[bool, o.output("--dry-run", "Only check model and data, and say what it will take.")] = False,
     no_figures: o.NoFigures = False,
     json: o.Json = False,
 ) -> None:
@@ -74,13 +66,15 @@ def certify(
 
     [dim]Again, with what the folder remembers:[/dim] certcal certify mine
     """
-    from certcal.runs import RunFolder, certify_run, check_factories, evaluate_run
+    from certcal.runs import RunFolder, certify_run, check_factories, check_run, evaluate_run
 
     folder, where, tools = RunFolder.named(run), o.engine_of(given), o.trackers_of(given)
     o.follow_paper(given["evaluate"], paper)
     o.name_tables(given["evaluate"])
+    o.name_classes(given["data"])
     certifier = given["bounds"].get("certifier", "smoothing")
-    if folder.bounds.is_file() or certifier != "smoothing" or _names_bounds(folder.config):
+    plain = folder.bounds.is_file() or certifier != "smoothing"
+    if plain or (folder.config.is_file() and "bounds" in read_toml(folder.config)):
         ways = {"checks": not no_checks, "dry_run": dry_run, "figures": not no_figures, "json": json}
         _verify(folder, config, given, trust=trust, log=tools, **ways)
         return
@@ -96,14 +90,15 @@ def certify(
     if settings.model.weights is None:
         tell(_without_weights(settings.model.name))
     if dry_run:
-        _show_dry_run(settings, json=json)
+        found, inputs, seconds = check_run(settings, tell=tell)
+        _show_dry_run(found, seconds, f"{several(inputs)} × {settings.certify.n:,} draws", json=json)
         return
 
     def first() -> None:
         tell_answer(evaluate_run(folder, settings.evaluate, figures=False))
 
     certify_run(folder, settings, engine=where, progress=True, checks=not no_checks, tell=tell, first=first)
-    tell(f"evidence: {folder.evidence}")
+    tell(f"evidence: {folder.evidence}; its report is made next")
     show_results(evaluate_run(folder, settings.evaluate, figures=not no_figures), as_json=json, log=tools)
 
 
@@ -112,11 +107,6 @@ def _without_weights(name: str) -> str:
     if ":" in name or "." in name:  # a factory, a library's or a file
         return f"no --weights: {name} is certified with the weights that it comes with"
     return f"no --weights: {name} has random weights; give --weights FILE for those that were trained"
-
-
-def _names_bounds(config: Path) -> bool:
-    """Whether a run's settings are those of a network without noise."""
-    return config.is_file() and "bounds" in read_toml(config)
 
 
 def _verify(
@@ -132,7 +122,7 @@ def _verify(
     log: Sequence[str],
 ) -> None:
     """Certify a network without noise."""
-    from certcal.runs import check_factories, evaluate_run, verify_run
+    from certcal.runs import check_factories, evaluate_run, foresee_verify, verify_run
 
     for section in ("certify", "place", "cluster"):
         for name, value in given.pop(section, {}).items():
@@ -143,7 +133,8 @@ def _verify(
     _check_theirs(settings.bounds.certifier, given)
     check_factories([settings.model], folder.path, named=given["model"].get("name"), trust=trust)
     if dry_run:
-        _show_dry_verify(settings, json=json)
+        found, inputs, seconds = foresee_verify(settings, tell=tell)
+        _show_dry_run(found, seconds, f"{inputs:,} inputs without noise", json=json)
         return
     bounds = verify_run(folder, settings, progress=True, checks=checks, tell=tell)
     show_results(
@@ -160,24 +151,11 @@ def _check_theirs(certifier: str, given: Sections) -> None:
         raise InputError.expected("alpha", "be left out: what is proven without noise has no error probability", alpha)
 
 
-def _show_dry_verify(settings: BoundsRunSettings, *, json: bool) -> None:
+def _show_dry_run(found: "Checkup", seconds: float, what: str, *, json: bool) -> None:
+    """What checks found, which was told already, and how long it takes."""
     from certcal.progress import in_words
-    from certcal.runs import foresee_verify
 
-    found, inputs, seconds = foresee_verify(settings, tell=tell)
     if json:
         print_json(found.as_dict() | {"estimated_seconds": seconds})
     else:
-        print(f"{inputs:,} inputs without noise: about {in_words(seconds)}.")
-
-
-def _show_dry_run(settings: RunSettings, *, json: bool) -> None:
-    from certcal.progress import in_words
-    from certcal.runs import check_run
-
-    found, inputs = check_run(settings, tell=tell)
-    seconds = inputs * (settings.certify.n + settings.certify.n0) / found.draws_per_second
-    if json:
-        print_json(found.as_dict() | {"estimated_seconds": seconds})
-    else:
-        print(f"{several(inputs)} × {settings.certify.n:,} draws: about {in_words(seconds)}.")
+        print(f"{what}: about {in_words(seconds)}.")

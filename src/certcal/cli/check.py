@@ -6,19 +6,14 @@ from typing import Annotated
 import typer
 
 from certcal.cli import options as o
-from certcal.cli.screen import complain, print_json
+from certcal.cli.screen import complain, print_json, tell
 from certcal.files import printable
 
 Required = Annotated[
-    list[str],
-    typer.Option(
-        "--require", help='What must hold, as "guaranteed_ece@0.25 <= 0.30"; may be repeated.', metavar="TEXT"
-    ),
+    list[str], o.option("--require", 'What must hold, as "guaranteed_ece@0.25 <= 0.30"; may be repeated.', "TEXT")
 ]
-Written = Annotated[Path | None, typer.Option("--junit", help="Write JUnit XML for CI.", metavar="FILE")]
-Summary = Annotated[
-    Path | None, typer.Option("--markdown", help="Add a table in Markdown to this file.", metavar="FILE")
-]
+Written = Annotated[Path | None, o.option("--junit", "Write JUnit XML for CI.", "FILE")]
+Summary = Annotated[Path | None, o.option("--markdown", "Add a table in Markdown to this file.", "FILE")]
 
 
 def check(
@@ -33,20 +28,22 @@ def check(
     >= 60 %"
     """
     from certcal.report import judgements_markdown, to_junit
-    from certcal.runs import RunFolder, judge_run
+    from certcal.runs import RunFolder, caution_for, judge_run
 
     folder = RunFolder.existing(run)
     found = judge_run(folder, require)
-    failed = [one for one in found if not one.passed]
+    failed, caution = [one for one in found if not one.passed], caution_for(folder, found)
     if junit is not None:
-        junit.write_text(to_junit(found, printable(folder.path.name)), encoding="utf-8")
+        junit.write_text(to_junit(found, printable(folder.path.name), caution), encoding="utf-8")
     if markdown is not None:
         with markdown.open("a", encoding="utf-8") as file:
-            file.write(judgements_markdown(found, printable(folder.path.name)) + "\n")
+            file.write(judgements_markdown(found, printable(folder.path.name), caution) + "\n")
     if json:
         print_json([one.as_dict() for one in found])
     elif not failed:
         print("\n".join(map(str, found)))
+    if caution:
+        tell(f"warning: {caution}")
     if failed:
         complain("; ".join(map(str, failed)))
         raise typer.Exit(1)

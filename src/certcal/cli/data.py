@@ -46,18 +46,15 @@ def data(
 
 def describe(data: "ImageData") -> dict[str, Any]:
     """Name, size, shape, classes with counts, and the statistics that a model normalises with."""
-    import torch
-
     from certcal.data import channel_statistics
 
-    counts = torch.bincount(data.labels, minlength=len(data.classes)).tolist()
     mean, std = channel_statistics(data)
     return {
         "name": data.name,
         "source": data.source,
         "inputs": len(data),
         "shape": list(data.shape),
-        "classes": dict(zip(data.classes, counts, strict=True)),
+        "classes": data.counts(),
         "mean": list(mean),
         "std": list(std),
     }

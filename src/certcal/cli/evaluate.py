@@ -36,8 +36,7 @@ def evaluate(
     paper: o.Paper = None,
     reset: o.Reset = False,
     out: Annotated[
-        Path | None,
-        typer.Option("--out", help="Write into this folder, and leave the run as it is.", metavar="FOLDER"),
+        Path | None, o.option("--out", "Write into this folder, and leave the run as it is.", "FOLDER")
     ] = None,
     no_figures: o.NoFigures = False,
     json: o.Json = False,

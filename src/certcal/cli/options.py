@@ -1,5 +1,6 @@
 """Options that several verbs share and that are no settings of a run."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,35 +12,33 @@ from certcal.settings import PREDICTION_SHARE, LogSettings, Sections, declared
 if TYPE_CHECKING:
     from certcal.cluster import Cluster
 
+MOST_TYPED = 20  # values of an option that is told
+
+
+def option_under(panel: str | None) -> Callable[..., Any]:
+    """What makes options, of name, help and the word for a value, that the help shows under a heading."""
+    return lambda name, help, metavar=None: typer.Option(name, help=help, metavar=metavar, rich_help_panel=panel)
+
+
+option, output = option_under(None), option_under("Output")
+
 RunName = Annotated[str, typer.Argument(metavar="RUN", help="Run folder, or a name below runs/.", show_default=False)]
-Config = Annotated[Path | None, typer.Option("--config", help="TOML file with settings; options win.", metavar="FILE")]
-Recipe = Annotated[Path | None, typer.Option("--recipe", help="TOML file with settings; options win.", metavar="FILE")]
+Config = Annotated[Path | None, option("--config", "TOML file with settings; options win.", "FILE")]
+Recipe = Annotated[Path | None, option("--recipe", "TOML file with settings; options win.", "FILE")]
 Assignments = Annotated[
-    list[str] | None,
-    typer.Option("--set", help="Any other setting, as train.momentum=0.8.", metavar="SECTION.KEY=VALUE"),
+    list[str] | None, option("--set", "Any other setting, as train.momentum=0.8.", "SECTION.KEY=VALUE")
 ]
 Paper = Annotated[
     bool | None,
-    typer.Option(
-        "--paper/--no-paper",
-        help="The paper's certificate: cdf, and α for each of its two parts.",
-        rich_help_panel="What to ask",
-    ),
+    option_under("What to ask")("--paper/--no-paper", "The paper's certificate: cdf, and α for each of its two parts."),
 ]
 Trust = Annotated[
-    bool, typer.Option("--trust", help="Run the code, or the program in a file, that is the model, and remember it.")
+    bool, option("--trust", "Run the code, or the program in a file, that is the model, and remember it.")
 ]
-NoChecks = Annotated[
-    bool, typer.Option("--no-checks", help="Do not look for mistakes in model and data before drawing.")
-]
-Reset = Annotated[bool, typer.Option("--reset", help="Forget what the folder remembers of earlier options.")]
-Json = Annotated[
-    bool,
-    typer.Option("--json", help="Print results as JSON and nothing else on standard output.", rich_help_panel="Output"),
-]
-NoFigures = Annotated[
-    bool, typer.Option("--no-figures", help="Leave out PNG and SVG figures.", rich_help_panel="Output")
-]
+NoChecks = Annotated[bool, option("--no-checks", "Do not look for mistakes in model and data before drawing.")]
+Reset = Annotated[bool, option("--reset", "Forget what the folder remembers of earlier options.")]
+Json = Annotated[bool, output("--json", "Print results as JSON and nothing else on standard output.")]
+NoFigures = Annotated[bool, output("--no-figures", "Leave out PNG and SVG figures.")]
 
 
 def engine_of(given: Sections) -> "str | Cluster":
@@ -75,10 +74,15 @@ def remembered(settings: object, given: Sections) -> str:
             value = getattr(own, one.name)
             if one.option is None or one.name in given.get(section, {}) or value in (one.default, None):
                 continue
-            shown = ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
+            shown = _listed(value) if isinstance(value, tuple) else str(value)
             flags = dict(zip((True, False), one.option.split("/"), strict=False))
             words.append(flags[value] if isinstance(value, bool) else f"{one.option} {shown}")
     return " ".join(words)
+
+
+def _listed(values: tuple[object, ...]) -> str:
+    """A list as one would type it, the beginning of it where it is long, as names of 1,000 classes are."""
+    return ",".join(map(str, values if len(values) <= MOST_TYPED else (*values[:3], "…")))
 
 
 def name_tables(given: dict[str, Any]) -> None:
@@ -87,6 +91,14 @@ def name_tables(given: dict[str, Any]) -> None:
 
     if "groups" in given:
         given["groups"] = absolute_tables(given["groups"])
+
+
+def name_classes(given: dict[str, Any]) -> None:
+    """Take class names from the file that is named, which may not be where the run goes on: it keeps the names."""
+    from certcal.runs import listed_names
+
+    if "class_names" in given:
+        given["class_names"] = listed_names(given["class_names"])
 
 
 def follow_paper(given: dict[str, Any], paper: bool | None) -> None:

@@ -3,7 +3,6 @@
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
 from rich.text import Text
 
 from certcal.cli import options as o
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
 def plan(
     *,
     given: Sections,
-    minutes: Annotated[float | None, typer.Option("--minutes", help="Time that the run may take.", metavar="X")] = None,
+    minutes: Annotated[float | None, o.option("--minutes", "Time that the run may take.", "X")] = None,
     trust: o.Trust = False,
     json: o.Json = False,
 ) -> None:
@@ -72,11 +71,9 @@ def _show(found: "Plan") -> None:
 
     console = wide_console()
     best = found.best
-    table = new_table(
-        title=f"Foreseen at R = {found.options[0].radius:g} (estimates, from 1,000 draws of a few inputs)"
-    )
-    for heading in ("σ", "draws", "time", "certified share", "mean width", "guaranteed ECE"):
-        table.add_column(heading, justify="right", vertical="bottom")
+    title = f"Foreseen at R = {found.options[0].radius:g} (estimates, from 1,000 draws of a few inputs)"
+    heads = ("σ", "draws", "time", "certified share", "mean width", "guaranteed ECE")
+    table = new_table(numbers=heads, title=title, vertical="bottom")
     for one in found.options:
         texts = (f"{one.sigma:g}", f"{one.n:,}", in_words(one.seconds), in_percent(one.certified_share, "down"))
         errors = (

@@ -6,7 +6,7 @@ from rich.text import Text
 
 from certcal.cli import options as o
 from certcal.cli.declare import takes
-from certcal.cli.screen import new_table, print_json, show_path, wide_console
+from certcal.cli.screen import new_table, print_json, show_path, tell_unfinished, wide_console
 from certcal.scalars import exactly
 from certcal.settings import RecalibrateSettings, Sections
 
@@ -27,6 +27,7 @@ def recalibrate(run: o.RunName, *, given: Sections, no_figures: o.NoFigures = Fa
 
     folder, asked = RunFolder.existing(run), RecalibrateSettings(**given["fit"])
     result = recalibrate_run(folder, asked, figures=not no_figures)
+    tell_unfinished(result.unfinished, folder.path)
     if json:
         print_json(result.as_dict())
     else:
@@ -55,12 +56,14 @@ def _show(result: "Recalibration") -> None:
         hint = f"{result.held_out.without_map} of {splits} splits kept no map and count as unchanged."
         console.print(f"\n{hint}", style="yellow")
     if isinstance(result.compared, Choice):
-        console.print(f"\n{chosen_because(result.compared)}")
-    for told in warnings(result.held_out, result.radius):
-        console.print(f"\n{told}", style="yellow")
+        console.print(f"\n{chosen_because(result.compared, result.held_out)}")
     shown = next(place for place, row in enumerate(result.report) if row.radius == result.radius)
+    headline = answer(result.report, shown)
+    for told in warnings(result.held_out, result.radius):
+        if told not in headline:
+            console.print(f"\n{told}", style="yellow")
     whose = "Confidences as they are" if result.map.kind == "identity" else "The map that is kept"
     console.print(f"\n{whose}, on the {held:,} inputs held out of its split:")
-    console.print(Text(answer(result.report, shown), style="bold"))
+    console.print(Text(headline, style="bold"))
     show_path(console, "\nMap:    ", result.folder / "map.json")
     show_path(console, "Report: ", result.folder / "report.html", " (inputs held out of the map's split)")

@@ -8,7 +8,7 @@ import typer
 from rich.text import Text
 
 from certcal.cli import options as o
-from certcal.cli.screen import complain, new_table, print_json, show_path, tell, wide_console
+from certcal.cli.screen import complain, in_percent, new_table, print_json, show_path, tell, wide_console
 from certcal.errors import InputError
 from certcal.files import plain, replacing
 
@@ -30,18 +30,17 @@ def reference(
     action: Annotated[Action, typer.Argument(help="What to do.", show_default=False)],
     pack: Annotated[Path, typer.Argument(metavar="PACK", help="Folder of the pack.", show_default=False)],
     *,
-    run: Annotated[str | None, typer.Option("--run", help="add: the run whose evidence is added.")] = None,
-    name: Annotated[str | None, typer.Option("--name", help="add: name of the entry.")] = None,
+    run: Annotated[str | None, o.option("--run", "add: the run whose evidence is added.")] = None,
+    name: Annotated[str | None, o.option("--name", "add: name of the entry.")] = None,
     fact: Annotated[
-        list[str] | None,
-        typer.Option("--fact", help="add: what the run does not know, as method=Brier-ACT.", metavar="KEY=VALUE"),
+        list[str] | None, o.option("--fact", "add: what the run does not know, as method=Brier-ACT.", "KEY=VALUE")
     ] = None,
-    only: Annotated[list[str] | None, typer.Option("--only", help="recompute: this entry; repeatable.")] = None,
+    only: Annotated[list[str] | None, o.option("--only", "recompute: this entry; repeatable.")] = None,
     approximate: Annotated[
-        bool, typer.Option("--approximate", help="add, recompute: also the paper's ACCE, half a minute per radius.")
+        bool, o.option("--approximate", "add, recompute: also the paper's ACCE, half a minute per radius.")
     ] = False,
-    write: Annotated[bool, typer.Option("--write", help="recompute: store the rows.")] = False,
-    out: Annotated[Path | None, typer.Option("--out", help="page: where to, else leaderboard.html.")] = None,
+    write: Annotated[bool, o.option("--write", "recompute: store the rows.")] = False,
+    out: Annotated[Path | None, o.option("--out", "page: where to, else leaderboard.html.")] = None,
     json: o.Json = False,
 ) -> None:
     """List, verify or recompute a reference pack, write its leaderboard, or add a run's evidence to it.
@@ -108,24 +107,19 @@ def _list(pack: "Pack", *, json: bool) -> None:
     if json:
         print_json({"entries": [plain(vars(one)) for one in pack.entry], "rows": [plain(vars(row)) for row in rows]})
         return
-    table = new_table("entry", "data", "method", "track")
-    for heading in ("R", "cert. accuracy", "cert. ECE", "cert. Brier"):
-        table.add_column(heading, justify="right")
-    from certcal.evaluation import Rounding
-    from certcal.report import percent
     from certcal.scalars import exactly
 
-    entries = {one.name: one for one in pack.entry}
-    for row in rows:
-        own = entries[row.entry]
-        errors = (
-            "—" if value != value else percent(value, Rounding.UP) for value in (row.certified_ece, row.certified_brier)
-        )
-        accuracy = percent(row.certified_accuracy, Rounding.DOWN)
-        table.add_row(
-            Text(row.entry), Text(own.data), Text(own.method), row.track, exactly(row.radius), accuracy, *errors
-        )
-    wide_console().print(table)
+    console = wide_console()
+    for own in pack.entry:  # its name above its rows, since the longest leave no room beside them
+        table = new_table("track", numbers=("R", "cert. accuracy", "cert. ECE", "cert. Brier"))
+        for row in rows:
+            if row.entry == own.name:
+                errors = (in_percent(value, "up") for value in (row.certified_ece, row.certified_brier))
+                table.add_row(row.track, exactly(row.radius), in_percent(row.certified_accuracy, "down"), *errors)
+        console.print(Text.assemble((own.name, "bold"), f"  {own.data}, {own.method}"), soft_wrap=True)
+        if table.row_count:  # evidence without radii has no rows
+            console.print(table)
+        console.print()
 
 
 def _add(pack: Path, run: str | None, name: str | None, facts: list[str], *, approximate: bool) -> None:

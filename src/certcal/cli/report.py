@@ -13,9 +13,9 @@ def report(
     run: o.RunName,
     no_figures: o.NoFigures = False,
     card: Annotated[
-        bool, typer.Option("--card", help="Also write card.md: a model card's section, and results for the Hub.")
+        bool, o.option("--card", "Also write card.md: a model card's section, and results for the Hub.")
     ] = False,
-    open: Annotated[bool, typer.Option("--open", help="Show the page in a browser.")] = False,
+    open: Annotated[bool, o.option("--open", "Show the page in a browser.")] = False,
 ) -> None:
     """Write report.html and the figures of a run again, as it was last evaluated.
 

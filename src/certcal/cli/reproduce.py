@@ -1,7 +1,6 @@
 """`certcal reproduce`: the paper's training results from a recipe, its numbers beside ours."""
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.text import Text
@@ -18,11 +17,7 @@ if TYPE_CHECKING:
     from certcal.studies import Reproduction, Study
 
 
-def _option(panel: str) -> Callable[..., Any]:
-    return lambda name, help, metavar=None: typer.Option(name, help=help, metavar=metavar, rich_help_panel=panel)
-
-
-_which, _other = _option("What to run"), _option("Output")
+_which = o.option_under("What to run")
 
 
 @takes(
@@ -46,16 +41,17 @@ def reproduce(
     given: Sections,
     trust: o.Trust = False,
     source: Annotated[
-        list[str] | None,
-        _which("--from", "What a table or figure of the paper is drawn from; repeatable.", "FOLDER"),
+        list[str] | None, _which("--from", "What a table or figure of the paper is drawn from; repeatable.", "FOLDER")
     ] = None,
     into: Annotated[
-        str | None, _other("--into", "Run folder, or a name below runs/; else reproduce-RECIPE.", "RUN")
+        str | None, o.output("--into", "Run folder, or a name below runs/; else reproduce-RECIPE.", "RUN")
     ] = None,
-    list_: Annotated[bool, _other("--list", "List the studies, and the paper's tables and figures, and stop.")] = False,
-    show: Annotated[bool, _other("--show", "Print the recipe and stop.")] = False,
+    list_: Annotated[
+        bool, o.output("--list", "List the studies, and the paper's tables and figures, and stop.")
+    ] = False,
+    show: Annotated[bool, o.output("--show", "Print the recipe and stop.")] = False,
     dry_run: Annotated[
-        bool, _other("--dry-run", "List the models and what the first takes to train, and stop.")
+        bool, o.output("--dry-run", "List the models and what the first takes to train, and stop.")
     ] = False,
     json: o.Json = False,
 ) -> None:
@@ -178,10 +174,8 @@ def _show_result(study: "Study", result: "Reproduction", *, json: bool) -> None:
 
         print_json(asdict(result.comparison))
         return
-    head, *rows = comparison_cells(result.comparison)
-    table = new_table(title=study.about.title)
-    for place, heading in enumerate(head):
-        table.add_column(heading, justify="left" if place < 2 else "right", no_wrap=True)
+    (metric, method, *radii), *rows = comparison_cells(result.comparison)
+    table = new_table(metric, method, numbers=radii, title=study.about.title, no_wrap=True)
     last = ""
     for row in rows:
         if row[0] != last:

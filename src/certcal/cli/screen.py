@@ -39,10 +39,15 @@ def tell(text: str) -> None:
     Screen(stderr=True, highlight=False, soft_wrap=True).print(Text(text, style="dim"))
 
 
+def tell_unfinished(how_far: str | None, run: Path) -> None:
+    """Say so where a run is not finished."""
+    if how_far:
+        tell(f"not finished: {how_far} Go on with: certcal certify {run}")
+
+
 def tell_stale(results: "Results") -> None:
     """Say so where files had been changed, or attacks are about other evidence or cannot be read."""
-    if results.unfinished:
-        tell(f"not finished: {results.unfinished} Go on with: certcal certify {results.run.path}")
+    tell_unfinished(results.unfinished, results.run.path)
     if results.altered:
         tell(f"not as certcal wrote them, now written again: {', '.join(results.altered)}")
     if left_out := results.attacks.left_out:
@@ -97,9 +102,7 @@ def _show(results: "Results") -> None:
     console, report = wide_console(), results.report
     shown = default_view(report)
     heads, lines = main_cells(report)
-    table = new_table(title=results.title)
-    for head in heads:
-        table.add_column(head, justify="right", vertical="bottom")
+    table = new_table(numbers=heads, title=results.title, vertical="bottom")
     for position, line in enumerate(lines):
         table.add_row(*line, style="bold" if position == shown else None)
     console.print()
@@ -127,10 +130,9 @@ def _show_acceptance(console: Console, report: "Report", position: int) -> None:
         if sentence:
             console.print(Text(f"\n{sentence}"))
     for table in report.groups[position] if report.groups else ():
-        heads, lines = group_cells(table)
-        shown = new_table(title=f"By {table.column} (all guarantees together; R = {exactly(table.radius)})")
-        for place, head in enumerate(heads):
-            shown.add_column(head, justify="right" if place else "left", vertical="bottom")
+        (name, *numbers), lines = group_cells(table)
+        title = f"By {table.column} (all guarantees together; R = {exactly(table.radius)})"
+        shown = new_table(name, numbers=numbers, title=title, vertical="bottom")
         for line in lines:
             shown.add_row(*line)
         console.print()
@@ -148,12 +150,13 @@ def tell_answer(results: "Results") -> None:
     tell(f"first look, {several(report.inputs)}{each}: {answer(report, default_view(report))}; {results.page}")
 
 
-def new_table(*headings: str, title: str | None = None) -> Table:
-    """An empty table as all of ours look; headings are those of its first columns."""
+def new_table(*words: str, numbers: Sequence[str] = (), title: str | None = None, **look: Any) -> Table:
+    """An empty table as all of ours look: columns of words with these headings, then columns of numbers."""
     named = None if title is None else Text(title)
-    return Table(
-        *headings, title=named, title_justify="left", title_style="bold", box=None, pad_edge=False, header_style="dim"
-    )
+    table = Table(title=named, title_justify="left", title_style="bold", box=None, pad_edge=False, header_style="dim")
+    for place, heading in enumerate((*words, *numbers)):
+        table.add_column(heading, justify="left" if place < len(words) else "right", **look)
+    return table
 
 
 def show_path(console: Console, label: str, path: Path | str, after: str = "") -> None:

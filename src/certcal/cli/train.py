@@ -36,7 +36,7 @@ _START = {"weights": ("--weights", "Weights to start from, to fine-tune.")}
 
 @takes(
     model=Part(ModelSettings, only=("name", "weights", "mean", "std"), panel=_LEARN, words=_START),
-    data=Part(DataSettings, only=("name", "split", "root", "download"), panel=_LEARN),
+    data=Part(DataSettings, only=("name", "split", "root", "download", "class_names"), panel=_LEARN),
     objective=ObjectiveSettings,
     train=TrainSettings,
     validation=ValidationSettings,
@@ -49,10 +49,7 @@ def train(
     assignments: o.Assignments = None,
     given: Sections,
     trust: o.Trust = False,
-    dry_run: Annotated[
-        bool,
-        typer.Option("--dry-run", help="Show the settings and what it will take, and stop.", rich_help_panel="Output"),
-    ] = False,
+    dry_run: Annotated[bool, o.output("--dry-run", "Show the settings and what it will take, and stop.")] = False,
     json: o.Json = False,
 ) -> None:
     """Train a model for smoothing, or fine-tune one, and leave its weights in a run folder.
@@ -68,6 +65,7 @@ def train(
     from certcal.settings import merged
     from certcal.training import leave_group
 
+    o.name_classes(given["data"])
     folder = RunFolder.named(run)
     remembered = folder.path / TRAIN
     changes = merged(given, parse_changes(assignments or []))
@@ -93,9 +91,7 @@ def sweep(
     assignments: o.Assignments = None,
     given: Sections,
     trust: o.Trust = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="List the trials and stop.", rich_help_panel="Output")
-    ] = False,
+    dry_run: Annotated[bool, o.output("--dry-run", "List the trials and stop.")] = False,
     json: o.Json = False,
 ) -> None:
     """Train and certify a model for each combination of settings that a recipe sweeps over, or for a sample.
@@ -115,8 +111,10 @@ def sweep(
     named = changes.get("model", {}).get("name")
     check_factories([one.recipe.model for one in trials], folder.path, named=named, trust=trust)
     if dry_run:
-        listed = [{"name": one.name, "settings": one.settings} for one in trials]
-        print_json(listed) if json else _show_trials(listed)
+        if json:
+            print_json([{"name": one.name, "settings": one.settings} for one in trials])
+        for one in () if json else trials:
+            wide_console().print(Text(f"{one.name}  {one.settings}"), soft_wrap=True)
         return
     results = run_sweep(settings, folder.path, engine=where, **given["beside"], progress=True, tell=tell)
     if json:
@@ -181,18 +179,11 @@ def show_dry_run(recipe: "TrainRecipe", cost: "TrainCost", *, json: bool) -> Non
     )
 
 
-def _show_trials(listed: list[dict[str, str]]) -> None:
-    console = wide_console()
-    for one in listed:
-        console.print(Text(f"{one['name']}  {one['settings']}"), soft_wrap=True)
-
-
 def _show_outcomes(outcomes: "list[Outcome]", folder: Path) -> None:
     console = wide_console()
     for radius in sorted({one.radius for one in outcomes}):
-        table = new_table(title=f"R = {radius:g}")
-        for heading in ("trial", "settings", "certified accuracy", "CCE", "CBS"):
-            table.add_column(heading, justify="left" if heading in ("trial", "settings") else "right")
+        numbers = ("certified accuracy", "CCE", "CBS")
+        table = new_table("trial", "settings", numbers=numbers, title=f"R = {radius:g}")
         for one in outcomes:
             if one.radius == radius:
                 errors = (in_percent(score, "up") for score in (one.certified_ece, one.certified_brier))

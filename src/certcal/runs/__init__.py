@@ -3,6 +3,7 @@
 from certcal.runs.attack import attack_run
 from certcal.runs.attack_files import kept_attacks
 from certcal.runs.certify import certify_run, check_run
+from certcal.runs.checkup import Checkup
 from certcal.runs.compare import Compared, compare_runs
 from certcal.runs.cost import measure_cost
 from certcal.runs.demo import demo_run
@@ -10,8 +11,8 @@ from certcal.runs.drawing import save_figure
 from certcal.runs.evaluate import copy_run, evaluate_run, rewrite_report, write_results
 from certcal.runs.folder import RunFolder
 from certcal.runs.groups import absolute_tables
-from certcal.runs.judge import judge_run
-from certcal.runs.load import load_data, load_model, training_part, weights_digest
+from certcal.runs.judge import caution_for, judge_run
+from certcal.runs.load import listed_names, load_data, load_model, training_part, weights_digest
 from certcal.runs.plain import import_bounds
 from certcal.runs.plan import Plan, plan_run
 from certcal.runs.recalibrate import Recalibration, recalibrate_run
@@ -24,6 +25,7 @@ from certcal.runs.verify import foresee_verify, verify_run
 
 __all__ = [
     "TRAIN",
+    "Checkup",
     "Compared",
     "Plan",
     "Recalibration",
@@ -32,6 +34,7 @@ __all__ = [
     "TrainRecipe",
     "absolute_tables",
     "attack_run",
+    "caution_for",
     "certify_run",
     "check_factories",
     "check_run",
@@ -45,6 +48,7 @@ __all__ = [
     "import_bounds",
     "judge_run",
     "kept_attacks",
+    "listed_names",
     "load_data",
     "load_model",
     "load_recipe",

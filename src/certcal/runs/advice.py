@@ -71,13 +71,9 @@ def _tempered(evidence: Evidence, run: RunFolder, value: str) -> tuple[str, str]
             f"divide logits by {known:g}, at which scores were counted too",
             f"certcal recalibrate {name} --automatic",
         )
-    options = f"--temperature {float(value) * _temperature(run):g}"
+    before = run.sources().get("model", {}).get("temperature") or 1.0  # by which logits were divided already
+    options = f"--temperature {float(value) * before:g}"
     return f"divide logits by {value} (more) before smoothing, in a new run", anew(f"t{value}", options)
-
-
-def _temperature(run: RunFolder) -> float:
-    """By which the logits were divided already."""
-    return run.sources().get("model", {}).get("temperature") or 1.0
 
 
 def _recalibrated(report: Report) -> dict[float, float]:

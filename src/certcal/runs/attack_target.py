@@ -5,12 +5,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from certcal.certificates import ConfidenceIntervals
 from certcal.errors import InputError
 from certcal.runs.evaluate import load_run_bounds, load_run_evidence
 from certcal.runs.folder import IN_PYTHON, RunFolder
-from certcal.runs.load import load_data, load_model
+from certcal.runs.load import check_fingerprint, load_data, load_model
 from certcal.runs.plain import NOT_NAMED
 from certcal.runs.trust import check_factories
 from certcal.scalars import exactly
@@ -42,8 +43,7 @@ class Target:
 def load_target(run: RunFolder, *, device: str | None, limit: int | None, trust: bool) -> Target:
     """The model and the inputs of a run, if they are those that its evidence was drawn from."""
     from certcal.attacks import inputs_of
-    from certcal.inputs import check_device
-    from certcal.models import Tempered, best_device, model_fingerprint
+    from certcal.models import Tempered
 
     with run.steady():
         settings = run.settings()
@@ -57,22 +57,28 @@ def load_target(run: RunFolder, *, device: str | None, limit: int | None, trust:
     check_factories([settings.model], run.path, trust=trust)
     if evidence.header.outputs != "logits":
         raise InputError.expected("run", "be of a model that gives logits", evidence.header.outputs)
-    place = check_device("device", device or settings.certify.device or best_device())
-    data = load_data(settings.data)
+    place = _place(device or settings.certify.device)
+    data = load_data(settings.data, settings.model)
     model = load_model(settings.model, data, sigma=settings.certify.sigma)
-    found = model_fingerprint(model)
-    if found != evidence.header.model:
-        of = settings.model.weights or settings.model.name
-        got = f"others in {of} (fingerprint {found[:12]}, not {evidence.header.model[:12]})"
-        raise InputError.expected("weights", "be those that the evidence was drawn from", got)
-    every, whole = len(evidence), evidence
-    if limit is not None and limit < every:
-        evidence = evidence.select(np.linspace(0, every - 1, limit).round().astype(np.intp))
+    found = check_fingerprint(model, evidence.header.model, "be those that the evidence was drawn from", settings.model)
+    every, made_with = len(evidence), {"evidence": evidence_digest(evidence), "model": found}
+    evidence = evidence.select(_some(every, limit))
     if evidence.temperature != 1:
         model = Tempered(model, evidence.temperature)
     inputs = inputs_of(model, data, evidence)
-    made_with = {"evidence": evidence_digest(whole), "model": found}
     return Target(model.to(place).eval(), data, inputs, evidence, every, place, made_with)
+
+
+def _place(device: str | None) -> "torch.device":
+    from certcal.inputs import check_device
+    from certcal.models import best_device
+
+    return check_device("device", device or best_device())
+
+
+def _some(inputs: int, limit: int | None) -> NDArray[np.intp]:
+    """The positions of at most so many of the inputs, evenly spread."""
+    return np.linspace(0, inputs - 1, min(inputs, limit or inputs)).round().astype(np.intp)
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,26 +97,18 @@ def load_plain_target(
     run: RunFolder, *, device: str | None, limit: int | None, radii: tuple[float, ...] | None, trust: bool
 ) -> PlainTarget:
     """The network and the inputs of a run without noise, if they are those that its bounds are of."""
-    from certcal.inputs import check_device
-    from certcal.models import best_device, model_fingerprint
-
     settings, bounds = run.settings(), load_run_bounds(run)
     if NOT_NAMED in (settings.model.name, settings.data.name):
         wanted = "name its model and data: give --bounds again with --config FILE, which has [model] and [data]"
         raise InputError.expected("run", wanted, f"neither in {run.path}")
     check_factories([settings.model], run.path, trust=trust)
-    place = check_device("device", device or best_device())
-    data = load_data(settings.data)
+    place = _place(device)
+    data = load_data(settings.data, settings.model)
     model = load_model(settings.model, data)
-    found, known = model_fingerprint(model), run.sources().get("model", {}).get("fingerprint")
-    if known not in (None, found):
-        got = f"others (fingerprint {found[:12]}, not {known[:12]})"
-        raise InputError.expected("weights", "be those that the bounds are of", got)
-    every = len(bounds[0])
-    asked = [own for own in bounds if own.radius > 0 and (radii is None or own.radius in radii)]
-    if limit is not None and limit < every:
-        chosen = np.linspace(0, every - 1, limit).round().astype(np.intp)
-        asked = [own.select(chosen) for own in asked]
+    known = run.sources().get("model", {}).get("fingerprint")
+    found = check_fingerprint(model, known, "be those that the bounds are of", settings.model)
+    every, chosen = len(bounds[0]), _some(len(bounds[0]), limit)
+    asked = [own.select(chosen) for own in bounds if own.radius > 0 and (radii is None or own.radius in radii)]
     if not any(own.certified.any() for own in asked):
         got = ", ".join(exactly(radius) for radius in radii or [own.radius for own in bounds])
         raise InputError.expected("radii", "hold one > 0 of the run's at which an input is certified", got)

@@ -8,13 +8,23 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from certcal.cluster import Cluster, as_cluster
-from certcal.errors import CertcalWarning, InputError, several
+from certcal.errors import CertcalWarning, several
 from certcal.files import plain, sealed
 from certcal.inputs import check_device
+from certcal.interrupts import deferred_interrupts
 from certcal.runs.checkup import Checkup, check_up
 from certcal.runs.folder import CONFIG, EVIDENCE, SHARDS, SOURCES, WEIGHTS, RunFolder
-from certcal.runs.load import load_data, load_model
-from certcal.runs.notices import about_training, class_counts, tell_checkup, tell_draws, tell_inputs
+from certcal.runs.load import check_fingerprint, load_data, load_model
+from certcal.runs.notices import (
+    about_training,
+    class_counts,
+    tell_checkup,
+    tell_draws,
+    tell_inputs,
+    tell_saved,
+    tell_slower,
+    tell_unplanned,
+)
 from certcal.runs.provenance import provenance
 from certcal.runs.switch import digest_of
 from certcal.scalars import guarded
@@ -59,7 +69,7 @@ def certify_run(
 
     start = time.perf_counter()
     cluster = as_cluster(engine)
-    data = load_data(settings.data)
+    data = load_data(settings.data, settings.model)
     model = load_model(settings.model, data, sigma=settings.certify.sigma)
     device = settings.certify.device or best_device()
     if cluster is None:
@@ -73,8 +83,9 @@ def certify_run(
     tell(f"data: {data.name}, {class_counts(data)}")
     tell_checkup(checkup, tell)
     tell_draws(run, settings.certify, tell)
+    tell_slower(settings.certify, device, tell)
     tell_inputs(run, len(data), tell)
-    warned = about_training(settings, data) if checks else []
+    warned = about_training(settings, data, sigma=settings.certify.sigma) if checks else []
     for warning in warned:
         tell(f"warning: {warning}")
     run.create()
@@ -105,7 +116,8 @@ def certify_run(
             for some, draws in early:
                 keep(collect_evidence(model, some, **options | {"n": draws, "plan": (settings.certify.n,)}), settings)
                 if first is not None:
-                    first()
+                    with deferred_interrupts():  # in an import, which drawing begins with, Python may lose a Ctrl-C
+                        first()
             evidence = collect_evidence(model, data, **options)
         except (KeyboardInterrupt, SystemExit):  # Ctrl-C, or what a scheduler sends
             if any(run.shards.glob("shard-*")):
@@ -114,13 +126,8 @@ def certify_run(
         if settings.certify.stages is None:  # there may have been more draws than were asked for
             settings = replace(settings, certify=replace(settings.certify, n=int(evidence.draws.max())))
         keep(evidence, settings)
-        if late := int((~evidence.header.planned(evidence.draws)).sum()):
-            plan = ", ".join(f"{stage:,}" for stage in evidence.header.stages) or "none"
-            tell(
-                f"draws: planned were {plan}, and {late:,} of {len(evidence):,} inputs have others, with wider limits, "
-                "which hold at every number; narrower ones need other draws: a new folder, another --seed, and --n or "
-                "--stages planned there"
-            )
+        tell_unplanned(evidence, tell)
+        tell_saved(evidence, settings.certify, tell)
         run.log(f"certify: {evidence.draws.sum()} draws kept in {run.evidence.name}")
     return evidence
 
@@ -139,24 +146,20 @@ def _once(run: RunFolder, settings: RunSettings, what: str, device: str) -> Call
 
 
 @guarded
-def check_run(settings: RunSettings, *, tell: Callable[[str], None]) -> tuple[Checkup, int]:
-    """What checks find before a run, and of how many inputs it would be; draws nothing and writes nothing.
+def check_run(settings: RunSettings, *, tell: Callable[[str], None]) -> tuple[Checkup, int, float]:
+    """What checks find before a run, of how many inputs it is, and about how many seconds it takes; writes nothing.
 
     Paper: —.
     """
     from certcal.models import best_device
 
-    data = load_data(settings.data)
-    found = check_up(
-        load_model(settings.model, data, sigma=settings.certify.sigma),
-        data,
-        settings,
-        settings.certify.device or best_device(),
-    )
-    found = replace(found, warnings=(*found.warnings, *about_training(settings, data)))
+    data = load_data(settings.data, settings.model)
+    model, asked = load_model(settings.model, data, sigma=settings.certify.sigma), settings.certify
+    found = check_up(model, data, settings, asked.device or best_device())
+    found = replace(found, warnings=(*found.warnings, *about_training(settings, data, sigma=settings.certify.sigma)))
     tell(f"data: {data.name}, {class_counts(data)}")
     tell_checkup(found, tell)
-    return found, len(data)
+    return found, len(data), len(data) * (asked.n + asked.n0) / found.draws_per_second
 
 
 def _first_looks(
@@ -185,15 +188,11 @@ def _added(run: RunFolder) -> list[int]:
 
 def _check_trained(run: RunFolder, settings: RunSettings, model: "nn.Module", trained: dict[str, Any] | None) -> None:
     """Refuse weights in the run folder that are not those that training left there."""
-    from certcal.models import model_fingerprint
-
     weights = settings.model.weights
     own = weights is not None and os.path.realpath(os.path.expanduser(weights)) == os.path.realpath(run.path / WEIGHTS)
     if own and trained is not None and settings.model.temperature is None:
-        found, wanted = model_fingerprint(model), trained.get("fingerprint")
-        if wanted is not None and found != wanted:
-            got = f"others (fingerprint {found[:12]}, not {str(wanted)[:12]})"
-            raise InputError.expected("weights", f"be those that training left in {run.path / WEIGHTS}", got)
+        wanted = f"be those that training left in {run.path / WEIGHTS}"
+        check_fingerprint(model, trained.get("fingerprint"), wanted, settings.model)
 
 
 def _evidence_facts(digest: str, evidence: Evidence, added: list[int]) -> dict[str, Any]:

@@ -13,11 +13,10 @@ from certcal.runs.mistakes import (
     check_batches,
     check_classes,
     check_labels,
-    check_logits,
     check_normalisation,
     check_outputs,
 )
-from certcal.settings import BoundsRunSettings, Outputs, RunSettings
+from certcal.settings import BoundsRunSettings, Outputs, Precision, RunSettings
 
 if TYPE_CHECKING:
     from torch import nn
@@ -36,14 +35,17 @@ class Checkup:
     warnings: tuple[str, ...]
     seconds: float
     draws_per_second: float  # roughly: forward passes of noisy copies
+    at_chance: bool = False  # whether the model seems to guess, which makes every number doubtful
 
     def as_dict(self) -> dict[str, Any]:
         """The same as JSON keeps it."""
         return asdict(self) | {"scan": [asdict(one) for one in self.scan], "warnings": list(self.warnings)}
 
 
-def check_up(model: "nn.Module", data: "ImageData", settings: RunSettings, device: str) -> Checkup:
-    """What a few inputs tell of a model and its data.
+def check_up(
+    model: "nn.Module", data: "ImageData", settings: RunSettings | BoundsRunSettings, device: str = "cpu"
+) -> Checkup:
+    """What a few inputs tell of a model and its data; of one that is to be smoothed, under noise too.
 
     Paper: —; ordinary mistakes, each found by trying what would mend it.
     Raises: InputError if something is surely wrong; it names the likely cause and the option that mends it.
@@ -53,45 +55,27 @@ def check_up(model: "nn.Module", data: "ImageData", settings: RunSettings, devic
     from certcal.models import autocast, held_still, on_device
 
     start, place = time.perf_counter(), torch.device(device)
-    asked = settings.certify
-    with held_still(model), torch.inference_mode(), autocast(asked.precision, place):
-        look = Look(on_device(model, place), data, asked.outputs, place)
-        check_outputs(look)
-        check_batches(look)
-        check_classes(look)
-        warned = check_normalisation(look, given=settings.model.mean is not None)
-        warned += check_labels(look)
-        scan = look.scan(asked.sigma)
-    counts = {name: int((data.labels == k).sum()) for k, name in enumerate(data.classes)}
-    warned += _about_accuracy(look, counts) + _about_noise(look.accuracy, scan, settings)
-    warnings = (*_about_data(data, counts), *warned)
-    seconds = time.perf_counter() - start
-    return Checkup(
-        len(look.inputs), look.accuracy, scan, {k: n for k, n in counts.items() if n}, warnings, seconds, look.speed
-    )
-
-
-def check_plain(model: "nn.Module", data: "ImageData", settings: BoundsRunSettings) -> Checkup:
-    """What a few inputs tell of a network that is certified without noise, and of its data.
-
-    Paper: —; ordinary mistakes, each found by trying what would mend it.
-    Raises: InputError if something is surely wrong; it names the likely cause and the option that mends it.
-    """
-    import torch
-
-    from certcal.models import held_still
-
-    start = time.perf_counter()
-    with held_still(model), torch.no_grad():
-        look = Look(model, data, Outputs.LOGITS, torch.device("cpu"))
-        check_logits(look)
+    drawn = settings.certify if isinstance(settings, RunSettings) else None
+    outputs, precision = (Outputs.LOGITS, Precision.FLOAT32) if drawn is None else (drawn.outputs, drawn.precision)
+    with held_still(model), torch.no_grad(), autocast(precision, place):
+        look = Look(on_device(model, place), data, outputs, place)
+        check_outputs(look, smoothed=drawn is not None)
         check_batches(look)
         check_classes(look)
         warned = check_normalisation(look, given=settings.model.mean is not None) + check_labels(look)
-    counts = {name: int((data.labels == k).sum()) for k, name in enumerate(data.classes)}
-    warnings = (*_about_data(data, counts), *warned, *_about_accuracy(look, counts))
-    present, seconds = {k: n for k, n in counts.items() if n}, time.perf_counter() - start
-    return Checkup(len(look.inputs), look.accuracy, (), present, warnings, seconds, look.speed)
+        scan = () if drawn is None else look.scan(drawn.sigma)
+    counts = data.counts()
+    warned += _about_accuracy(look, counts) + ([] if drawn is None else _about_noise(look.accuracy, scan, drawn.sigma))
+    return Checkup(
+        inputs=len(look.inputs),
+        accuracy=look.accuracy,
+        scan=scan,
+        counts={name: count for name, count in counts.items() if count},
+        warnings=(*_about_data(data, counts), *warned),
+        seconds=time.perf_counter() - start,
+        draws_per_second=look.speed,
+        at_chance=_guesses(look, counts),
+    )
 
 
 def _about_data(data: "ImageData", counts: dict[str, int]) -> list[str]:
@@ -110,7 +94,7 @@ def _about_data(data: "ImageData", counts: dict[str, int]) -> list[str]:
 def _about_accuracy(look: Look, counts: dict[str, int]) -> list[str]:
     """What to say of an accuracy that is no better than guessing."""
     told = []
-    if sum(n > 0 for n in counts.values()) > 1 and look.accuracy <= look.guessing() and look.accuracy < 1:
+    if _guesses(look, counts):
         told.append(
             f"Accuracy without noise is {look.accuracy:.0%} on {len(look.labels)} inputs, not clearly better than "
             "guessing: is the model trained, are these its weights (--weights), its classes and its normalisation?"
@@ -120,9 +104,14 @@ def _about_accuracy(look: Look, counts: dict[str, int]) -> list[str]:
     return told
 
 
-def _about_noise(clean: float, scan: tuple[Scanned, ...], settings: RunSettings) -> list[str]:
+def _guesses(look: Look, counts: dict[str, int]) -> bool:
+    """Whether the model is right no more often than guessing would be."""
+    return sum(n > 0 for n in counts.values()) > 1 and look.accuracy <= look.guessing() and look.accuracy < 1
+
+
+def _about_noise(clean: float, scan: tuple[Scanned, ...], sigma: float) -> list[str]:
     """What to say of a model that the noise blinds."""
-    own = next(one for one in scan if one.sigma == settings.certify.sigma)
+    own = next(one for one in scan if one.sigma == sigma)
     if clean - own.accuracy < 0.3:
         return []
     better = [one for one in scan if one.sigma < own.sigma and one.accuracy > own.accuracy + 0.1]

@@ -2,10 +2,13 @@
 
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 from certcal.inputs import check_device
 from certcal.runs.load import find_factory
+
+MOST = 400_000  # forward passes of which the draws that are timed take half: never longer than about ten seconds
 
 
 @dataclass(frozen=True)
@@ -43,6 +46,7 @@ def measure_cost(
 
     from certcal.models import autocast, best_device, build_model, wait_for
     from certcal.smoothing import collect_evidence
+    from certcal.threads import fastest_threads
 
     place = check_device("device", device or best_device())
     find_factory(model)
@@ -62,18 +66,23 @@ def measure_cost(
     sample(draws)  # checks the options, moves the model, warms up
     images = torch.rand(batch, channels, size, size, device=place)
 
-    def forward() -> None:
+    def forward() -> torch.Tensor:
         with torch.inference_mode(), autocast(precision, place):
-            network(images)
+            outputs: torch.Tensor = network(images)
         wait_for(place)
+        return outputs
+
+    def timed() -> float:
+        with fastest_threads(forward) if place.type == "cpu" else nullcontext():  # as sampling does
+            return _seconds(forward)
 
     forward()
-    first = _seconds(forward)
-    # Long enough that starting up does not count, but never longer than about ten seconds.
-    draws = max(draws, int(min(batch / first * 5, 400_000) / 2) // chunk * chunk)
+    first = timed()
+    # Long enough that starting up does not count.
+    draws = max(draws, int(min(batch / first * 5, MOST) / 2) // chunk * chunk)
     evidence = 2 * (draws + 100) / _seconds(lambda: sample(draws), at_least=0.0)
     # Other work on the machine comes and goes: forwards before and after the draws.
-    rate = batch / ((first + _seconds(forward)) / 2)
+    rate = batch / ((first + timed()) / 2)
     return Cost(str(place), precision, rate, evidence, _worst_case_seconds())
 
 

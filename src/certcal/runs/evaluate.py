@@ -15,19 +15,13 @@ from certcal.evaluation import Report, evaluate
 from certcal.files import expanded
 from certcal.metrics import choose_bins
 from certcal.runs.attack_files import FOLDER as ATTACKS
-from certcal.runs.folder import BOUNDS, CONFIG, EVIDENCE, GROUPS, IN_PYTHON, MAP, SOURCES, RunFolder
+from certcal.runs.facts import Sources
+from certcal.runs.folder import BOUNDS, CONFIG, EVIDENCE, GROUPS, MAP, SOURCES, RunFolder, settings_from
 from certcal.runs.groups import group_columns
 from certcal.runs.results import Results
 from certcal.runs.switch import Change
 from certcal.scalars import guarded
-from certcal.settings import (
-    CertifySettings,
-    DataSettings,
-    EvaluateSettings,
-    ModelSettings,
-    RunSettings,
-    settings_text,
-)
+from certcal.settings import EvaluateSettings, RunSettings, settings_text
 from certcal.smoothing import Evidence
 from certcal.worstcase import alpha_for_set
 
@@ -47,13 +41,14 @@ def evaluate_run(
 
     Paper: Sec. 5.   Errs: as `certcal.evaluate` does.
     """
-    settings = replace(run.settings(), evaluate=asked)
+    start, settings = time.perf_counter(), replace(run.settings(), evaluate=asked)
     with run.writing(), run.change() as change:  # from reading on: all that is written is of one evidence
-        results = _evaluated(run, asked, bounds)
+        report = _report(run, asked, bounds)
+        results = Results(run, report, start, images=asked.images, altered=tuple(run.changed()))
         change.write(CONFIG, settings_text(settings))
         results.write(change, figures=figures, card=card)
-    radii, inputs = several(len(results.report), "radius", "radii"), several(results.report.inputs)
-    run.log(f"evaluate: {radii}, {inputs}, method {results.report.method}")
+    radii, inputs = several(len(report), "radius", "radii"), several(report.inputs)
+    run.log(f"evaluate: {radii}, {inputs}, method {report.method}")
     return results
 
 
@@ -122,33 +117,11 @@ def settings_of(report: Report) -> RunSettings | None:
     It knows neither bins of the user's own nor maps.
     """
     size = len(report.bins)
-    if (
-        report.evidence is None
-        or report.recalibration is not None
-        or not np.array_equal(report.bins.edges, choose_bins(size, None).edges)
-    ):
+    own_bins = not np.array_equal(report.bins.edges, choose_bins(size, None).edges)
+    if report.evidence is None or report.recalibration is not None or own_bins:
         return None
-    header = report.evidence.header
-    asked = EvaluateSettings(
-        radii=tuple(row.radius for row in report),
-        open_at=report.open_at,
-        **report.terms,
-        delta=report.delta,
-        population=str(report.population),
-        n_bins=size,
-        approximations=tuple(dict.fromkeys(name for row in report for name in row.approximations)),
-        threshold=report.threshold,
-        accept_accuracy=report.accept_accuracy,
-        claim=str(report.claim),
-        any_binning="certified_any_binning" in report[0].further,
-        at_temperature=report.evidence.temperature if header.temperatures else None,
-    )
-    draws = int(report.evidence.draws.max())
-    drawn = CertifySettings(
-        sigma=header.sigma, n=draws, n0=header.n0, seed=header.seed, temperatures=header.temperatures or None
-    )
-    model, data = ModelSettings(name=IN_PYTHON), DataSettings(name=IN_PYTHON)
-    return RunSettings(model=model, data=data, certify=drawn, evaluate=asked)
+    at = report.evidence.temperature if report.evidence.header.temperatures else None
+    return settings_from(report.evidence, replace(report.asked, n_bins=size, at_temperature=at))
 
 
 @guarded
@@ -192,11 +165,7 @@ def _load_run_evidence(run: RunFolder) -> Evidence:
     if (run.path / MAP).is_file():
         wanted = "be a run itself: `certcal check` alone takes its recalibration"
         raise InputError.expected("run", wanted, f"the recalibration of {run.path.parent}")
-    evidence, sources = load_evidence(run.evidence), run.sources()
-    recorded = sources.get("evidence", {}).get("sha256")
-    if recorded is not None and recorded != run.evidence_digest():
-        wanted = f"hold the {run.evidence.name} that its {SOURCES} was written with"
-        raise InputError.expected("run", wanted, f"another one in {run.path}")
+    evidence, sources = load_evidence(run.evidence), _check_source(run)
     header = evidence.header
     settings = run.settings()
     if header.schema == 1 and "added" not in sources and isinstance(settings, RunSettings):
@@ -205,12 +174,6 @@ def _load_run_evidence(run: RunFolder) -> Evidence:
         plan = tuple(-(-draws // header.chunk) * header.chunk for draws in asked.stages or (asked.n,))
         return replace(evidence, header=replace(header, looks=len(plan), stages=plan))
     return evidence
-
-
-def _evaluated(run: RunFolder, asked: EvaluateSettings, bounds: Sequence[ConfidenceIntervals] | None = None) -> Results:
-    """The evaluation and what else the folder holds; writes nothing."""
-    start = time.perf_counter()
-    return Results(run, _report(run, asked, bounds), start, images=asked.images, altered=tuple(run.changed()))
 
 
 def _report(run: RunFolder, asked: EvaluateSettings, bounds: Sequence[ConfidenceIntervals] | None = None) -> Report:
@@ -251,10 +214,17 @@ def _data_file(run: RunFolder) -> str | None:
 
 def load_run_bounds(run: RunFolder) -> tuple[ConfidenceIntervals, ...]:
     """The certificates of a run without noise, if they are those that the run was made with."""
-    recorded = run.sources().get("evidence", {}).get("sha256")
-    if recorded is not None and recorded != run.evidence_digest():
-        wanted = f"hold the {run.bounds.name} that its {SOURCES} was written with"
-        raise InputError.expected("run", wanted, f"another one in {run.path}")
+    _check_source(run)
     if GROUPS in run.changed():
         raise InputError.expected("run", f"hold {GROUPS} as certcal wrote it", f"another one in {run.path}")
     return intervals_by_radius(run.bounds)
+
+
+def _check_source(run: RunFolder) -> Sources:
+    """What is recorded of a run, if its evidence, or the bounds in its place, are those that it was recorded with."""
+    sources = run.sources()
+    recorded = sources.get("evidence", {}).get("sha256")
+    if recorded is not None and recorded != run.evidence_digest():
+        wanted = f"hold the {run.source.name} that its {SOURCES} was written with"
+        raise InputError.expected("run", wanted, f"another one in {run.path}")
+    return sources

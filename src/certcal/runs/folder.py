@@ -16,11 +16,13 @@ from certcal.settings import (
     BoundsRunSettings,
     CertifySettings,
     DataSettings,
+    EvaluateSettings,
     ModelSettings,
     RunSettings,
     load_run,
     settings_text,
 )
+from certcal.smoothing import Evidence
 
 IN_PYTHON = "given in Python"  # the model and data of a run that was not made by the command line
 BOUNDS = "bounds.parquet"  # of a run without noise, in place of evidence
@@ -62,6 +64,8 @@ class RunFolder:
         """A run folder that has evidence, or bounds in its place."""
         run = cls.named(name)
         if not run.path.is_dir():
+            if (below := Path("runs") / run.path).is_dir():  # such as mine/recalibration
+                return cls.existing(below)
             raise InputError.expected("run", "be a run folder", f"{run.path}, which does not exist")
         if run.evidence.is_file() or (run.config.is_file() and any(run.shards.glob("shard-*"))):
             return run
@@ -162,10 +166,7 @@ class RunFolder:
             return load_run(self.config)
         from certcal.smoothing import load_evidence
 
-        evidence = load_evidence(self.evidence)
-        header, draws = evidence.header, int(evidence.draws.max())
-        drawn = CertifySettings(sigma=header.sigma, n=draws, n0=header.n0, seed=header.seed, outputs=header.outputs)
-        return RunSettings(model=ModelSettings(name=IN_PYTHON), data=DataSettings(name=IN_PYTHON), certify=drawn)
+        return settings_from(load_evidence(self.evidence), EvaluateSettings())
 
     def save_settings(self, settings: RunSettings | BoundsRunSettings) -> None:
         """Keep the settings in config.toml."""
@@ -208,6 +209,17 @@ class RunFolder:
         """Add a line with the time to the log."""
         with open(open_own(self.path / LOG, os.O_WRONLY | os.O_APPEND), "a", encoding="utf-8") as file:
             file.write(f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC  {line}\n")
+
+
+def settings_from(evidence: Evidence, evaluate: EvaluateSettings) -> RunSettings:
+    """The settings of a run whose evidence was drawn in Python: what it says itself."""
+    header = evidence.header
+    drawn = CertifySettings(
+        sigma=header.sigma, n=int(evidence.draws.max()), n0=header.n0, seed=header.seed, outputs=header.outputs,
+        temperatures=header.temperatures or None,
+    )  # fmt: skip
+    model, data = ModelSettings(name=IN_PYTHON), DataSettings(name=IN_PYTHON)
+    return RunSettings(model=model, data=data, certify=drawn, evaluate=evaluate)
 
 
 def save_bounds(bounds: Sequence[ConfidenceIntervals], path: Path) -> None:

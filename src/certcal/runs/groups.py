@@ -98,12 +98,11 @@ def columns_beside(path: Path, bounds: Sequence[ConfidenceIntervals]) -> "pa.Tab
 
 def absolute_tables(names: Sequence[str]) -> tuple[str, ...]:
     """The same groupings, with tables by paths that mean the same from every folder."""
-    return tuple(map(_absolute, names))
-
-
-def _absolute(name: str) -> str:
-    table = _table_and_column(name)[0]
-    return os.path.abspath(table) + name[len(table) :] if table and Path(table).is_file() else name
+    tables = [_table_and_column(name)[0] for name in names]
+    return tuple(
+        os.path.abspath(table) + name[len(table) :] if table and Path(table).is_file() else name
+        for name, table in zip(names, tables, strict=True)
+    )
 
 
 def _as_groups(values: NDArray[Any]) -> NDArray[Any]:

@@ -7,11 +7,11 @@ import numpy as np
 
 from certcal.errors import InputError
 from certcal.evaluation import ANY_BINNING, Judgement, Report, Requirement, evaluate, judge
-from certcal.recalibration import load_map
+from certcal.recalibration import AnyMap, caution_about, load_map
 from certcal.runs.evaluate import evaluate_again, load_run_evidence, terms_of
 from certcal.runs.facts import how_far
 from certcal.runs.folder import MAP, RunFolder
-from certcal.scalars import guarded
+from certcal.scalars import exactly, guarded
 from certcal.smoothing import Evidence
 
 
@@ -37,6 +37,26 @@ def judge_run(run: RunFolder, requirements: Iterable[str]) -> list[Judgement]:
     if told := how_far(drawn or report.evidence, whole.sources()):
         raise InputError(f"{whole.path} is not finished and cannot be judged. {told} Finish it with `certcal certify`.")
     return judge(report, asked)
+
+
+def caution_for(run: RunFolder, judged: Iterable[Judgement]) -> str:
+    """What a reader of judgements has to know of the map that they are about; nothing of a run without one.
+
+    A map's certificates hold at every radius, whatever it was fitted at: that is a remark, and no refusal.
+    """
+    if not (run.path / MAP).is_file() or (own := load_map(run.path / MAP)).kind == "identity":
+        return ""
+    return f"{caution_about(own)} {_elsewhere(own, sorted({one.requirement.radius for one in judged}))}".strip()
+
+
+def _elsewhere(own: AnyMap, radii: list[float]) -> str:
+    """That a map is judged at radii that it was not fitted at."""
+    fitted = own.about.get("radii", radii)
+    others = [radius for radius in radii if radius not in fitted]
+    if not others:
+        return ""
+    at, judged = (", ".join(map(exactly, some)) for some in (fitted, others))
+    return f"The map was fitted at R = {at} and is judged at R = {judged}, where its certificate holds too."
 
 
 def _recalibrated(inner: RunFolder, whole: RunFolder, changes: dict[str, Any]) -> tuple[Report, Evidence]:

@@ -1,13 +1,18 @@
 """What a run is made of: the data and the model that settings name, and the device it runs on."""
 
+import json
 import os
 import sys
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from certcal.errors import InputError
+from certcal.files import expanded
+from certcal.runs.folder import RunFolder
 from certcal.settings import DataSettings, ModelSettings
 
 if TYPE_CHECKING:
@@ -15,18 +20,76 @@ if TYPE_CHECKING:
 
     from certcal.data import ImageData
 
+MOST_NAMES = 2**21  # bytes of a file of class names: config.toml keeps them, each with quotes, and has a limit too
 
-def load_data(settings: DataSettings) -> "ImageData":
-    """The inputs that the settings name."""
+
+def load_data(settings: DataSettings, model: ModelSettings | None = None) -> "ImageData":
+    """The inputs that the settings name; class names that are found in them are numbered as the model says, if it does.
+
+    Its names are known of a Hugging Face folder, and of weights that were trained in a run folder.
+    """
     from certcal.data import load_dataset
 
     given = {key: value for key, value in vars(settings).items() if value is not None}
-    with _saying({"name": "data"}):
-        return load_dataset(given.pop("name"), **given)
+    names = given.pop("class_names", None)
+    with _saying({"name": "data", "classes": "class_names"}):
+        data = load_dataset(given.pop("name"), classes=names and listed_names(names), **given)
+    own = model_classes(model) if data.found and model is not None else ()
+    twice = {one for one, count in Counter(own).items() if count > 1}  # Hugging Face's ImageNet has two cranes
+    own = tuple(f"{one} ({number})" if one in twice else one for number, one in enumerate(own))
+    return data.in_order(own) if set(data.classes) <= set(own) else data
 
 
-def load_model(settings: ModelSettings, data: "ImageData", *, sigma: float | None = None) -> "nn.Module":
-    """The model that the settings name, for inputs like these under noise of that deviation, with its weights."""
+def listed_names(given: Sequence[str]) -> tuple[str, ...]:
+    """Class names as they are given, or the lines of the text file that a single one names.
+
+    A received folder may name a pipe or a device, which has no end: only files of moderate size are read.
+    """
+    if len(given) != 1:
+        return tuple(given)
+    try:
+        path = expanded("class_names", given[0])
+        if path.is_file() and path.stat().st_size <= MOST_NAMES:
+            lines = path.read_text(encoding="utf-8-sig").splitlines()  # editors of Windows begin with a mark
+            return tuple(line.strip() for line in lines if line.strip())
+    except (InputError, OSError, ValueError):
+        pass
+    wanted = f"be two names or more, with commas, or a text file of at most {MOST_NAMES:,} bytes with one a line"
+    raise InputError.expected("class_names", wanted, repr(given[0]))
+
+
+def model_classes(settings: ModelSettings) -> tuple[str, ...]:
+    """The names of a model's classes in its order, as its folder tells, before it is built; none if it does not."""
+    from certcal.data import names_by_number
+
+    if names := training_facts(settings).get("classes"):
+        return tuple(map(str, names))
+    if not settings.name.startswith("hf:"):
+        return ()
+    try:
+        folder = expanded("model", settings.name.removeprefix("hf:"))
+        return names_by_number(json.loads((folder / "config.json").read_text(encoding="utf-8"))["id2label"])
+    except (InputError, OSError, ValueError, LookupError, TypeError):
+        return ()  # what is wrong with the folder is said where the model is built
+
+
+def training_facts(settings: ModelSettings) -> dict[str, Any]:
+    """What the folder of the weights tells of their training; nothing, if they were not trained in a run folder."""
+    if settings.weights is None:
+        return {}
+    try:
+        return RunFolder(Path(settings.weights).expanduser().parent).sources().get("train", {})
+    except (InputError, RuntimeError):
+        return {}
+
+
+def load_model(
+    settings: ModelSettings, data: "ImageData", *, sigma: float | None = None, fresh: bool = False
+) -> "nn.Module":
+    """The model that the settings name, for inputs like these under noise of that deviation, with its weights.
+
+    A fresh one is to be trained on the data.
+    """
     from certcal.models import Tempered, Unscale, build_model, load_checkpoint
 
     if (settings.mean is None) != (settings.std is None):
@@ -42,10 +105,21 @@ def load_model(settings: ModelSettings, data: "ImageData", *, sigma: float | Non
             trust=True,  # `check_factories` has asked
             **settings.options,
         )
-        _check_order(model, data.classes)
         model = model if settings.weights is None else load_checkpoint(model, settings.weights)
-        model = model if data.scale is None else Unscale(data.scale.mean, data.scale.std, model)
-        return model if settings.temperature is None else Tempered(model, settings.temperature)
+    _check_names(model, data, () if fresh else model_classes(settings), fresh=fresh)
+    model = model if data.scale is None else Unscale(data.scale.mean, data.scale.std, model)
+    return model if settings.temperature is None else Tempered(model, settings.temperature)
+
+
+def check_fingerprint(model: "nn.Module", known: str | None, requirement: str, settings: ModelSettings) -> str:
+    """The fingerprint of a model, if it is the one that is known, or none is."""
+    from certcal.models import model_fingerprint
+
+    found = model_fingerprint(model)
+    if known not in (None, found):
+        got = f"others in {settings.weights or settings.name} (fingerprint {found[:12]}, not {known[:12]})"
+        raise InputError.expected("weights", requirement, got)
+    return found
 
 
 def find_factory(name: str) -> None:
@@ -54,19 +128,25 @@ def find_factory(name: str) -> None:
         sys.path.append(os.getcwd())  # last: what lies there must not stand in for what others import
 
 
-def _check_order(network: "nn.Module", classes: Sequence[str]) -> None:
-    """Refuse a network that says it has the data's classes in another order, as Hugging Face's configurations do."""
-    configs: list[Any] = [getattr(part, "config", None) for part in network.children()]
-    named: dict[int, str] = next((one.id2label for one in configs if getattr(one, "id2label", None)), {})
-    own = [str(named[key]) for key in sorted(named)]
-    if own != list(classes) and sorted(own) == sorted(classes):
-        place = next(at for at, (one, other) in enumerate(zip(own, classes, strict=True)) if one != other)
-        wanted = f"have the data's classes in their order, {classes[place]!r} at {place}"
-        raise InputError.expected("model", wanted, f"{own[place]!r} there")
+def _check_names(model: "nn.Module", data: "ImageData", known: tuple[str, ...], *, fresh: bool) -> None:
+    """Refuse data whose class names have other numbers than the model's, known from its folder or told by itself."""
+    from certcal.data import check_names
+    from certcal.models import class_names, count_classes, held_still
+
+    own = known or class_names(model)
+    if not own and not data.found:
+        return
+    first = data.select(data.index.new_tensor([0])).inputs
+    with held_still(model):
+        check_names(data.classes, count_classes(model, first), found=data.found, own=own, fresh=fresh)
 
 
 def _about_labels(data: "ImageData") -> str:
-    """A hint where a model may not fit because labels count from 1."""
+    """A hint where a model may not fit because labels count from 1, or classes of it are not among the data."""
+    if data.found:
+        return (
+            f" (The {len(data.classes)} classes are the names that are in the data: --class-names takes the model's.)"
+        )
     least, most = int(data.labels.min()), int(data.labels.max())
     if least != 1 or data.classes[0] != "0":
         return ""

@@ -18,32 +18,23 @@ NORMALISATIONS: dict[str, Pair] = {  # other than the data's own
     "ImageNet": ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)),
     "bytes": ((0.0,), (1 / 255,)),
 }
+SURELY = 0.75  # an accuracy in another order of the classes that is no chance, with ten inputs of each class
 CLEAR = 3.5  # standard deviations between two accuracies on the same inputs; five others are tried
 
 
-def check_logits(look: Look) -> None:
-    """Outputs are finite, and no probabilities, of which a certifier without noise would take the softmax again."""
+def check_outputs(look: Look, *, smoothed: bool = True) -> None:
+    """Outputs are finite, and what `--outputs` says; a certifier without noise takes the softmax by itself."""
     from certcal.models import doubt_outputs
 
-    _check_finite(look)
-    if doubt_outputs(look.answers, look.kind) is not None:
-        raise _wrong("model", "give logits", "probabilities: leave out the softmax or sigmoid at its end")
-
-
-def check_outputs(look: Look) -> None:
-    """Outputs are finite, and what `--outputs` says."""
-    from certcal.models import doubt_outputs
-
-    _check_finite(look)
-    if (doubt := doubt_outputs(look.answers, look.kind)) is not None:
-        raise _stopped(doubt)
-
-
-def _check_finite(look: Look) -> None:
     broken = ~look.answers.isfinite().all(dim=1)
     if broken.any():
         where = f"NaN or infinity for {int(broken.sum())} of {len(broken)} inputs without any noise"
         raise _wrong("model", "give finite outputs", f"{where}: weights that diverged, or a division by zero")
+    doubt = doubt_outputs(look.answers, look.kind)
+    if doubt is not None and not smoothed:
+        raise _wrong("model", "give logits", "probabilities: leave out the softmax or sigmoid at its end")
+    if doubt is not None:
+        raise _stopped(doubt)
 
 
 def check_batches(look: Look) -> None:
@@ -67,7 +58,7 @@ def check_batches(look: Look) -> None:
         raise _wrong(
             "model", "answer each input by itself",
             "outputs that depend on the other inputs of their batch: batch statistics in evaluation mode "
-            "(BatchNorm with track_running_stats=False?)",
+            "(BatchNorm with track_running_stats=False, or a model that calls train() itself?)",
         )  # fmt: skip
 
 
@@ -106,10 +97,11 @@ def check_labels(look: Look) -> list[str]:
     best = float(pairs.numpy()[linear_sum_assignment(pairs.numpy(), maximize=True)].sum())
     if best < enough or len(said) < 10 * k:
         return []
-    return [
-        f"Accuracy is {look.accuracy:.0%}, and {best:.0%} with the classes in another order: does the data number its "
-        "classes as the training data did?"
-    ]
+    cause = f"{look.accuracy:.0%} accuracy, and {best:.0%} with the classes in another order"
+    each = torch.bincount(look.labels, minlength=k)
+    if best >= SURELY and int(each.min()) >= 10:  # of some of the classes, one may be taken for another
+        raise _wrong("labels", "number the classes as the training data did", f"{cause}: renumber them")
+    return [f"Labels have {cause}: does the data number its classes as the training data did?"]
 
 
 def check_normalisation(look: Look, *, given: bool) -> list[str]:

@@ -1,13 +1,14 @@
-"""What is said before a run draws: of data, checks, and where other draws or inputs come than were asked for."""
+"""What is said of a run's data and checks, and where other draws or inputs come than were asked for."""
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from certcal.errors import InputError, several
+from certcal.errors import several
 from certcal.runs.checkup import Checkup
 from certcal.runs.folder import RunFolder
-from certcal.settings import CertifySettings, RunSettings
+from certcal.runs.load import training_facts
+from certcal.settings import CertifySettings, Precision, RunSettings
+from certcal.smoothing import Evidence
 
 if TYPE_CHECKING:
     from certcal.data import ImageData
@@ -15,26 +16,25 @@ if TYPE_CHECKING:
 
 def class_counts(data: "ImageData") -> str:
     """How many inputs there are of each class, in words."""
-    counts = [(name, int((data.labels == k).sum())) for k, name in enumerate(data.classes)]
-    present = [(name, count) for name, count in counts if count]
-    least, most = min(count for _, count in present), max(count for _, count in present)
-    told = f"{several(len(data))} of {len(present)} of {len(counts)} classes"
+    present = {name: count for name, count in data.counts().items() if count}
+    told = f"{several(len(data))} of {len(present)} of {len(data.classes)} classes"
     if len(present) <= 10:
-        return f"{told} ({', '.join(f'{name} {count}' for name, count in present)})"
-    return f"{told}, {least} to {most} of each"
+        return f"{told} ({', '.join(f'{name} {count}' for name, count in present.items())})"
+    return f"{told}, {min(present.values())} to {max(present.values())} of each"
 
 
-def about_training(settings: RunSettings, data: "ImageData") -> list[str]:
-    """What to say where the weights were trained on these inputs, as the folder of the weights tells."""
-    if settings.model.weights is None:
-        return []
-    try:
-        trained = RunFolder(Path(settings.model.weights).expanduser().parent).sources().get("train", {})
-    except InputError:
-        return []
-    if trained.get("source") != [data.source, settings.data.split]:
-        return []
-    return [f"{data.source} is what the model was trained on: certify inputs that it has not seen."]
+def about_training(settings: RunSettings, data: "ImageData", *, sigma: float | None = None) -> list[str]:
+    """What to say where the folder of the weights tells that they were trained on these inputs, or under other noise.
+
+    `sigma` is the noise that is certified, where it is not still to be chosen.
+    """
+    facts, told = training_facts(settings.model), []
+    if facts.get("source") == [data.source, settings.data.split]:
+        told.append(f"{data.source} is what the model was trained on: certify inputs that it has not seen.")
+    trained = facts.get("sigma")
+    if trained and sigma is not None and not 0.8 <= sigma / trained <= 1.25:
+        told.append(f"The model was trained under σ = {trained:g}, and is certified under σ = {sigma:g}.")
+    return told
 
 
 def tell_draws(run: RunFolder, asked: CertifySettings, tell: Callable[[str], None]) -> None:
@@ -55,6 +55,35 @@ def tell_draws(run: RunFolder, asked: CertifySettings, tell: Callable[[str], Non
     if there > asked.n:
         tell(
             f"draws: there are {there:,} of each input already; all are kept and used, though --n asks for {asked.n:,}"
+        )
+
+
+def tell_slower(asked: CertifySettings, device: str, tell: Callable[[str], None]) -> None:
+    """Say so where options that are for a GPU may slow a CPU down."""
+    slower = [f"--precision {asked.precision}"] if asked.precision != Precision.FLOAT32 else []
+    slower += ["--compile"] if asked.compile else []
+    if device == "cpu" and slower:
+        tell(f"speed: {' and '.join(slower)} may be slower on a CPU than without")
+
+
+def tell_saved(evidence: Evidence, asked: CertifySettings, tell: Callable[[str], None]) -> None:
+    """Say what stages saved."""
+    if not asked.stages:
+        return
+    saved = evidence.draws_saved()
+    stopped = int((evidence.draws < max(evidence.header.stages, default=0)).sum())
+    told = f"stages: {stopped:,} of {several(len(evidence))} stopped early, {several(saved, 'draw')} saved"
+    tell(told if stopped else f"{told}: an input stops where it is decided at all radii, and fewer --radii are sooner")
+
+
+def tell_unplanned(evidence: Evidence, tell: Callable[[str], None]) -> None:
+    """Say so where inputs have numbers of draws that were not planned."""
+    if late := int((~evidence.header.planned(evidence.draws)).sum()):
+        plan = ", ".join(f"{stage:,}" for stage in evidence.header.stages) or "none"
+        tell(
+            f"draws: planned were {plan}, and {late:,} of {len(evidence):,} inputs have others, with wider limits, "
+            "which hold at every number; narrower ones need other draws: a new folder, another --seed, and --n or "
+            "--stages planned there"
         )
 
 

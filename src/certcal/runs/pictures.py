@@ -111,9 +111,9 @@ class Pictures:
         some = self.data.take(limit=min(PAIRS, len(self.data))).inputs.flatten(1)
         each = 255 * radius / math.sqrt(some.shape[1])
         told = f"R = {exactly(radius)} moves every value by {each:.2g}/255, if it is spread evenly over all"
-        if len(some) < 2:
+        typical = float(torch.pdist(some).median()) if len(some) > 1 else 0.0
+        if typical == 0:  # one input, or one many times over
             return f"{told}."
-        typical = float(torch.pdist(some).median())
         return f"{told}; it is {radius / typical:.1%} of the typical distance between two inputs."
 
 

@@ -20,7 +20,6 @@ from certcal.scalars import exactly, guarded, one_or_more
 from certcal.settings import (
     BoundsRunSettings,
     BoundsSettings,
-    DataSettings,
     Norm,
     build_sections,
     merged,
@@ -78,7 +77,7 @@ def import_bounds(
     settings = replace(settings, bounds=stated, evaluate=replace(settings.evaluate, alpha=bounds[0].alpha))
     as_given(bounds, None, None)  # refuses what a report would, before anything is written
     if settings.data.name != NOT_NAMED:
-        _check_labels(settings.data, bounds[0])
+        _check_labels(settings, bounds[0])
     about: dict[str, dict[str, Any]] = {"bounds": {"from": str(table)}}
     if warnings := _doubts(bounds):
         about["checks"] = {"warnings": warnings, "scan": []}
@@ -94,16 +93,16 @@ def import_bounds(
     return bounds
 
 
-def _check_labels(asked: DataSettings, own: ConfidenceIntervals) -> None:
+def _check_labels(settings: BoundsRunSettings, own: ConfidenceIntervals) -> None:
     """Refuse labels that are not those of the data that is named, where it is here."""
     try:
-        data = load_data(asked)
+        data = load_data(settings.data, settings.model)
     except CertcalError:  # an attack will say what is missing
         return
     labels = dict(zip(data.index.tolist(), data.labels.tolist(), strict=True))
     for index, label in zip(own.index.tolist(), own.label.tolist(), strict=True):
         if labels.get(index) != label:
-            there = f"{labels[index]} there" if index in labels else f"no such input in {asked.name}"
+            there = f"{labels[index]} there" if index in labels else f"no such input in {data.name}"
             raise InputError.expected("label", "be that of the data by its index", f"{label} at index {index}, {there}")
 
 

@@ -4,6 +4,7 @@ import os
 import platform
 import subprocess
 from datetime import UTC, datetime
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -18,13 +19,27 @@ def provenance(*, seconds: float, device: str | None = None) -> dict[str, Any]:
         "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "seconds": round(seconds, 2),
         "device": device,
+        **_of_process(),
+        "commit": git_commit(Path(os.curdir)),
+        "certcal_commit": _own_commit(),
+    }
+
+
+@cache
+def _of_process() -> dict[str, Any]:
+    """What stays the same while a process runs: its machine, and what it has loaded."""
+    return {
         "python": platform.python_version(),
         "machine": f"{platform.system()} {platform.machine()}",
         "processor": _processor(),
         "versions": {name: found for name in _PACKAGES if (found := _version(name)) is not None},
-        "commit": git_commit(Path(os.curdir)),
-        "certcal_commit": git_commit(_OURS, ours=True),
     }
+
+
+@cache
+def _own_commit() -> str | None:
+    """The commit of the code that runs, as of when it is first asked for; three calls of git."""
+    return git_commit(_OURS, ours=True)
 
 
 def git_commit(folder: Path, *, ours: bool = False) -> str | None:

@@ -1,7 +1,7 @@
 """Recalibrate a run: fit a map on one part of its inputs, report before and after on the rest."""
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, fields, replace
 from functools import partial
 from pathlib import Path
@@ -20,17 +20,17 @@ from certcal.recalibration import (
     Candidate,
     Choice,
     HeldOut,
-    MapKind,
-    OnFailure,
     Scores,
     TradeOff,
     choose_map,
     fit_nested,
+    hangs_on_one,
     held_out_maps,
     recalibrate_bounds,
     save_map,
     split_inputs,
     trade_off_of,
+    unless_one_decides,
 )
 from certcal.report import plot_choice, plot_trade_off, recalibration_section
 from certcal.runs.drawing import save_figure
@@ -39,7 +39,7 @@ from certcal.runs.folder import MAP, SOURCES, RunFolder
 from certcal.runs.results import Results
 from certcal.runs.switch import Change
 from certcal.scalars import exactly, guarded
-from certcal.settings import CLEAN_WEIGHTS, Objective, RecalibrateSettings
+from certcal.settings import CLEAN_WEIGHTS, MapKind, Objective, OnFailure, RecalibrateSettings
 from certcal.smoothing import Evidence
 
 HALVES = 3  # of the fitting part, that maps are compared on
@@ -57,20 +57,17 @@ class Recalibration:
     report: Report  # of the kept split's held-out part, with the map
     asked: RecalibrateSettings
     folder: Path  # where it is written
+    unfinished: str | None = None  # how far the run is, if it is not finished
 
     @property
     def map(self) -> AnyMap:
         """The map that is kept: fitted on the first split."""
-        return self.held_out.maps[self.held_out.kept]
+        return self.held_out.map
 
     @property
     def radius(self) -> float:
         """The largest radius that the map was fitted for."""
         return max(self.radii)
-
-    def summary(self) -> tuple[Scores, Scores]:
-        """Mean scores on held-out inputs before and after, over the splits, at the largest radius."""
-        return self.held_out.mean(self.radius)
 
     def as_dict(self) -> dict[str, Any]:
         """The held-out scores as plain data."""
@@ -110,11 +107,11 @@ def recalibrate_run(run: RunFolder, asked: RecalibrateSettings, *, figures: bool
         population=evaluation.population,
         n_bins=evaluation.n_bins,
         claim=evaluation.claim,
-        recalibration=None if held.maps[held.kept].kind == "identity" else held.maps[held.kept],
+        recalibration=None if held.map.kind == "identity" else held.map,
     )
     result = Recalibration(fitted, held, compared, report, asked, run.path / "recalibration")
-    _write(run, result, figures=figures)
-    return result
+    unfinished = _write(run, result, made.evidence, figures=figures)
+    return replace(result, unfinished=unfinished)
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,23 +170,26 @@ def _fit(
         choices: list[Choice] = []
 
         def choose(part: Any) -> AnyMap:
-            choices.append(
-                choose_map(part, repeats=HALVES, seed=asked.seed, on_failure="identity", **fitting, **limits)
-            )
-            return choices[-1].map
+            made = choose_map(part, repeats=HALVES, seed=asked.seed, on_failure="identity", **fitting, **limits)
+            if hangs_on_one(made.map):
+                made = replace(made, map=unless_one_decides(made.map), chosen=Candidate())
+            choices.append(made)
+            return made.map
 
         held = held_out_maps(source, choose, **splits)
         return held, choices[held.kept]
 
-    def scores(share: float) -> HeldOut:
+    def way(share: float) -> Callable[[Any], AnyMap]:
         if asked.inside and asked.method is None and asked.objective == Objective.BRIER:
-            nested = partial(fit_nested, clean_weight=share, on_failure=OnFailure.IDENTITY, **fitting)
-            return held_out_maps(source, nested, **splits)
+            return partial(fit_nested, clean_weight=share, on_failure=OnFailure.IDENTITY, **fitting)
         if asked.inside:
-            way = Candidate(asked.objective, asked.method, share)
-            return held_out_maps(source, partial(way.fit, **fitting), **splits)
-        way = Candidate(None, asked.method or MapKind.ISOTONIC, share)
-        return held_out_maps(source, partial(way.fit, objective=asked.objective, **fitting), **splits)
+            return partial(Candidate(asked.objective, asked.method, share).fit, **fitting)
+        mean = Candidate(None, asked.method or MapKind.ISOTONIC, share)
+        return partial(mean.fit, objective=asked.objective, **fitting)
+
+    def scores(share: float) -> HeldOut:
+        fit = way(share)
+        return held_out_maps(source, lambda part: unless_one_decides(fit(part)), **splits)
 
     weights = sorted({*CLEAN_WEIGHTS, asked.clean_weight})
     return scores(asked.clean_weight), trade_off_of(scores, radius, clean_weights=weights)
@@ -201,14 +201,15 @@ def _radii_that_teach(
     """The certificates that maps are fitted to.
 
     Those of all radii that were asked for; or else of the largest at which the fitting part of the kept split teaches a
-    map. Nothing here looks at the inputs held out of that split: the report on them is of a map fixed without them.
+    map that does not hang on one input. Nothing here looks at the inputs held out of that split: the report on them is
+    of a map fixed without them.
     """
     splits = {name: getattr(asked, name) for name in ("holdout", "folds", "repeats", "seed")}
     fitting: dict[str, Any] = {"weights": asked.radius_weights, "n_bins": n_bins}
     part = split_inputs(len(bounds[0]), **splits)[0][0]
     parts = [part]
     if asked.automatic:  # maps are compared on halves of it
-        parts = [part[half] for half, _ in split_inputs(len(part), repeats=HALVES, seed=asked.seed)]
+        parts += [part[half] for half, _ in split_inputs(len(part), repeats=HALVES, seed=asked.seed)]
     falling = sorted(bounds, key=lambda one: -one.radius)
     choices = [bounds] if asked.radii is not None else [[one] for one in falling]
     own = _first_that_teaches(choices, parts, asked, fitting)
@@ -218,10 +219,10 @@ def _radii_that_teach(
             for one in (one.select(part) for one in reversed(falling))
         )
         raise InputError(
-            f"No map can be learned: it takes {MIN_INPUTS} certified inputs to fit on, right and wrong ones among "
-            f"them, and of the {len(part)} inputs to fit on, certified and wrong are {counts}. It takes more inputs "
-            "with wrong predictions among them: certify more (a larger --limit) or harder ones, or hold out fewer "
-            "(--holdout 0.2); --on-failure identity keeps the confidences as they are."
+            f"No map can be learned: it takes {MIN_INPUTS} certified inputs to fit on, two right and two wrong ones "
+            f"among them, and of the {len(part)} inputs to fit on, certified and wrong are {counts}. It takes more "
+            "inputs with wrong predictions among them: certify more (a larger --limit) or harder ones, or hold out "
+            "fewer (--holdout 0.2); --on-failure identity keeps the confidences as they are."
         )
     return choices[own]
 
@@ -229,15 +230,18 @@ def _radii_that_teach(
 def _first_that_teaches(
     choices: list[list[ConfidenceIntervals]], parts: list[Indices], asked: RecalibrateSettings, fitting: dict[str, Any]
 ) -> int | None:
-    """Which choice of radii every part teaches a map at, the first; if none does, one for the identity if allowed."""
+    """Which choice of radii every part teaches a map at, the first; if none does, one for the identity if allowed.
 
-    def teaches(part: Indices, choice: list[ConfidenceIntervals]) -> bool:
+    One input may not decide if the first part, which is the whole, teaches one.
+    """
+
+    def taught(part: Indices, choice: list[ConfidenceIntervals]) -> AnyMap:
         own = [one.select(part) for one in choice]
-        found = recalibrate_bounds(own, clean_weight=asked.clean_weight, on_failure=OnFailure.IDENTITY, **fitting)
-        return found.kind != "identity"
+        return recalibrate_bounds(own, clean_weight=asked.clean_weight, on_failure=OnFailure.IDENTITY, **fitting)
 
     for place, choice in enumerate(choices):
-        if all(teaches(part, choice) for part in parts):
+        whole, *halves = (taught(part, choice) for part in parts)
+        if all(found.kind != "identity" for found in (unless_one_decides(whole), *halves)):
             return place
     if asked.on_failure != OnFailure.IDENTITY:
         return None
@@ -245,11 +249,12 @@ def _first_that_teaches(
     return next(known, 0)
 
 
-def _write(run: RunFolder, result: Recalibration, *, figures: bool) -> None:
+def _write(run: RunFolder, result: Recalibration, whole: Evidence | None, *, figures: bool) -> str | None:
+    """Everything; returns how far the run is, if it is not finished."""
     inner, sources = RunFolder(result.folder), run.sources()
     inner.create()
     section = recalibration_section(result.held_out, result.compared, result.radii, population=result.report.population)
-    results = Results(inner, result.report, time.perf_counter(), recorded=sources)
+    results = Results(inner, result.report, time.perf_counter(), recorded=sources, whole=whole)
     with run.writing(), inner.change() as change:
         write_into(change, results, figures=figures, recalibration=section)
         change.write_json(SOURCES, sealed(sources))  # whence title, facts and class names of the page
@@ -259,6 +264,7 @@ def _write(run: RunFolder, result: Recalibration, *, figures: bool) -> None:
             _draw(change, result.compared)
     at = ", ".join(map(exactly, result.radii))
     run.log(f"recalibrate: {result.map.kind} map for R = {at}, {len(result.held_out.fit)} splits")
+    return results.unfinished
 
 
 def _draw(into: Change, compared: TradeOff | Choice) -> None:
@@ -276,7 +282,7 @@ def _with_origin(result: Recalibration) -> AnyMap:
     if report.evidence is None:  # the network as it is, run once and without noise
         origin |= {"sigma": 0.0}
     else:
-        origin |= {"sigma": report.evidence.header.sigma, "model": report.evidence.header.model}
+        origin |= {name: getattr(report.evidence.header, name) for name in ("sigma", "model", "units")}
     split = {"split": result.held_out.kept, "seed": result.asked.seed}
     return replace(result.map, about=dict(result.map.about) | origin | split)  # type: ignore[type-var]
 

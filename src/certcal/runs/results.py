@@ -50,6 +50,7 @@ class Results:
     recorded: Sources | None = None  # of the sampling, where it is not in the folder yet
     images: bool = True  # whether the page may show inputs
     altered: tuple[str, ...] = ()  # files of the folder that were not as certcal wrote them
+    whole: Evidence | None = None  # of the run, where the report is of some of its inputs
 
     @cached_property
     def sources(self) -> Sources:
@@ -165,7 +166,7 @@ class Results:
     @property
     def unfinished(self) -> str | None:
         """How far the run is, if it is not finished."""
-        return None if self.report.recalibration is not None else how_far(self.report.evidence, self.sources)
+        return how_far(self.report.evidence if self.whole is None else self.whole, self.sources)
 
     @property
     def _checks(self) -> dict[str, Any] | None:

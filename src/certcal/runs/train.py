@@ -79,10 +79,10 @@ def _load(recipe: TrainRecipe) -> tuple["ImageData", "nn.Module"]:
     if recipe.model.temperature is not None:
         wanted = "be left for `certcal certify`: weights are trained without one"
         raise InputError.expected("temperature", wanted, recipe.model.temperature)
-    data = load_data(training_part(recipe.data))
+    data = load_data(training_part(recipe.data), recipe.model)
     with torch.random.fork_rng():
         torch.manual_seed(recipe.train.seed)
-        return data, load_model(recipe.model, data, sigma=recipe.train.sigma)
+        return data, load_model(recipe.model, data, sigma=recipe.train.sigma, fresh=True)
 
 
 def estimate_training(recipe: TrainRecipe) -> "TrainCost":
@@ -130,9 +130,11 @@ def _sources(
     device = str(next(model.parameters()).device)
     return {
         "objective": asdict(recipe.objective),
+        "sigma": recipe.train.sigma,
         "data": data.name,
         "source": [data.source, recipe.data.split],
         "inputs": len(data),
+        "classes": list(data.classes),
         "model": recipe.model.name,
         "from_weights": recipe.model.weights,
         "fingerprint": model_fingerprint(model),

@@ -14,7 +14,7 @@ from certcal.certificates import ConfidenceIntervals, intervals_by_radius
 from certcal.errors import InputError
 from certcal.files import replacing
 from certcal.progress import Progress
-from certcal.runs.checkup import Checkup, check_plain
+from certcal.runs.checkup import Checkup, check_up
 from certcal.runs.folder import CONFIG, EVIDENCE, RunFolder, save_bounds
 from certcal.runs.load import load_data, load_model
 from certcal.runs.notices import class_counts, tell_checkup
@@ -52,7 +52,7 @@ def verify_run(
     start, asked, radii = time.perf_counter(), settings.bounds, _radii(settings)
     if run.evidence.is_file():
         raise InputError.expected("run", f"be a folder without {EVIDENCE}, of a smoothed model", str(run.path))
-    data = load_data(settings.data)
+    data = load_data(settings.data, settings.model)
     model = load_model(settings.model, data)
     inputs, labels = data.tensors()
     fingerprint = model_fingerprint(model)
@@ -101,7 +101,7 @@ def foresee_verify(settings: BoundsRunSettings, *, tell: Callable[[str], None]) 
 
     Paper: —.
     """
-    radii, data = _radii(settings), load_data(settings.data)
+    radii, data = _radii(settings), load_data(settings.data, settings.model)
     model, some = load_model(settings.model, data), data.take(limit=min(FEW, len(data)))
     found = _looked(model, data, settings, tell)
     certify, options, _ = _certifier(settings.bounds)
@@ -137,7 +137,7 @@ def _certifier(asked: BoundsSettings) -> tuple[Any, dict[str, Any], dict[str, An
 
 
 def _looked(model: "nn.Module", data: "ImageData", settings: BoundsRunSettings, tell: Callable[[str], None]) -> Checkup:
-    found = check_plain(model, data, settings)
+    found = check_up(model, data, settings)
     tell(f"data: {data.name}, {class_counts(data)}")
     tell_checkup(found, tell)
     return found

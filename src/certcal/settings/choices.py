@@ -145,6 +145,11 @@ class Values(StrEnum):
     UNIT = "unit"  # in [0, 1], as images do
     ANY = "any"  # tables, signals, embeddings: σ and radii are in their own units
 
+    @property
+    def units(self) -> str:
+        """What σ and radii are measured in."""
+        return "inputs in [0, 1]" if self is Values.UNIT else "the inputs as they are"
+
 
 class Scaling(StrEnum):
     """What inputs that live anywhere are divided by."""

@@ -13,7 +13,7 @@ from functools import cache
 from types import NoneType, UnionType
 from typing import Any, ClassVar, get_args, get_origin, get_type_hints
 
-from certcal.scalars import one_or_more
+from certcal.scalars import MOST_VALUES, one_or_more
 from certcal.settings.checks import BY_TYPE, Check, one_of
 
 DERIVED = "--"  # the option is called like the field
@@ -31,6 +31,7 @@ def setting(
     panel: str | None = None,
     shown: str | None = None,
     was: str | None = None,
+    most: int = MOST_VALUES,
 ) -> Any:
     """A field of a record.
 
@@ -45,6 +46,7 @@ def setting(
         panel: under which heading the help shows it; by default that of the record.
         shown: the default in words, where the value does not say it.
         was: its key in the files of earlier versions.
+        most: how many values a list may have.
     """
     allowed = tuple(str(one) for one in choices)
     about = {
@@ -56,6 +58,7 @@ def setting(
         "panel": panel,
         "shown": shown,
         "was": was,
+        "most": most,
     }
     if isinstance(default, dict):
         return dataclasses.field(default_factory=lambda: dict(default), metadata=about)
@@ -79,6 +82,7 @@ class Setting:
     panel: str
     shown: str | None
     was: str | None
+    most: int
 
     @property
     def is_needed(self) -> bool:
@@ -93,7 +97,7 @@ class Setting:
             return self.check(self.name, value)
         if self.default == () and isinstance(value, tuple | list) and not value:
             return ()
-        return tuple(self.check(self.name, one) for one in one_or_more(self.name, value))
+        return tuple(self.check(self.name, one) for one in one_or_more(self.name, value, most=self.most))
 
     def describe(self) -> str:
         """The help, with choices and default."""

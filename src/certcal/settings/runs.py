@@ -1,28 +1,11 @@
 """What a run is made of, as it stands in its config.toml."""
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from certcal.errors import InputError
-from certcal.settings.checks import (
-    MAX_CHUNK,
-    at_least_0,
-    at_least_1,
-    bins,
-    classes,
-    draws,
-    inner_share,
-    level,
-    level_or_0,
-    positive,
-    radius,
-    seed,
-    share,
-    side,
-    sigma,
-    whole,
-)
+from certcal.settings import checks
 from certcal.settings.choices import (
     Approximation,
     Certifier,
@@ -40,17 +23,12 @@ from certcal.settings.choices import (
     Values,
 )
 from certcal.settings.declare import Record, setting
-from certcal.settings.toml import build, check, is_needed, read_toml, toml_text
+from certcal.settings.toml import Sections, build, build_sections, check, merged, read_toml, toml_text
 
-Sections = dict[str, dict[str, Any]]  # {section: {key: value}}
 NUMBERS = "A,B,…"
 PREDICTION_SHARE = 0.5  # less of α narrows confidences a little and certifies fewer inputs: docs/certificates.md
 # What bounds of the confidence are asked, beside a radius.
 TERMS = ("alpha", "method", "split_alpha", "prediction_share", "runner_up")
-OPTIONS = {  # for what a section must have
-    "model": "--model", "data": "--data", "certify": "--sigma", "objective": "--objective", "train": "--sigma",
-}  # fmt: skip
-Kind = TypeVar("Kind")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,7 +42,7 @@ class ModelSettings(Record, panel="What to certify"):
     weights: str | None = setting(None, "Checkpoint (.pt, .pth, .safetensors).", metavar="FILE")
     mean: tuple[float, ...] | None = setting(None, "Channel means that the model normalises with.", metavar=NUMBERS)
     std: tuple[float, ...] | None = setting(None, "Channel standard deviations, likewise.", metavar=NUMBERS)
-    classes: int | None = setting(None, "Classes of the model", check=classes, shown="those of the data")
+    classes: int | None = setting(None, "Classes of the model", check=checks.classes, shown="those of the data")
     temperature: float | None = setting(None, "Divide the logits by this before smoothing.")
     options: dict[str, Any] = setting({}, "What else the network takes.", option=None)  # noqa: RUF009
 
@@ -76,40 +54,51 @@ class DataSettings(Record, panel="What to certify"):
     name: str = setting(
         ..., "A known data set, a .npz file, or a folder of class folders or with a CSV of labels.", option="--data"
     )
-    split: str | None = setting(None, "Split of the data", shown="test")
+    split: str | None = setting(None, "Split of the data", shown="train to train on, else test")
     root: str | None = setting(None, "Folder to look for data in.", metavar="FOLDER")
     download: bool = setting(False, "Fetch the data if it is missing.")
-    limit: int | None = setting(None, "Use at most this many inputs, evenly spread", check=at_least_0, shown="all")
-    every: int = setting(1, "Use only every k-th input", check=at_least_1)
-    resize: int | None = setting(None, "Image folders: scale the shorter side to this.", check=side)
-    crop: int | None = setting(None, "Image folders: keep the central square of this side.", check=side)
+    limit: int | None = setting(
+        None, "Use at most this many inputs, evenly spread", check=checks.at_least_0, shown="all"
+    )
+    every: int = setting(1, "Use only every k-th input", check=checks.at_least_1)
+    resize: int | None = setting(None, "Image folders: scale the shorter side to this.", check=checks.side)
+    crop: int | None = setting(None, "Image folders: keep the central square of this side.", check=checks.side)
     channels: int = setting(3, "Image folders: 3 for RGB, 1 for grey")
     values: str = setting(
         "unit", "What inputs of a .npz file hold: values in [0, 1], or any", choices=Values, was="domain"
     )
     scale: str = setting("none", "Divide inputs that live anywhere by this, so that radii are in it", choices=Scaling)
+    class_names: tuple[str, ...] | None = setting(
+        None,
+        "Class names in the model's order, or a file with one a line",
+        metavar="A,B,…",
+        shown="its own, or sorted",
+        most=checks.MAX_CLASSES,
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
 class CertifySettings(Record, panel="How to draw"):
     """How evidence is drawn, as for `certcal.collect_evidence`."""
 
-    sigma: float = setting(..., "Standard deviation of the noise, in the units of the inputs.", check=sigma)
-    n: int = setting(100_000, "Draws per input", check=draws)
-    n0: int = setting(100, "Draws that select the class", check=whole(1, MAX_CHUNK))
-    seed: int = setting(0, "Seed of the noise", check=seed)
-    chunk: int = setting(250, "Draws that are generated and stored together", check=whole(1, MAX_CHUNK), option=None)
+    sigma: float = setting(..., "Standard deviation of the noise, in the units of the inputs.", check=checks.sigma)
+    n: int = setting(100_000, "Draws per input", check=checks.draws)
+    n0: int = setting(100, "Draws that select the class", check=checks.chunk)
+    seed: int = setting(0, "Seed of the noise", check=checks.seed)
+    chunk: int = setting(250, "Draws that are generated and stored together", check=checks.chunk, option=None)
     stages: tuple[int, ...] | None = setting(
-        None, "Draws after which decided inputs stop, as 1000,10000,100000.", check=at_least_1, metavar=NUMBERS
+        None, "Draws after which decided inputs stop, as 1000,10000,100000.", check=checks.at_least_1, metavar=NUMBERS
     )
     outputs: str = setting("logits", "What the model gives", choices=Outputs)
     temperatures: tuple[float, ...] | None = setting(
-        None, "Count scores with logits divided by each of these, as 1,0.5,0.25, from one set of draws", check=positive,
-        metavar=NUMBERS, shown="1",
+        None, "Count scores with logits divided by each of these, as 1,0.5,0.25, from one set of draws",
+        check=checks.positive, metavar=NUMBERS, shown="1",
     )  # fmt: skip
     device: str | None = setting(None, "cpu, cuda, …", shown="a GPU if there is one")
     precision: str = setting("float32", "Numbers that the model runs in", choices=Precision)
-    batch_size: int | None = setting(None, "Draws per forward pass on a GPU", check=at_least_1, shown="found by trying")
+    batch_size: int | None = setting(
+        None, "Draws per forward pass on a GPU", check=checks.at_least_1, shown="found by trying"
+    )
     fuse: bool = setting(False, "Fold batch-norm into convolutions: fastest on a GPU.")
     compile: bool | None = setting(None, "Run the model through torch.compile", shown="for long runs on a GPU")
 
@@ -119,14 +108,14 @@ class EvaluateSettings(Record, panel="What to ask"):
     """What is asked of the evidence, as for `certcal.evaluate`. Wrong settings are refused before anything is drawn."""
 
     radii: tuple[float, ...] | None = setting(
-        None, "Radii, as 0,0.1,0.25", check=radius, metavar=NUMBERS, shown="0 to 2 σ in steps of σ/4"
+        None, "Radii, as 0,0.1,0.25", check=checks.radius, metavar=NUMBERS, shown="0 to 2 σ in steps of σ/4"
     )
     open_at: float | None = setting(
-        None, "Radius that the report opens at", check=lambda _, value: radius("radius", value), option="--radius",
-        shown="the largest at which half of the inputs are certified",
+        None, "Radius that the report opens at", check=lambda _, value: checks.radius("radius", value),
+        option="--radius", shown="the largest at which half of the inputs are certified",
     )  # fmt: skip
-    alpha: float = setting(0.001, "Error probability per input; 0 only for proven bounds", check=level_or_0)
-    delta: float = setting(0.001, "Error probability for the whole set", check=level)
+    alpha: float = setting(0.001, "Error probability per input; 0 only for proven bounds", check=checks.level_or_0)
+    delta: float = setting(0.001, "Error probability for the whole set", check=checks.level)
     alpha_for_set: bool = setting(
         False, "Instead of --alpha, take the α that suits guaranteed values, from inputs, planned draws and δ.",
         option="--alpha-for-set/--no-alpha-for-set",
@@ -135,22 +124,22 @@ class EvaluateSettings(Record, panel="What to ask"):
     method: str = setting("cdf-cp", "Confidence certificate", choices=Method)
     split_alpha: bool = setting(True, "α is shared by the two parts of a certificate.", option=None, was="joint")
     prediction_share: float = setting(
-        PREDICTION_SHARE, "Of α, the share for the class; the rest is for its confidence", check=inner_share
+        PREDICTION_SHARE, "Of α, the share for the class; the rest is for its confidence", check=checks.inner_share
     )
     runner_up: str = setting("complement", "How the second class is bounded", choices=RunnerUp)
     at_temperature: float | None = setting(
-        None, "Which of the temperatures that scores were counted at", check=positive, shown="the first"
+        None, "Which of the temperatures that scores were counted at", check=checks.positive, shown="the first"
     )
     population: str = setting("certified", "Inputs that errors are about", choices=Population)
-    n_bins: int = setting(15, "Bins of the calibration error", check=bins)
+    n_bins: int = setting(15, "Bins of the calibration error", check=checks.bins)
     approximations: tuple[str, ...] = setting(
         (), "Also the paper's approximations (slow)", choices=Approximation, option="--approximate", metavar=NUMBERS
     )
 
-    threshold: float = setting(0.8, "Confidence from which predictions are accepted", check=share)
+    threshold: float = setting(0.8, "Confidence from which predictions are accepted", check=checks.share)
     accept_accuracy: float | None = setting(
         None, "Also the smallest threshold from which at least this share of those accepted is right under attack.",
-        check=share,
+        check=checks.share,
     )  # fmt: skip
     groups: tuple[str, ...] = setting(
         (), "Also per group: predicted, label, a column of a .npz data file, or a table", metavar="NAME,…"
@@ -218,12 +207,16 @@ class BoundsSettings(Record, panel="Bounds from elsewhere"):
     )
     domain: str | None = setting(None, "Where inputs may be moved to", choices=Domain, shown="as the table states")
     sigma: float | None = setting(
-        None, "Of a certification log (.tsv): σ of its noise, which logs do not say.", check=sigma
+        None, "Of a certification log (.tsv): σ of its noise, which logs do not say.", check=checks.sigma
     )
     rounded_down: bool = setting(False, "Of a log: its radii are rounded down, as certcal's are, not to nearest.")
     relaxation: str = setting("crown", "lirpa: how margins are bounded", choices=Relaxation, panel="How to certify")
     constant: float | None = setting(
-        None, "lipschitz: constant of the logits", check=positive, shown="the network's own", panel="How to certify"
+        None,
+        "lipschitz: constant of the logits",
+        check=checks.positive,
+        shown="the network's own",
+        panel="How to certify",
     )
     last_layer: str = setting("global", "lipschitz: of what", choices=LastLayer, panel="How to certify")
 
@@ -252,24 +245,6 @@ def load_settings(path: Path | None, changes: Sections) -> RunSettings:
     return build_sections(RunSettings, merged(read, changes), str(path or "options"))
 
 
-def build_sections(kind: type[Kind], values: Sections, source: str) -> Kind:
-    """A record of records, after unknown, missing and wrong settings were refused by name."""
-    first = {section.name: _first_needed(section.type) for section in fields(kind) if is_needed(section)}  # type: ignore[arg-type]
-    values = {section: {} for section in first} | values
-    check(kind, values, source)
-    missing = [section for section, key in first.items() if key not in values[section]]
-    if missing:
-        named = ", ".join(f"{section}.{first[section]}" for section in missing)
-        known = ", ".join(OPTIONS[section] for section in missing if section in OPTIONS)
-        raise InputError(f"Missing {named}: give what is missing in a TOML file{known and f' or with {known}'}.")
-    return build(kind, values, source)
-
-
-def _first_needed(section: Any) -> str:
-    """The setting without which a section is none, such as the name of a model."""
-    return next(one.name for one in fields(section) if is_needed(one))
-
-
 def change_evaluation(
     settings: RunSettings | BoundsRunSettings, path: Path | None, changes: dict[str, Any]
 ) -> EvaluateSettings:
@@ -283,15 +258,3 @@ def change_evaluation(
 def settings_text(settings: RunSettings | BoundsRunSettings) -> str:
     """The settings as TOML."""
     return toml_text(settings, head="What this run was made with; `certcal certify --config` takes it back.")
-
-
-def merged(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
-    """Sections of settings, those of the second over those of the first."""
-    result = dict(first)
-    for section, values in second.items():
-        if values == {}:
-            continue
-        own = result.get(section, {})
-        both = isinstance(own, dict) and isinstance(values, dict)
-        result[section] = own | values if both else values
-    return result

@@ -6,6 +6,7 @@ import math
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, Field, fields, is_dataclass
+from functools import cache
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
@@ -13,7 +14,12 @@ from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 from certcal.errors import InputError
 
 T = TypeVar("T")
-MAX_BYTES = 2**20  # of a file of settings
+Sections = dict[str, dict[str, Any]]  # {section: {key: value}}
+MAX_BYTES = 2**22  # of a file of settings, which may name 100,000 classes
+OPTIONS = {  # for what a section must have
+    "model": "--model", "data": "--data", "certify": "--sigma", "objective": "--objective", "train": "--sigma",
+}  # fmt: skip
+_hints = cache(get_type_hints)  # found once per record: studies are many records
 _NAMES = {str: "a text", int: "a whole number", float: "a number", bool: "true or false", dict: "a table"}
 
 
@@ -37,7 +43,7 @@ def build(kind: type[T], values: Mapping[str, Any], source: str, *, where: str =
     """A dataclass of the given values, each checked against its field's type; tables become dataclasses."""
     checked = check(kind, values, source, where=where)
     kind = _chosen(kind, checked)
-    hints, known = get_type_hints(kind), fields(kind)  # type: ignore[arg-type]
+    hints, known = _hints(kind), fields(kind)  # type: ignore[arg-type]
     missing = [_path(where, one.name) for one in known if is_needed(one) and one.name not in checked]
     if missing:
         raise InputError(f"Missing settings in {source}: {', '.join(missing)}.")
@@ -51,10 +57,40 @@ def build(kind: type[T], values: Mapping[str, Any], source: str, *, where: str =
     return kind(**checked)
 
 
+def build_sections(kind: type[T], values: Sections, source: str) -> T:
+    """A record of records, after unknown, missing and wrong settings were refused by name."""
+    first = {section.name: _first_needed(section.type) for section in fields(kind) if is_needed(section)}  # type: ignore[arg-type]
+    values = {section: {} for section in first} | values
+    check(kind, values, source)
+    missing = [section for section, key in first.items() if key not in values[section]]
+    if missing:
+        named = ", ".join(f"{section}.{first[section]}" for section in missing)
+        known = ", ".join(OPTIONS[section] for section in missing if section in OPTIONS)
+        raise InputError(f"Missing {named}: give what is missing in a TOML file{known and f' or with {known}'}.")
+    return build(kind, values, source)
+
+
+def _first_needed(section: Any) -> str:
+    """The setting without which a section is none, such as the name of a model."""
+    return next(one.name for one in fields(section) if is_needed(one))
+
+
+def merged(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
+    """Sections of settings, those of the second over those of the first."""
+    result = dict(first)
+    for section, values in second.items():
+        if values == {}:
+            continue
+        own = result.get(section, {})
+        both = isinstance(own, dict) and isinstance(values, dict)
+        result[section] = own | values if both else values
+    return result
+
+
 def check(kind: type, values: Mapping[str, Any], source: str, *, where: str = "") -> dict[str, Any]:
     """The values of a dataclass's fields, after unknown names and wrong types were refused; some may be missing."""
     kind = _chosen(kind, values)
-    hints = get_type_hints(kind)
+    hints = _hints(kind)  # type: ignore[arg-type]
     known = [one.name for one in fields(kind)]
     renamed = {one.metadata["was"]: one.name for one in fields(kind) if one.metadata.get("was")}
     checked: dict[str, Any] = {}

@@ -5,21 +5,7 @@ from dataclasses import dataclass
 
 from certcal.errors import InputError
 from certcal.scalars import exactly
-from certcal.settings.checks import (
-    at_least_1,
-    classes,
-    draws,
-    each_once,
-    inner_share,
-    not_negative,
-    positive,
-    radius,
-    seed,
-    share,
-    side,
-    up_to_a_million,
-    whole,
-)
+from certcal.settings import checks
 from certcal.settings.choices import Adversary, Family, MapKind, Objective, OnFailure, Tracker
 from certcal.settings.declare import Record, setting
 from certcal.settings.runs import NUMBERS
@@ -27,7 +13,7 @@ from certcal.settings.runs import NUMBERS
 WHICH = "Which attacks"
 CLEAN_WEIGHT = 0.5  # with 0 the certified score gets least, and the map is often constant
 AUROC_LOSS = 0.01  # that a map which is chosen by itself may give up
-BRIER_LOSS = 0.0  # by which it may raise the Brier score of all inputs: AUROC does not see how far apart they are
+BRIER_LOSS = 0.01  # by which it may raise the Brier score of all inputs: AUROC does not see how far apart they are
 LIMITS = ("auroc_loss", "brier_loss")
 CLEAN_WEIGHTS = (0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0)  # of a trade-off
 
@@ -37,14 +23,16 @@ class RecalibrateSettings(Record, panel="How to fit"):
     """How a map is fitted and tested, as for `certcal.recalibration.held_out_scores`."""
 
     radii: tuple[float, ...] | None = setting(
-        None, "Radii to fit at, together", check=radius, metavar=NUMBERS, shown="the largest learnable"
+        None, "Radii to fit at, together", check=checks.radius, metavar=NUMBERS, shown="the largest learnable"
     )
     radius_weights: tuple[float, ...] | None = setting(
-        None, "Weights of these radii", check=not_negative, metavar=NUMBERS, shown="equal", was="weights"
+        None, "Weights of these radii", check=checks.not_negative, metavar=NUMBERS, shown="equal", was="weights"
     )
     automatic: bool = setting(False, "Choose the kind of map and its weights on the inputs to fit on.")
-    auroc_loss: float = setting(AUROC_LOSS, "With --automatic: AUROC that may be given up", check=share)
-    brier_loss: float = setting(BRIER_LOSS, "With --automatic: rise of the clean Brier score of all", check=share)
+    auroc_loss: float = setting(AUROC_LOSS, "With --automatic: AUROC that may be given up", check=checks.share)
+    brier_loss: float = setting(
+        BRIER_LOSS, "With --automatic: by how much the clean Brier score of all inputs may rise", check=checks.share
+    )
     inside: bool = setting(
         False, "Map each draw's score before the mean, then the mean if that does better; with --method, always."
     )
@@ -55,11 +43,11 @@ class RecalibrateSettings(Record, panel="How to fit"):
         shown="isotonic; with --inside, none or isotonic, by cross-validation",
     )
     objective: str = setting("brier", "Certified score to make small", choices=Objective)
-    clean_weight: float = setting(CLEAN_WEIGHT, "Weight of the score without an attack, 0 to 1", check=share)
-    holdout: float = setting(0.5, "Share of inputs to hold out", check=inner_share)
-    folds: int | None = setting(None, "Hold out each of so many parts in turn instead.", check=whole(2, 10_000))
-    repeats: int = setting(20, "Random splits to average over", check=whole(1, 10_000))
-    seed: int = setting(0, "Seed of the splits", check=seed)
+    clean_weight: float = setting(CLEAN_WEIGHT, "Weight of the score without an attack, 0 to 1", check=checks.share)
+    holdout: float = setting(0.5, "Share of inputs to hold out", check=checks.inner_share)
+    folds: int | None = setting(None, "Hold out each of so many parts in turn instead.", check=checks.whole(2, 10_000))
+    repeats: int = setting(20, "Random splits to average over", check=checks.whole(1, 10_000))
+    seed: int = setting(0, "Seed of the splits", check=checks.seed)
     on_failure: str = setting("raise", "What to do where nothing can be learned", choices=OnFailure)
 
     def check_together(self) -> None:
@@ -83,7 +71,12 @@ class AttackSettings(Record, panel="How to attack"):
 
     family: str = setting("both", "Attacks to make", choices=Family, panel=WHICH)
     radii: tuple[float, ...] | None = setting(
-        None, "Radii of the smoothed attacks", check=radius, metavar=NUMBERS, panel=WHICH, shown="three of the run's"
+        None,
+        "Radii of the smoothed attacks",
+        check=checks.radius,
+        metavar=NUMBERS,
+        panel=WHICH,
+        shown="three of the run's",
     )
     adversaries: tuple[str, ...] = setting(
         ("brier", "reach"), "What the smoothed attacks want", choices=Adversary, metavar=NUMBERS, panel=WHICH
@@ -91,7 +84,7 @@ class AttackSettings(Record, panel="How to attack"):
     epsilons: tuple[float, ...] = setting(
         (3 / 255,),
         "ℓ∞ budgets of ACE, as 2/255,0.03",
-        check=lambda _, value: positive("epsilon", value),
+        check=lambda _, value: checks.positive("epsilon", value),
         option="--epsilon",
         metavar=NUMBERS,
         panel=WHICH,
@@ -99,22 +92,24 @@ class AttackSettings(Record, panel="How to attack"):
     )
     galil: bool = setting(False, "Also the original ACE of Galil and El-Yaniv.", panel=WHICH)
     stronger: bool = setting(False, "ACE that turns back at a label's border, where the paper's stops.", panel=WHICH)
-    limit: int | None = setting(50, "Attack at most this many inputs, evenly spread", check=at_least_1)
-    draws: int = setting(1000, "Fresh draws that judge an input", check=draws)
-    attack_draws: int = setting(32, "Draws that attacks see", check=up_to_a_million)
-    steps: int = setting(20, "Steps of the smoothed attacks", check=up_to_a_million)
+    limit: int | None = setting(50, "Attack at most this many inputs, evenly spread", check=checks.at_least_1)
+    draws: int = setting(1000, "Fresh draws that judge an input", check=checks.draws)
+    attack_draws: int = setting(32, "Draws that attacks see", check=checks.up_to_a_million)
+    steps: int = setting(20, "Steps of the smoothed attacks", check=checks.up_to_a_million)
     ace_steps: int | None = setting(
-        None, "Steps of ACE", check=up_to_a_million, shown="100 as in the paper; 30 with --stronger"
+        None, "Steps of ACE", check=checks.up_to_a_million, shown="100 as in the paper; 30 with --stronger"
     )
-    seed: int = setting(0, "Seed of the attacks' and the judging noise", check=seed)
+    seed: int = setting(0, "Seed of the attacks' and the judging noise", check=checks.seed)
     device: str | None = setting(None, "cpu, cuda, …", shown="that of the run")
-    batch_size: int | None = setting(None, "Noisy copies, or inputs without noise, per forward pass.", check=at_least_1)
+    batch_size: int | None = setting(
+        None, "Noisy copies, or inputs without noise, per forward pass.", check=checks.at_least_1
+    )
 
     def check_together(self) -> None:
         """Budgets fit the box [0, 1], and nothing is named twice."""
         check_fits_box(self.epsilons)
-        each_once("epsilon", [exactly(epsilon) for epsilon in self.epsilons])
-        each_once("adversaries", self.adversaries)
+        checks.each_once("epsilon", [exactly(epsilon) for epsilon in self.epsilons])
+        checks.each_once("adversaries", self.adversaries)
 
 
 def check_fits_box(epsilons: Iterable[float]) -> None:
@@ -131,11 +126,11 @@ class BenchSettings(Record, panel="What to measure"):
 
     model: str = setting("lenet", "A known network, or package.module:factory")
     shape: tuple[int, ...] = setting(
-        (1, 28, 28), "Channels, height and width of the inputs", check=side, metavar="C,H,W"
+        (1, 28, 28), "Channels, height and width of the inputs", check=checks.side, metavar="C,H,W"
     )
-    classes: int = setting(10, "Classes of the model", check=classes)
-    inputs: int = setting(1000, "Inputs of the run to estimate", check=at_least_1)
-    n: int = setting(100_000, "Draws per input of the run to estimate", check=at_least_1)
+    classes: int = setting(10, "Classes of the model", check=checks.classes)
+    inputs: int = setting(1000, "Inputs of the run to estimate", check=checks.at_least_1)
+    n: int = setting(100_000, "Draws per input of the run to estimate", check=checks.at_least_1)
 
     def check_together(self) -> None:
         """Inputs are square."""
@@ -156,8 +151,10 @@ class StudyShare(Record, panel="What to run"):
     """How much of a study to run now, as for `certcal.studies.run_study`."""
 
     sample: int | None = setting(
-        None, "At most so many settings of each method; 0: baselines only.", check=whole(0, 10**9)
+        None, "At most so many settings of each method; 0: baselines only.", check=checks.whole(0, 10**9)
     )
     like: str | None = setting(None, "Only what the study in this folder selected, as for another seed.", metavar="RUN")
     quote: bool = setting(False, "Train nothing: certify what is selected with all draws, after about.screen of them.")
-    minutes: float | None = setting(None, "Keep how far all is after so long, and stop.", check=positive, metavar="N")
+    minutes: float | None = setting(
+        None, "Keep how far all is after so long, and stop.", check=checks.positive, metavar="N"
+    )
