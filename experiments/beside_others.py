@@ -1,4 +1,4 @@
-"""What stands beside the rows of a pack: published logs, the paper's approximations, rank correlations."""
+"""What stands beside the rows of a pack: published logs, approximations, rank correlations, seeds, unseen images."""
 
 import json
 from itertools import combinations
@@ -6,7 +6,7 @@ from pathlib import Path
 
 from scipy.stats import spearmanr
 
-from experiments.pack_table import Table, markdown
+from experiments.pack_table import Table, down, markdown, up
 
 RESULTS = Path(__file__).resolve().parent / "results"
 KEYS = ("certified_accuracy", "certified_ece", "certified_brier")
@@ -71,19 +71,46 @@ def correlations(table: Table) -> str:
 
 
 def spread(table: Table) -> str:
-    """How far apart two trainings with the same settings are."""
+    """How far apart trainings with the same settings are, of the models that are quoted at each radius."""
     lines = []
-    for name, again in ((one.removesuffix("-again"), one) for one in table.entries if one.endswith("-again")):
-        for radius in sorted({row.radius for row in table.rows if row.entry == again and name in table.entries}):
-            rows = [table.at("paper", radius)[one] for one in (name, again)]
-            if all(row.certified_accuracy > 0 for row in rows):
-                pairs = [f"{100 * getattr(row, key):.2f}" for key in KEYS for row in rows]
-                lines.append([name, f"{radius:g}", *pairs])
+    for radius in sorted({row.radius for row in table.rows}):
+        rows = table.at("paper", radius)
+        quoted = {one.name: one for score in ("ece", "brier") for one in table.selected(radius, score)}
+        for name, one in quoted.items():
+            stem = name.rpartition("-seed")[0]
+            seeds = sorted(other for other in rows if stem and other.rpartition("-seed")[0] == stem)
+            if len(seeds) > 1:
+                told = (" / ".join(f"{100 * getattr(rows[other], key):.2f}" for other in seeds) for key in KEYS)
+                draws = " / ".join(table.draws[other] for other in seeds)
+                lines.append([f"{radius:g}", one.method, stem, *told, draws])
     if not lines:
         return ""
     told = (
-        "The spread: the same settings and seed trained again, after the noise of training was drawn in another way, "
-        "so in effect another seed:"
+        "The spread over seeds: models quoted above, of seed 0, and the same settings trained from the start with seed "
+        "1; of one baseline also with seed 0 after the noise of training was drawn in another way, in effect another "
+        "seed. Fewer draws give larger errors:"
     )
-    heads = ["entry", "R", *(f"{one}, {when}" for one in ("CA", "CCE", "CBS") for when in ("first", "again"))]
-    return f"{told}\n\n{markdown(heads, lines, 1)}"
+    heads = ["R", "method", "model", "CA", "CCE", "CBS", "draws"]
+    return f"{told}\n\n{markdown(heads, lines, 3)}"
+
+
+def unseen(table: Table) -> str:
+    """Maps on inputs that took no part in any choice: fitted to one entry's inputs, scored on those of another."""
+    lines = []
+    for one in table.entries.values():
+        for radius in one.mapped if one.fitted_on else ():
+            plain, mapped = (table.at(track, radius)[one.name] for track in ("plain", "recalibrated"))
+            errors = [up(getattr(row, key)) for key in ("certified_ece", "certified_brier") for row in (plain, mapped)]
+            clean = [f"{100 * value:.2f}" for value in (mapped.brier_all_before, mapped.brier_all)]
+            told = [str(table.inputs[one.name]), down(mapped.certified_accuracy), *errors, *clean]
+            lines.append([f"{radius:g}", one.name, *told])
+    if not lines:
+        return ""
+    told = (
+        "On images that no choice saw, with the map that the 2,000 images of the same model choose. Its limit, a point "
+        "of the clean Brier score of all inputs, is one in the mean of maps of halves of those images, each scored on "
+        "the other half; on these images it may be passed:"
+    )
+    heads = ["R", "model", "inputs", "CA", "CCE", "with the map", "CBS", "with the map", "clean Brier of all",
+             "with the map"]  # fmt: skip
+    return f"{told}\n\n{markdown(heads, lines, 2)}"

@@ -74,7 +74,6 @@ def main() -> None:
     parser.add_argument("--device", required=True)
     parser.add_argument("--mapped", type=float, nargs="*", default=[0.5, 1.0])
     parser.add_argument("--screened", action="store_true", help="also what was certified with the draws of screening")
-    parser.add_argument("--again", default="", help="a word after the names of models that were trained again")
     asked = parser.parse_args()
     known = trials(asked.folder)
     why = chosen(asked.folder, known)
@@ -86,7 +85,7 @@ def main() -> None:
         recipe = trial["recipe"]
         seed = recipe["train"]["seed"]
         words = [asked.data, trial["baseline"], *([] if baseline else [trial["method"], place.name.split("-")[-1]])]
-        name = "-".join(words).lower().replace("*", "-star").replace(" ", "-") + f"-seed{seed}{asked.again}"
+        name = "-".join(words).lower().replace("*", "-star").replace(" ", "-") + f"-seed{seed}"
         if name in there:
             continue
         run, evidence = RunFolder(place), load_evidence(place / "evidence.parquet")

@@ -4,6 +4,7 @@ import json
 import math
 import shutil
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -12,13 +13,14 @@ from certcal import evaluate
 from certcal.certificates import confidence_bounds_at
 from certcal.errors import InputError
 from certcal.evaluation import row_at
-from certcal.recalibration import choose_map, score_bounds
+from certcal.recalibration import CANDIDATES, choose_map, score_bounds
 from certcal.report import Standing, leaderboard_page, plot_standings, standing_cells
 from certcal.studies import Pack, ReferenceRow, add_to_pack, boards_of, differences, entry_rows
 from command import certcal
 from places import ROOT
 
-TREE = ROOT / "reference"
+TREE, PARTS = ROOT / "reference", 6
+FACTS = {"name": "mine", "data": "digits", "network": "net", "method": "own", "radii": [0.1], "source": "me"}
 
 
 @pytest.fixture
@@ -31,14 +33,18 @@ def test_rows_of_the_tree_follow_from_its_evidence():
     """One model of each data set; `test_the_whole_table_is_recomputed` does all, and the maps."""
     pack = Pack.read(TREE)
     assert pack.problems() == []
+    assert {row.entry for row in pack.rows()} == {one.name for one in pack.entry if one.radii}
     for entry in {one.data: one for one in pack.entry if one.radii}.values():
         stored = [row for row in pack.rows() if row.entry == entry.name and row.track != "recalibrated"]
         assert differences(stored, replace(entry, mapped=()).rows(pack.evidence(entry))) == []
 
 
 @pytest.mark.slow
-def test_the_whole_table_is_recomputed():
-    certcal("reference", "recompute", TREE, cwd=ROOT)
+@pytest.mark.parametrize("part", range(PARTS))
+def test_the_whole_table_is_recomputed(part):
+    """In parts, which several workers share: most of the time goes into maps."""
+    names = [one.name for one in Pack.read(TREE).entry][part::PARTS]
+    certcal("reference", "recompute", TREE, *(word for name in names for word in ("--only", name)), cwd=ROOT)
 
 
 def test_rows_are_those_of_an_evaluation():
@@ -53,6 +59,16 @@ def test_rows_are_those_of_an_evaluation():
         assert stored[entry.name, "plain", row.radius].certified_ece <= own.certified_ece  # sharper bounds
 
 
+def test_maps_are_scored_on_every_input_once():
+    """Each half in turn: the mean of both without the map is that of all inputs, where halves are as large."""
+    pack = Pack.read(TREE)
+    rows = {row.key: row for row in pack.rows()}
+    mapped = [row for row in rows.values() if row.track == "recalibrated"]
+    assert mapped
+    for row in mapped:
+        assert row.brier_all_before == pytest.approx(rows[row.entry, "plain", row.radius].brier_all, abs=5e-4)
+
+
 def test_the_tree_stays_small_and_says_where_it_comes_from():
     files = [path for path in TREE.rglob("*") if path.is_file()]
     assert sum(path.stat().st_size for path in files) < 10e6
@@ -64,7 +80,7 @@ def test_the_tree_stays_small_and_says_where_it_comes_from():
         assert one.chosen
 
 
-def test_a_changed_number_is_noticed(copy):
+def test_a_changed_number_is_noticed(copy, monkeypatch):
     rows = copy.rows()
     worse = replace(rows[1], certified_ece=rows[1].certified_ece - 1e-6)
     assert len(differences([rows[0], worse, *rows[2:]], rows)) == 1
@@ -75,10 +91,17 @@ def test_a_changed_number_is_noticed(copy):
     others = [row for row in rows if row is not mapped]
     assert differences([*others, near], rows) == []
     assert len(differences([*others, far], rows)) == 1
-    copy.write_rows([rows[0], worse, *rows[2:]])
-    name = worse.entry
-    _, error = certcal("reference", "recompute", copy.folder, "--only", name, cwd=copy.folder, code=1)
-    assert f"{name}, {worse.track}, R = {worse.radius:g}: certified_ece" in error
+    few = partial(choose_map, candidates=CANDIDATES[:2], repeats=1)  # `test_the_whole_table_is_recomputed` tries all
+    monkeypatch.setattr("certcal.studies.reference_rows.choose_map", few)
+    pack = add_to_pack(copy.folder, copy.evidence(copy.entry[0]).select(np.arange(100)), FACTS | {"mapped": [0.1]})
+    words = ["reference", "recompute", copy.folder, "--only", "mine"]
+    certcal(*words, cwd=copy.folder)
+    *others, plain, mapped = pack.rows()
+    assert (plain.key, mapped.key) == (("mine", "plain", 0.1), ("mine", "recalibrated", 0.1))
+    pack.write_rows([*others, *(replace(row, certified_ece=row.certified_ece - 2e-3) for row in (plain, mapped))])
+    _, error = certcal(*words, cwd=copy.folder, code=1)
+    for track in ("plain", "recalibrated"):
+        assert f"mine, {track}, R = 0.1: certified_ece" in error
 
 
 def test_changed_missing_and_stray_evidence_is_noticed(copy):
@@ -98,13 +121,12 @@ def test_changed_missing_and_stray_evidence_is_noticed(copy):
 
 def test_what_was_killed_between_rows_and_manifest_is_added_again(copy, monkeypatch):
     evidence, before = copy.evidence(copy.entry[0]).select(np.arange(60)), copy.rows()
-    facts = {"name": "mine", "data": "digits", "network": "net", "method": "own", "radii": [0.1], "source": "me"}
     with monkeypatch.context() as patch:
         patch.setattr("certcal.studies.pack.toml_list", lambda *_, **__: 1 / 0)
         with pytest.raises(ZeroDivisionError):
-            add_to_pack(copy.folder, evidence, facts)
+            add_to_pack(copy.folder, evidence, FACTS)
     assert Pack.read(copy.folder) == copy  # with rows too many, which no entry gives
-    pack = add_to_pack(copy.folder, evidence, facts)
+    pack = add_to_pack(copy.folder, evidence, FACTS)
     assert [row.key for row in pack.rows()] == [row.key for row in before] + [
         ("mine", "paper", 0.1),
         ("mine", "plain", 0.1),
@@ -115,32 +137,30 @@ def test_what_was_killed_between_rows_and_manifest_is_added_again(copy, monkeypa
 def test_a_pack_that_leads_elsewhere_is_not_added_to(copy, tmp_path):
     shutil.move(copy.folder / "evidence", tmp_path / "elsewhere")
     (copy.folder / "evidence").symlink_to(tmp_path / "elsewhere")
-    facts = {"name": "mine", "data": "digits", "network": "net", "method": "own", "radii": [0.1], "source": "me"}
     before = sorted((tmp_path / "elsewhere").iterdir())
     with pytest.raises(InputError, match=r"`pack` to hold folders of its own, but got .* a link to another place"):
-        add_to_pack(copy.folder, copy.evidence(copy.entry[0]).select(np.arange(60)), facts)
+        add_to_pack(copy.folder, copy.evidence(copy.entry[0]).select(np.arange(60)), FACTS)
     assert sorted((tmp_path / "elsewhere").iterdir()) == before
 
 
 def test_evidence_is_submitted_not_numbers(copy, tmp_path, monkeypatch):
     old = copy.entry[0]
     evidence = copy.evidence(old).select(np.arange(60))
-    facts = {"name": "mine", "data": "digits", "network": "net", "method": "own", "radii": [0.1], "source": "me"}
-    pack = add_to_pack(copy.folder, evidence, facts)
+    pack = add_to_pack(copy.folder, evidence, FACTS)
     assert pack == Pack.read(copy.folder)
     assert pack.problems() == []
     assert differences([row for row in pack.rows() if row.entry == "mine"], entry_rows("mine", evidence, [0.1])) == []
     monkeypatch.setattr("certcal.smoothing.shards._provenance", lambda: {"written": "later"})
-    assert add_to_pack(copy.folder, evidence, facts) == pack  # as after a kill at the last moment
+    assert add_to_pack(copy.folder, evidence, FACTS) == pack  # as after a kill at the last moment
     with pytest.raises(InputError, match="`name` to be new in the pack"):
-        add_to_pack(copy.folder, evidence, facts | {"method": "another"})
+        add_to_pack(copy.folder, evidence, FACTS | {"method": "another"})
     with pytest.raises(InputError, match="`name` to be new in the pack"):
-        add_to_pack(copy.folder, evidence.select(np.arange(50)), facts)
+        add_to_pack(copy.folder, evidence.select(np.arange(50)), FACTS)
     assert pack.problems() == []
     with pytest.raises(InputError, match="small letters"):
-        add_to_pack(copy.folder, evidence, facts | {"name": "../mine"})
+        add_to_pack(copy.folder, evidence, FACTS | {"name": "../mine"})
     with pytest.raises(InputError, match="Unknown setting metod"):
-        add_to_pack(copy.folder, evidence, facts | {"name": "more", "metod": "x"})
+        add_to_pack(copy.folder, evidence, FACTS | {"name": "more", "metod": "x"})
     with pytest.raises(InputError, match=r"folder with a manifest.toml"):
         Pack.read(tmp_path)
 
@@ -212,3 +232,13 @@ def test_rows_where_nothing_is_certified_are_kept(copy):
     copy.write_rows(rows)
     assert differences(copy.rows(), rows) == []
     assert isinstance(copy.rows()[0], ReferenceRow)
+
+
+def test_listed_names_are_whole_on_a_narrow_screen(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    out, _ = certcal("reference", "list", TREE, cwd=ROOT)
+    heads = [line.split("  ")[0] for line in out.splitlines()]
+    pack = Pack.read(TREE)
+    assert [head for head in heads if head in {one.name for one in pack.entry}] == [one.name for one in pack.entry]
+    assert "…" not in out
+    assert out.count("%") == 3 * len(pack.rows())
