@@ -10,6 +10,7 @@ help:  ## list the targets
 # constraints.txt pins what we test with (and the CPU build of torch); pyproject.toml keeps wide ranges.
 .venv/ready: pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit("certcal needs Python 3.11 or newer") if sys.version_info < (3, 11) else None'
+	@echo 'Setting up .venv: certcal, torch and what tests need, about 2 GB; a few minutes'
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $@
@@ -18,9 +19,9 @@ demo: .venv/ready  ## train and certify a small model on digits and write its re
 	$(BIN)/certcal demo
 
 # One thread a worker: more would wait for each other. Ray's tests come one after the other, with all cores for its workers.
-# Bytecode is kept, also of rewritten tests: to make it again takes each worker, and each command that tests start, seconds.
-BYTECODE = PYTHONDONTWRITEBYTECODE= PYTHONPYCACHEPREFIX=$(CURDIR)/.venv/bytecode
-PYTEST = $(BYTECODE) OMP_NUM_THREADS=1 $(BIN)/python -m pytest
+# Bytecode is kept beside its source, also of rewritten tests: to make it again takes each worker, and each command that
+# tests start, seconds. What pip made of the libraries is there already; in another place each worker would make its own.
+PYTEST = PYTHONDONTWRITEBYTECODE= PYTHONPYCACHEPREFIX= OMP_NUM_THREADS=1 $(BIN)/python -m pytest
 QUICK = not slow and not browser and not ray
 
 test: .venv/ready  ## run the quick tests: every feature, two minutes on two cores
@@ -58,4 +59,5 @@ bench: .venv/ready  ## measure speed as ratios on this machine and record them i
 	$(BIN)/python -m bench
 
 clean:  ## remove the virtual environment and caches
+	find src tests -name __pycache__ -prune -exec rm -rf {} +
 	rm -rf .venv build site src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

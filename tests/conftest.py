@@ -9,17 +9,13 @@ from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
-import matplotlib
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
-from certcal.certificates import confidence_bounds_at
-from smoothing_oracles import random_evidence
-
 gc.disable()  # until tests are collected
 TESTS = Path(__file__).parent
-matplotlib.use("Agg")
+os.environ["MPLBACKEND"] = "agg"  # asked for by name: to import what draws, or certifies, takes each process a second
 os.fsync = lambda handle: None  # no test cuts the power, and a disk takes its time
 # What tests trust is no matter of the user's, and forgotten at the end; processes that they start share it.
 _STATE = tempfile.TemporaryDirectory(prefix="certcal-tests-")
@@ -89,11 +85,14 @@ def cluster(cluster_address):
 
 @pytest.fixture(autouse=True, scope="module")
 def own_modules(tmp_path_factory):
-    """Modules that tests write and import: the next file may have others of the same name."""
+    """Modules that tests write and import, and where they lie: the next file may have others of the same name."""
+    path, known = list(sys.path), set(sys.modules)
     yield
+    sys.path[:] = path
     here = str(tmp_path_factory.getbasetemp())
-    for name in [name for name, own in sys.modules.items() if str(getattr(own, "__file__", "")).startswith(here)]:
-        del sys.modules[name]
+    for name in set(sys.modules) - known:
+        if str(getattr(sys.modules[name], "__file__", "")).startswith(here):
+            del sys.modules[name]
 
 
 @pytest.fixture(autouse=True)
@@ -125,9 +124,13 @@ def no_rehearsal(monkeypatch):
     monkeypatch.setattr("certcal.smoothing.local.fastest_threads", lambda call: nullcontext())
 
 
-@pytest.fixture
-def bounds(rng):
+@pytest.fixture(scope="session")
+def bounds():
     """Certificates of 300 inputs at three radii; wrong as often as their confidence says."""
+    from certcal.certificates import confidence_bounds_at
+    from smoothing_oracles import random_evidence
+
+    rng = np.random.default_rng(20250115)
     evidence = random_evidence(rng, inputs=300, draws=2000)
     evidence = replace(evidence, label=(rng.random(300) < evidence.confidence).astype(np.int64))
     return confidence_bounds_at(evidence, radii=[0.0, 0.1, 0.3], alpha=0.01)

@@ -66,6 +66,7 @@ def answer(function, *args, **kwargs):
         ([], [], "Expected `confidence` to hold at least one value, but got an empty array."),
         ([0.5, 0.6], [1], "Expected `correct` to have as many entries as `confidence` (2), but got 1."),
         ([0.5], [2], "Expected `correct` to be 0 or 1 (or False or True), but got 2 at index 0."),
+        ([0.5, 0.5], [1, -1], "Expected `correct` to be 0 or 1 (or False or True), but got -1 at index 1."),
         ([0.5], [NAN], "Expected `correct` to be 0 or 1 (or False or True), but got nan at index 0."),
         ([[0.5]], [1], "Expected `confidence` to be one-dimensional, but got shape (1, 1)."),
         (["a"], [1], "Expected `confidence` to be an array of numbers, but got an array of dtype <U1."),
@@ -276,10 +277,6 @@ def test_inputs_are_left_alone():
     approximate_certified_calibration_error(lower, upper, correct, steps=2)
     for part, copy in zip((lower, upper, correct), copies, strict=True):
         np.testing.assert_array_equal(part, copy)
-
-
-def test_one_base_class():
-    assert issubclass(InputError, certcal.CertcalError)
 
 
 def test_views_and_read_only_arrays_are_fine():

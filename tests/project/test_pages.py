@@ -43,7 +43,7 @@ def given():
     bounds = {"lower": clean - 0.1, "upper": clean + 0.1, "correct": rng.random(40) < clean}
     more = {"clean": clean, "clean_confidence": clean, "uncertified": 3, "network": model, "images": names["data"][0]}
     evidence = random_evidence(rng, inputs=200, draws=2000)
-    some_wrong = replace(evidence, label=np.where(rng.random(200) < 0.8, evidence.selected, 1 - evidence.selected))
+    some_wrong = replace(evidence, label=np.where(rng.random(200) < 0.4, evidence.selected, 1 - evidence.selected))
     x, y = names["data"]
     return names | bounds | more | {"evidence": some_wrong, "x": x, "y": y}
 

@@ -101,3 +101,7 @@ def test_solution_prints_in_one_line():
     text = repr(certcal.certified_calibration_error([0.1, 0.5], [0.6, 0.9], [1, 0]))
     assert text == "Solution(value=0.9, kind=exact, inputs=2, status=solved to global optimality)"
     assert float(certcal.certified_brier_score([0.5], [0.5], [1])) == pytest.approx(0.25)
+
+
+def test_errors_have_one_base_class():
+    assert issubclass(certcal.InputError, certcal.CertcalError)

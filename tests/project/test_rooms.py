@@ -3,15 +3,15 @@
 import ast
 import importlib
 
-from places import ROOT, parsed
+from places import ROOT, statements
 
 SOURCE = ROOT / "src" / "certcal"
 ROOMS = {path.parent.name for path in SOURCE.glob("*/__init__.py")}
 
 
-def imported(tree, package):
+def imported(source, package):
     """The module and name of every `from … import …` and `import …` in a file of that package."""
-    for node in ast.walk(tree):
+    for node in statements(source):
         if isinstance(node, ast.ImportFrom):
             above = ".".join(package[: len(package) - node.level + 1]) if node.level else ""
             module = ".".join(filter(None, (above, node.module)))
@@ -22,7 +22,7 @@ def imported(tree, package):
 
 def past_the_door(source, package):
     """What a file takes from other rooms without their offering it."""
-    for module, name in imported(parsed(source), package):
+    for module, name in imported(source, package):
         parts = module.split(".")
         if parts[0] != "certcal":
             continue

@@ -5,7 +5,7 @@ import importlib.util
 import re
 
 import certcal
-from places import ROOT, parsed
+from places import ROOT, statements
 
 DOCS = ROOT / "docs"
 
@@ -77,7 +77,7 @@ def test_only_public_names_in_running_text_become_links(monkeypatch):
 def functions_with_arguments():
     """Every function and class of the library whose docstring lists arguments."""
     for source in sorted((ROOT / "src" / "certcal").rglob("*.py")):
-        for node in ast.walk(parsed(source.read_text(encoding="utf-8"))):
+        for node in statements(source.read_text(encoding="utf-8")):
             if isinstance(node, ast.FunctionDef) and "\nArgs:\n" in (ast.get_docstring(node) or ""):
                 yield f"{source.stem}.{node.name}", node
 

@@ -5,7 +5,7 @@ import importlib
 
 import pytest
 
-from places import ROOT, parsed
+from places import ROOT, statements
 
 FILES = sorted((ROOT / "src" / "certcal").rglob("*.py"))
 ROOMS = [path.parent.name for path in (ROOT / "src" / "certcal").glob("*/__init__.py")]
@@ -20,9 +20,9 @@ def test_no_file_is_longer_than_can_be_read():
 
 def many_parameters(source):
     """Functions with more parameters than a reader keeps in mind; those of a class by the name of the class."""
-    tree = parsed(source)
-    owner = {own: node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef) for own in node.body}
-    for node in ast.walk(tree):
+    nodes = statements(source)
+    owner = {own: node.name for node in nodes if isinstance(node, ast.ClassDef) for own in node.body}
+    for node in nodes:
         if isinstance(node, ast.FunctionDef):
             own = node.args
             if len(own.posonlyargs + own.args + own.kwonlyargs) > PARAMETERS:

@@ -23,6 +23,7 @@ __all__ = [
 class Net(LightningModule):
     def __init__(self):
         super().__init__()
+        self.save_hyperparameters()
         torch.manual_seed(0)
         self.body = nn.Sequential(nn.Flatten(), nn.Dropout(0.5), nn.Linear(16, 3))
 
