@@ -5,6 +5,7 @@ more than the error of that evaluation. The inverse that proposes it need not be
 units of rounding, but reaches 5e-8 for some counts.
 """
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -22,6 +23,19 @@ _TAIL_ERROR = 2.0**-35
 # Tails below this lose their digits, or come out as 0: at such levels nothing is claimed, and the limits are 0 and 1.
 TAIL_UNDERFLOW = 1e-280
 _BLOCK = 2048  # counts whose limits are found in one go
+
+
+def guessing(labels: ArrayLike) -> float:
+    """An accuracy up to which a model is not clearly better than guessing among the classes that it sees.
+
+    Two standard deviations above one in so many classes, or in two, and less than 1.
+
+    >>> guessing([0, 1] * 50)
+    0.6
+    """
+    values = np.asarray(labels)
+    share = 1 / max(2, len(np.unique(values)))
+    return min(share + 2 * math.sqrt(share * (1 - share) / len(values)), 1 - 1e-9)
 
 
 def clopper_pearson(

@@ -1,5 +1,7 @@
 """What evidence is not collected from: data, models and settings that are refused, in words that name the remedy."""
 
+import warnings
+
 import numpy as np
 import pytest
 import torch
@@ -193,3 +195,13 @@ def test_scaled_data_ask_for_a_model_that_scales_back():
     with pytest.warns(CertcalWarning, match="is divided by its standard deviations, and the model sees it so"):
         collect(model, data=data)
     collect(Unscale(data.scale.mean, data.scale.std, model), data=data)  # and says nothing
+
+
+def test_labels_of_other_classes_are_doubted():
+    inputs = torch.eye(4).repeat(10, 1)
+    labels = inputs.argmax(dim=1)
+    with warnings.catch_warnings(action="error"):
+        collect(Thousandfold(), data=(inputs, labels), sigma=0.1)
+        collect(Thousandfold(), data=(inputs[:1].repeat(9, 1), [3] * 9), sigma=0.1)  # one class: nobody can say
+    with pytest.warns(CertcalWarning, match="is right on 0% of 40 inputs, no more than by guessing: is it trained"):
+        collect(Thousandfold(), data=(inputs, (labels + 1) % 4), sigma=0.1)

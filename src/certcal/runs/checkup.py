@@ -105,8 +105,8 @@ def _about_accuracy(look: Look, counts: dict[str, int]) -> list[str]:
 
 
 def _guesses(look: Look, counts: dict[str, int]) -> bool:
-    """Whether the model is right no more often than guessing would be."""
-    return sum(n > 0 for n in counts.values()) > 1 and look.accuracy <= look.guessing() and look.accuracy < 1
+    """Whether the model seems to guess; of one class alone nobody can say."""
+    return sum(n > 0 for n in counts.values()) > 1 and look.guesses
 
 
 def _about_noise(clean: float, scan: tuple[Scanned, ...], sigma: float) -> list[str]:

@@ -1,9 +1,10 @@
 """Some inputs of a run, evenly spread, and what its model answers to them."""
 
-import math
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from certcal.proportions import guessing
 
 if TYPE_CHECKING:
     import torch
@@ -86,7 +87,7 @@ class Look:
         self.speed = draws * len(inputs) / min(seconds)
         return tuple(found)
 
-    def guessing(self) -> float:
-        """An accuracy up to which a model is not clearly better than guessing among the classes it sees."""
-        p = 1 / max(2, len(set(self.labels.tolist())))
-        return p + 2 * math.sqrt(p * (1 - p) / len(self.labels))
+    @property
+    def guesses(self) -> bool:
+        """Whether the model is right no more often than guessing would be."""
+        return self.accuracy <= guessing(self.labels)

@@ -69,7 +69,7 @@ def check_classes(look: Look) -> None:
         cause = f": labels from {least} to {most}, where classes count from 0 (subtract 1?)" if least == 1 else ""
         cause = cause or ": certcal certifies no regression" * (look.classes == 2)
         raise _wrong("model", f"have an output for every label up to {most}", f"{look.classes} outputs{cause}")
-    if look.classes != known and look.accuracy <= look.guessing() and look.accuracy < 1:
+    if look.classes != known and look.guesses:
         got = f"{look.classes} outputs, of which {look.accuracy:.0%} name the right class"
         cause = "class mismatch: the model was trained for other classes"
         raise _wrong("model", f"tell apart the {known} classes of the data", f"{got}: {cause}")
@@ -80,7 +80,7 @@ def check_labels(look: Look) -> list[str]:
     import torch
     from scipy.optimize import linear_sum_assignment
 
-    if look.accuracy > look.guessing():
+    if not look.guesses:
         return []
     said, k = look.answers.argmax(dim=1), look.classes
     pairs = torch.zeros(k, k).index_put_((look.labels, said), torch.tensor(1.0), accumulate=True) / len(said)

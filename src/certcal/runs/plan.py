@@ -1,13 +1,14 @@
 """What a run would come to, foreseen from a short one: draws for a budget of minutes, noise and draws for a radius."""
 
 import time
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from certcal.certificates import confidence_bounds
-from certcal.errors import several
+from certcal.errors import CertcalWarning, several
 from certcal.evaluation import row_at, with_more_draws
 from certcal.runs.checkup import Checkup, check_up
 from certcal.runs.load import load_data, load_model
@@ -76,10 +77,11 @@ def plan_run(
     for sigma in sigmas:
         tell(f"trying σ = {sigma:g} on {several(len(some))}")
         start = time.perf_counter()
-        evidence = collect_evidence(
-            model, some, sigma=sigma, n=DRAWS, outputs=own.outputs, device=device,
-            precision=own.precision, seed=place_seed(own.seed, PILOT),
-        )  # fmt: skip
+        with warnings.catch_warnings(action="ignore", category=CertcalWarning):  # the checks have told
+            evidence = collect_evidence(
+                model, some, sigma=sigma, n=DRAWS, outputs=own.outputs, device=device,
+                precision=own.precision, seed=place_seed(own.seed, PILOT),
+            )  # fmt: skip
         # As runs draw, and not the bare passes of the checks. Other programs may slow one down: the fastest counts.
         speed = max(speed, len(some) * (DRAWS + evidence.header.n0) / (time.perf_counter() - start))
         tried.append(evidence)

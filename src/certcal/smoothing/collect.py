@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from certcal.cluster import Cluster, as_cluster
-from certcal.errors import CertcalWarning, InputError, kind_of
+from certcal.errors import CertcalWarning, InputError, kind_of, several
 from certcal.inputs import check_device
 from certcal.interrupts import deferred_interrupts
 from certcal.models import (
@@ -33,6 +33,7 @@ from certcal.models import (
     on_device,
 )
 from certcal.progress import Progress
+from certcal.proportions import guessing
 from certcal.scalars import check_choice, check_flag, check_integer, check_number, one_or_more
 from certcal.settings import MAX_CHUNK, MAX_DRAWS, Outputs, Precision, Values, checks
 from certcal.smoothing.evidence import Evidence, EvidenceHeader
@@ -117,7 +118,8 @@ def collect_evidence(
 
     Raises:
         InputError: if an argument is wrong, or the store holds evidence of another model, noise or seed.
-        CertcalWarning: if outputs look like another kind, or `n` is no whole number of chunks; a warning.
+        CertcalWarning: if outputs look like another kind, the smoothed model seems to guess, or `n` is no
+            whole number of chunks; a warning.
         CertcalError: if the model gives no probabilities, or evidence cannot be read or written.
     """
     checks.sigma("sigma", sigma)
@@ -193,7 +195,12 @@ def collect_evidence(
                 sample_here(ready, conditions, shape, job)
             elif not job.over:
                 _sample_there(cluster, ready, conditions, probe, shape, job)
-    return keeper.evidence(source.indices)
+    evidence = keeper.evidence(source.indices)
+    if (right := float(evidence.correct.mean())) <= guessing(evidence.label) and len(set(evidence.label.tolist())) > 1:
+        told = f"The smoothed model is right on {right:.0%} of {several(len(evidence))}, no more than by guessing:"
+        mend = "is it trained, under such noise, and are these its weights, its classes and its normalisation?"
+        warnings.warn(f"{told} {mend}", CertcalWarning, stacklevel=2)
+    return evidence
 
 
 def _tempered(temperatures: Sequence[float] | None, outputs: str) -> dict[str, Any]:

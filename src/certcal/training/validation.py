@@ -1,5 +1,6 @@
 """Certified metrics on held-out training data, from few draws: to follow training and choose among models."""
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -8,6 +9,7 @@ from torch import Tensor
 
 from certcal.certificates import confidence_bounds_at
 from certcal.data import ImageData, split_data
+from certcal.errors import CertcalWarning
 from certcal.evaluation import row_at
 from certcal.settings import ValidationSettings
 from certcal.smoothing import collect_evidence
@@ -42,18 +44,19 @@ def validate(
 
     `reading` says how data and outputs are read, as for `collect_evidence`.
     """
-    evidence = collect_evidence(
-        model,
-        data,
-        sigma=sigma,
-        n=validation.draws,
-        n0=validation.n0,
-        chunk=min(250, validation.draws),
-        seed=seed,
-        device=str(device),
-        progress=False,
-        **reading,
-    )
+    with warnings.catch_warnings(action="ignore", category=CertcalWarning):  # a model that still guesses
+        evidence = collect_evidence(
+            model,
+            data,
+            sigma=sigma,
+            n=validation.draws,
+            n0=validation.n0,
+            chunk=min(250, validation.draws),
+            seed=seed,
+            device=str(device),
+            progress=False,
+            **reading,
+        )
     radii = validation_radii(validation, sigma)
     values: dict[str, float] = {}
     for own in confidence_bounds_at(evidence, radii=radii, alpha=validation.alpha, method=validation.method):
