@@ -26,7 +26,7 @@ from certcal.recalibration import (
     load_map,
     save_map,
 )
-from certcal.recalibration.inside import least_on_simplex
+from certcal.recalibration.simplex import least_on_simplex
 from certcal.smoothing import cell_middles, threshold_grid
 from laws import examples
 from smoothing_oracles import beta_limits, evidence_from_scores, random_evidence
@@ -207,6 +207,7 @@ class TestFit:
 class TestUse:
     def test_saved_bit_for_bit_and_certified_alike(self, rng, tmp_path):
         evidence, other = labelled(rng), labelled(rng)
+        other = dataclasses.replace(other, content=other.content + len(evidence))
         inside = fit_score_map(evidence, radii=[0.0, 0.1], alpha=0.01)
         full = FullMap(inside, IsotonicMap([0.1, 0.8], [0.3, 0.9]), about={"note": "both"})
         for own in (inside, full):

@@ -102,6 +102,14 @@ def test_a_changed_number_is_noticed(copy, monkeypatch):
     _, error = certcal(*words, cwd=copy.folder, code=1)
     for track in ("plain", "recalibrated"):
         assert f"mine, {track}, R = 0.1: certified_ece" in error
+    before = pack.rows()
+    pack.write_rows([*before[:-2], *(replace(row, acce=0.25) for row in before[-2:])])
+    certcal(*words, "--write", cwd=copy.folder)
+    assert pack.rows()[:-2] == before[:-2]
+    assert [(row.certified_ece, row.acce) for row in pack.rows()[-2:]] == [
+        (row.certified_ece, 0.25)
+        for row in (plain, mapped)  # what takes long is not lost where it is not made again
+    ]
 
 
 def test_changed_missing_and_stray_evidence_is_noticed(copy):

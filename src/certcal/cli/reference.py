@@ -85,7 +85,7 @@ def _recomputed(pack: "Pack", only: list[str], *, approximate: bool, write: bool
         raise InputError.expected("only", "name an entry of the pack", repr(name))
     made = pack.recompute(only, approximate=approximate)
     if write:
-        pack.write_rows([*(row for row in (pack.rows() if only else []) if row.entry not in only), *made])
+        pack.store(made, only)
     stored = [row for row in pack.rows() if not only or row.entry in only]
     return differences(stored, made)
 

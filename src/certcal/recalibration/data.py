@@ -1,7 +1,7 @@
 """What a map is fitted to: certified bounds at one or several radii, clean confidences, and their weights."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from certcal.settings import checks
 from certcal.types import ArrayLike, BoolArray, FloatArray
 from certcal.worstcase import WorstCaseProblem, brier_confidences
 
+_GRID = 2.0**32
 # Fewer inputs than this say next to nothing about a whole map.
 MIN_INPUTS = 20
 
@@ -88,7 +89,7 @@ def data_from_bounds(
     edges: ArrayLike | None,
 ) -> FittingData:
     """Certificates of the same inputs at several radii: those certified at each, and all of them clean."""
-    several = as_intervals(bounds)
+    several = [_rounded(own) for own in as_intervals(bounds)]
     share = checks.share("clean_weight", clean_weight)
     shares = check_weights(weights, len(several))
     problems = []
@@ -103,6 +104,12 @@ def data_from_bounds(
     about["weights"] = shares[counted].tolist()
     clean = several[0].confidence, several[0].correct
     return FittingData(tuple(problems), shares[counted] * (1.0 - share), *clean, share, about)
+
+
+def _rounded(bounds: ConfidenceIntervals) -> ConfidenceIntervals:
+    """The bounds on a grid: inputs of equal draws are equal in whatever order a machine adds, and maps of them are."""
+    lower, upper, confidence = (np.rint(x * _GRID) / _GRID for x in (bounds.lower, bounds.upper, bounds.confidence))
+    return replace(bounds, lower=lower, upper=upper, confidence=confidence)
 
 
 def as_intervals(

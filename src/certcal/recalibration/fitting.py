@@ -66,9 +66,11 @@ def recalibrate(
         return recalibrate_bounds(lower, clean_weight=share, n_bins=n_bins, edges=edges, **options)
     usual = 0.0 if confidence is None else CLEAN_WEIGHT
     share = usual if clean_weight is None else clean_weight
-    return _fit(
+    found = _fit(
         lambda: data_from_arrays(lower, upper, correct, confidence, share, n_bins=n_bins, edges=edges), **options
     )
+    seen = {} if confidence is None else sample_of(np.asarray(confidence, dtype=np.float64))
+    return replace(found, about=dict(found.about) | seen)  # type: ignore[type-var]
 
 
 def recalibrate_bounds(
@@ -101,7 +103,7 @@ def recalibrate_bounds(
         objective=objective,
         on_failure=on_failure,
     )
-    about = dict(found.about) | temperature_facts(several[0].temperature) | sample_of(several[0].confidence)
+    about = dict(found.about) | temperature_facts(several[0].temperature) | sample_of(several[0])
     return replace(found, about=about)  # type: ignore[type-var]
 
 

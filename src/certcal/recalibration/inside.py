@@ -16,6 +16,7 @@ from certcal.recalibration.data import NothingToFitError, check_teaches, check_w
 from certcal.recalibration.fitting import recalibrate_bounds
 from certcal.recalibration.maps import AnyMap, IdentityMap, origin_of, temperature_facts
 from certcal.recalibration.score_maps import FullMap, ScoreMap
+from certcal.recalibration.simplex import ROWS, as_steps, gram, least_on_simplex, on_grid
 from certcal.scalars import check_choice, one_or_more
 from certcal.settings import CLEAN_WEIGHT, PREDICTION_SHARE, TERMS, Objective, OnFailure, checks
 from certcal.smoothing import Evidence, cell_middles
@@ -23,6 +24,7 @@ from certcal.types import ArrayLike, BoolArray, FloatArray
 from certcal.worstcase import WorstCaseProblem, choose_few_bins, slopes, solve_exact
 
 _STEPS = 60  # of the descent on the certified calibration error
+_ERRORS = 2**16  # grid of its errors: their products with tails are exact sums of up to 2^17 inputs
 
 
 def fit_score_map(
@@ -158,12 +160,10 @@ class ScoreData:
             scale = (1 - self.clean_weight) * weight / max(int(rows.sum()), 1)
             if scale:
                 for x, right in self.worst_rows(radius, rows):
-                    error = x - right[:, None]
-                    total += scale * (error.T @ error)
+                    total += scale * gram(x - right[:, None])
         if self.clean_weight:
             tails, right = self.clean_rows()
-            error = tails - right[:, None]
-            total += self.clean_weight / len(error) * (error.T @ error)
+            total += self.clean_weight / len(tails) * gram(tails - right[:, None])
         return total
 
     def worst_rows(self, radius: float, rows: BoolArray) -> Iterator[tuple[FloatArray, BoolArray]]:
@@ -180,48 +180,31 @@ class ScoreData:
         return _padded(evidence.reached / evidence.draws[:, None]), evidence.correct
 
 
-def least_on_simplex(quadratic: FloatArray) -> FloatArray:
-    """argmin of vᵀ H v over v ≥ 0 with Σ v = 1, for positive semi-definite H, shape (k,).
-
-    With H = RᵀR, non-negative least squares finds y = argmin ‖R y‖² + κ² (1 − Σ y)². Along y = t v with Σ v = 1 that is
-    least at κ² q / (κ² + q) for q = vᵀ H v, which rises with q: y / Σ y is the answer, whatever κ is.
-    """
-    from scipy.optimize import nnls
-
-    best = int(np.argmin(np.diag(quadratic)))
-    weight = float(quadratic[best, best])  # κ², of the size of the answer
-    if weight <= 0:
-        return np.asarray(np.eye(len(quadratic))[best])
-    values, vectors = np.linalg.eigh(quadratic)
-    kept = values > values[-1] * 1e-14
-    root = np.sqrt(values[kept])[:, None] * vectors[:, kept].T
-    heavy = np.sqrt(weight)
-    matrix = np.vstack([root, np.full(len(quadratic), heavy)])
-    found, _ = nnls(matrix, np.append(np.zeros(len(root)), heavy), maxiter=30 * len(quadratic))
-    return np.asarray(found / found.sum())
-
-
 def _descend(data: ScoreData, start: FloatArray) -> FloatArray:
     """The best point of a descent on (1 − λ) Σ_r w_r · certified calibration error + λ · clean Brier score.
 
-    Exponentiated gradients keep v on the simplex, with steps that fall as 1/√t. The loss jumps where bounds cross edges
-    of bins and may have several minima, so the start is never left for a worse point.
+    Steps are multiplied by (1 − t) / (1 + t), about exp(−2t), which keeps v on the simplex, with t that falls as 1/√k.
+    The loss jumps where bounds cross edges of bins and may have several minima, so the start is never left for a worse
+    point.
     """
     loss = _CalibrationLoss(data)
     # A little of the map that changes nothing lets steps grow that are zero at the start.
-    point = 0.98 * start + 0.02 * steps_of(cell_middles())
+    point = as_steps(0.98 * start + 0.02 * steps_of(cell_middles()))
     seen = [(loss.at(start)[0], start)]
     for step in range(_STEPS):
         value, gradient = loss.at(point)
         seen.append((value, point))
-        slope = gradient - point @ gradient
-        point = point * np.exp(-slope / (2 * np.abs(slope).max() * np.sqrt(step + 1.0) + 1e-300))
-        point = point / point.sum()
+        slope = gradient - (point * gradient).sum()
+        t = slope / (4 * np.abs(slope).max() * np.sqrt(step + 1.0) + 1e-300)
+        point = as_steps(point * ((1 - t) / (1 + t)))
     return min(seen, key=lambda pair: pair[0])[1]
 
 
 class _CalibrationLoss:
-    """(1 − λ) Σ_r w_r · certified calibration error + λ · clean Brier score, as a function of the steps."""
+    """(1 − λ) Σ_r w_r · certified calibration error + λ · clean Brier score, as a function of the steps.
+
+    Limits are rounded to a grid on which sums are exact: a descent that jumps would else end elsewhere on each machine.
+    """
 
     def __init__(self, data: ScoreData) -> None:
         self.bins, self.clean_weight = data.bins, data.clean_weight
@@ -230,23 +213,25 @@ class _CalibrationLoss:
             rows = data.limits.certified(radius)
             lower, upper = (np.concatenate(side) for side in zip(*data.limits.at(radius, rows), strict=True))
             right = data.limits.evidence.correct[rows]
-            self.parts.append(((1 - data.clean_weight) * weight, _padded(lower), _padded(upper), right))
-        self.clean = data.clean_rows()
+            weight *= 1 - data.clean_weight
+            self.parts.append((weight, on_grid(_padded(lower)), on_grid(_padded(upper)), right))
+        tails, self.right = data.clean_rows()
+        self.tails = on_grid(tails)
 
     def at(self, steps: FloatArray) -> tuple[float, FloatArray]:
         """The loss and its gradient: at the worst signs every input stands at a bound or at an edge (Danskin)."""
         value, gradient = 0.0, np.zeros(len(steps))
         for weight, lower, upper, right in self.parts:
-            low = np.clip(lower @ steps, 0.0, 1.0)
-            problem = WorstCaseProblem(low, np.clip(upper @ steps, low, 1.0), right, self.bins)
+            low = np.clip(lower @ steps / ROWS, 0.0, 1.0)
+            problem = WorstCaseProblem(low, np.clip(upper @ steps / ROWS, low, 1.0), right, self.bins)
             worst = solve_exact(problem)
             at_lower, at_upper, sign = slopes(problem, worst)
             value += weight * worst.value
-            gradient -= weight / len(low) * ((sign * at_lower) @ lower + (sign * at_upper) @ upper)
-        tails, right = self.clean
-        error = tails @ steps - right
+            gradient -= weight / len(low) * (((sign * at_lower) @ lower + (sign * at_upper) @ upper) / ROWS)
+        error = self.tails @ steps / ROWS - self.right
         value += self.clean_weight * float(np.square(error).mean())
-        return value, gradient + self.clean_weight * 2 / len(error) * (error @ tails)
+        away = np.rint(error * _ERRORS) @ self.tails / (_ERRORS * ROWS)
+        return value, gradient + self.clean_weight * 2 / len(error) * away
 
 
 def steps_of(levels: FloatArray) -> FloatArray:

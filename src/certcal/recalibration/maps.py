@@ -129,7 +129,7 @@ def temperature_facts(temperature: float) -> dict[str, float]:
 def origin_of(evidence: Evidence) -> dict[str, Any]:
     """Which smoothed model a map is fitted to, in which units: what deployment has to match; and some of the inputs."""
     own = {name: getattr(evidence.header, name) for name in ("sigma", "model", "units")}
-    return own | sample_of(evidence.confidence)
+    return own | sample_of(evidence)
 
 
 class RecalibrationMap(AnyMap):
@@ -225,7 +225,9 @@ class BetaMap(RecalibrationMap):
 
     def _rounded(self, confidence: FloatArray, direction: int) -> FloatArray:
         z = np.clip(confidence, CLAMP, 1.0 - CLAMP)
-        value: FloatArray = scipy.special.expit(self.a * np.log(z) - self.b * np.log1p(-z) + self.c)
+        # SciPy's logarithms: NumPy's have other last bits on other processors, which a fit that jumps would magnify.
+        odds = self.a * scipy.special.xlogy(1.0, z) - self.b * scipy.special.log1p(-z)
+        value: FloatArray = scipy.special.expit(odds + self.c)
         # The exponent errs by a few units of rounding of its three terms. Each is at most |exponent| plus terms of at
         # most a, b and |c|, and σ' |exponent| < 1, so twice the error is far below this.
         margin = 2.0**-47 * (1.0 + self.a + self.b + abs(self.c))

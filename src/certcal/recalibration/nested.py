@@ -14,9 +14,10 @@ from certcal.certificates import confidence_bounds_at
 from certcal.errors import InputError
 from certcal.recalibration.fitting import isotonic_fit, recalibrate_bounds
 from certcal.recalibration.heldout import Indices, split_inputs
-from certcal.recalibration.inside import ScoreData, fit_score_map, least_on_simplex, steps_of
+from certcal.recalibration.inside import ScoreData, fit_score_map, steps_of
 from certcal.recalibration.maps import AnyMap, IdentityMap
 from certcal.recalibration.score_maps import FullMap
+from certcal.recalibration.simplex import as_steps, gram, least_on_simplex, means
 from certcal.scalars import guarded
 from certcal.settings import TERMS, MapKind
 from certcal.smoothing import Evidence, cell_middles
@@ -85,14 +86,15 @@ def _losses(data: ScoreData) -> FloatArray:
     found = np.zeros((len(WAYS), count))
     for fit, rest in split_inputs(count, folds=min(FOLDS, count), repeats=1):
         taught, left = (_of(points, part, count) for part in (fit, rest))
-        error = (taught.x - taught.right[:, None]) * np.sqrt(taught.weight)[:, None]
-        steps = least_on_simplex(error.T @ error / count)
+        heaviest = taught.weight.max()
+        error = (taught.x - taught.right[:, None]) * np.sqrt(taught.weight / heaviest)[:, None]
+        steps = least_on_simplex(gram(error) * (heaviest / count))
         none = steps_of(cell_middles())
         for place, way in enumerate(WAYS):
-            mixed = steps if way is None else way * steps + (1 - way) * none
-            value = left.x @ mixed
+            mixed = steps if way is None else as_steps(way * steps + (1 - way) * none)
+            value = means(left.x, mixed)
             if way is not None:
-                value = np.interp(value, *isotonic_fit(taught.x @ mixed, taught.right, taught.weight))
+                value = np.interp(value, *isotonic_fit(means(taught.x, mixed), taught.right, taught.weight))
             np.add.at(found[place], left.inputs, left.weight * np.square(value - left.right))
     return found
 

@@ -136,6 +136,13 @@ class Pack:
         except (OSError, ValueError, TypeError, AttributeError) as error:
             raise InputError.expected("pack", f"hold a {ROWS} of its rows", f"{self.folder} ({error})") from error
 
+    def store(self, made: Sequence[ReferenceRow], names: Iterable[str] = ()) -> None:
+        """Store rows of the entries named, of all by default; an ACCE that was not made again is kept."""
+        before = self.rows() if names or (self.folder / ROWS).is_file() else []
+        known, named = {row.key: row.acce for row in before}, set(names)
+        rows = [replace(row, acce=known.get(row.key, math.nan)) if math.isnan(row.acce) else row for row in made]
+        self.write_rows([*(row for row in before if named and row.entry not in named), *rows])
+
     def write_rows(self, rows: Sequence[ReferenceRow]) -> None:
         """Store the rows, one to a line."""
         lines = ",\n".join(json.dumps(plain(vars(row)), ensure_ascii=False) for row in rows)
