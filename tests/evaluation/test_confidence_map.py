@@ -19,6 +19,7 @@ from certcal.recalibration import (
     fit_score_map,
     held_out_maps,
     load_map,
+    recalibrate,
     recalibrate_bounds,
     save_map,
 )
@@ -62,10 +63,30 @@ def test_inputs_that_a_map_was_fitted_on_are_known_again(evidence, make, tmp_pat
         apart = evaluate(other, recalibration=own, **TERMS)
     assert not math.isnan(apart[0].population_ece)
     for seen in (fit, evidence, fit.select(np.arange(80))):
-        with pytest.warns(CertcalWarning, match="The map was fitted on these inputs or on many of them"):
+        with pytest.warns(CertcalWarning, match="The map was fitted on these inputs or on some of them"):
             report = evaluate(seen, recalibration=own, **TERMS)
         assert all(math.isnan(row.population_ece) for row in report)
         assert not any(math.isnan(row.joint_ece) for row in report)  # which hold for any map
+
+
+def test_the_same_inputs_are_known_by_other_draws_and_in_part(evidence, rng):
+    """By what they hold: more draws, or another seed, change every confidence."""
+    drawn_again = replace(random_evidence(rng, inputs=200, draws=500), label=evidence.label)
+    own = of_bounds(evidence.select(np.arange(100)))
+    for seen in (np.arange(100), np.arange(80, 200)):
+        with pytest.warns(CertcalWarning, match="fitted on these inputs"):
+            assert math.isnan(evaluate(drawn_again.select(seen), recalibration=own, **TERMS)[0].population_ece)
+    with warnings.catch_warnings(action="error"):  # two may be duplicates
+        evaluate(drawn_again.select(np.arange(98, 200)), recalibration=own, **TERMS)
+
+
+def test_arrays_and_bounds_without_content_are_known_by_confidences(evidence):
+    bounds = confidence_bounds_at(evidence, **TERMS)[0]
+    kept = bounds.select(bounds.certified)
+    by_arrays = recalibrate(kept.lower, kept.upper, kept.correct, confidence=kept.confidence)
+    for own, these in ((by_arrays, evidence), (recalibrate_bounds(bounds), replace(bounds, content=None))):
+        with pytest.warns(CertcalWarning, match="fitted on these inputs"):
+            evaluate(these, recalibration=own, **(TERMS if these is evidence else {}))
 
 
 def test_given_bounds_and_other_temperatures_are_known_again(evidence, rng):
@@ -90,7 +111,7 @@ def test_maps_that_saw_what_is_held_out_are_told(evidence, given):
     asked = {"radii": TERMS["radii"], "terms": terms} if given == "evidence" else {}
     made = evidence if given == "evidence" else bounds
     own = recalibrate_bounds(bounds)
-    with pytest.warns(CertcalWarning, match="The map was fitted on these inputs or on many of them"):
+    with pytest.warns(CertcalWarning, match="The map was fitted on these inputs or on some of them"):
         held_out_maps(made, lambda part: own, repeats=1, **asked)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -102,7 +123,7 @@ def test_the_identity_is_not_too_good_anywhere(evidence):
     sure = replace(evidence, label=evidence.selected)
     own = recalibrate_bounds(confidence_bounds_at(sure, **TERMS), on_failure="identity")
     assert own.kind == "identity"
-    assert own.about["fitted_to"]
+    assert own.about["fitted_inputs"]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         report = evaluate(sure, recalibration=own, **TERMS)

@@ -140,6 +140,7 @@ def _intervals(
         predicted=evidence.selected,
         correct=evidence.correct,
         index=evidence.index,
+        content=evidence.content,
         label=evidence.label,
         certified=radii.radius >= distance,
         certified_radius=radii.radius,

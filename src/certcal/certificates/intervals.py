@@ -58,6 +58,7 @@ class ConfidenceIntervals(ShownRows):
     other: FloatArray | None = None  # (n,) which no confidence exceeds where another class is predicted; None: unknown
     least: float = 0.0  # below which no confidence of any class falls, such as where a map begins
     temperature: float = 1.0  # that the model's logits are divided by, beside what the model does itself
+    content: Counts | None = None  # (n,) made from each input's values; None: nobody said what the inputs are
     indexed: bool = True  # whether the index was given; if not, it counts the rows, and says nothing of the inputs
 
     def __post_init__(self) -> None:
@@ -108,4 +109,5 @@ class ConfidenceIntervals(ShownRows):
         """The certificates of some of the inputs, chosen by a mask or by positions."""
         keep = np.flatnonzero(keep) if keep.dtype == np.bool_ else keep  # once, which many columns gain from
         kept = {name: getattr(self, name)[keep] for name in _PER_INPUT}
-        return replace(self, **kept, other=None if self.other is None else self.other[keep])
+        kept |= {name: own[keep] for name in ("other", "content") if (own := getattr(self, name)) is not None}
+        return replace(self, **kept)

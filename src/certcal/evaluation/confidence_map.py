@@ -5,15 +5,17 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
+from numpy.typing import NDArray
 
 from certcal.certificates import ConfidenceIntervals
 from certcal.errors import CertcalWarning
 from certcal.smoothing import Evidence
 from certcal.types import FloatArray
 
-_SOME, _DISTINCT, _FITTED_TO = 16, 0.99, "fitted_to"
+_INPUTS, _MANY, _DUPLICATES = "fitted_inputs", 128, 2  # of which so many may be in two sets by right
+_FITTED_TO, _SOME, _DISTINCT = "fitted_to", 16, 0.99
 FITTED_HERE = (
-    "The map was fitted on these inputs or on many of them. Its certificates hold, but its errors here are too good to "
+    "The map was fitted on these inputs or on some of them. Its certificates hold, but its errors here are too good to "
     "speak of other inputs, and there is no population ECE. Evaluate it on inputs that had no part in the fit."
 )
 
@@ -41,26 +43,36 @@ class ConfidenceMap(Protocol):
         """Given certificates, mapped."""
 
 
-def sample_of(confidence: FloatArray) -> dict[str, Any]:
-    """Confidences of a few of the inputs that a map is fitted to, as a part of its `about`.
+def sample_of(these: Evidence | ConfidenceIntervals | FloatArray) -> dict[str, Any]:
+    """Some of the inputs that a map is fitted to, as a part of its `about`, by which `warn_if_fitted_to` knows them.
 
-    Estimates from draws differ from input to input, so that `warn_if_fitted_to` knows the inputs again. Nothing where
-    several share one, as with shares of votes or rounded tables: other inputs have the same values then.
+    By what they hold, where that is known, and by their confidences: estimates from draws differ from input to input.
+    Not by what several share, as duplicates do, shares of votes or rounded tables: other inputs have it, too.
     """
+    content, confidence = (None, these) if isinstance(these, np.ndarray) else (these.content, these.confidence)
     inner = confidence[(confidence > 0) & (confidence < 1)]
-    known = np.unique(inner)
-    places = np.linspace(0, len(known) - 1, _SOME).astype(np.intp)
-    telling = len(known) >= max(_SOME, _DISTINCT * len(inner))
-    return {_FITTED_TO: known[places].tolist()} if telling else {}
+    inputs = {} if content is None else _spread(_INPUTS, content, _MANY)
+    return inputs | _spread(_FITTED_TO, inner, _SOME)
+
+
+def _spread(name: str, values: NDArray[Any], most: int) -> dict[str, list[Any]]:
+    known = np.unique(values)
+    places = np.linspace(0, len(known) - 1, min(most, len(known))).astype(np.intp)
+    telling = len(known) >= max(_SOME, _DISTINCT * len(values))
+    return {name: known[places].tolist()} if telling else {}
 
 
 def warn_if_fitted_to(own: ConfidenceMap, these: Evidence | ConfidenceIntervals) -> bool:
-    """Whether the map was fitted to these inputs, or to many of them, which is told."""
-    if isinstance(these, Evidence) and own.divisor is not None:
-        these = these.at_temperature(own.divisor)
-    # The identity changes nothing, whatever it was meant to be fitted on.
-    some: list[float] = [] if own.kind == "identity" else own.about.get(_FITTED_TO) or []
-    found = len(some) > 0 and float(np.isin(some, these.confidence).mean()) >= 0.5
+    """Whether the map was fitted to these inputs, or to some of them, which is told."""
+    if own.kind == "identity":  # which changes nothing, whatever it was meant to be fitted on
+        return False
+    inputs, confidences = (own.about.get(name) or [] for name in (_INPUTS, _FITTED_TO))
+    if inputs and these.content is not None:
+        found = int(np.isin(inputs, these.content).sum()) > _DUPLICATES
+    else:
+        tempered = isinstance(these, Evidence) and own.divisor is not None
+        seen = these.at_temperature(own.divisor) if tempered else these  # type: ignore[union-attr, arg-type]
+        found = len(confidences) > 0 and float(np.isin(confidences, seen.confidence).mean()) >= 0.25
     if found:
         warnings.warn(FITTED_HERE, CertcalWarning, stacklevel=3)
     return found
