@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from contextlib import chdir
 from pathlib import Path
 
 import numpy as np
@@ -192,6 +193,10 @@ class TestDoor:
         assert "`every` to be an integer ≥ 1" in refusal("digits", every=0)
         assert "folder of images only" in refusal("digits", resize=8)
         assert "exists" in refusal(tmp_path / "absent")
+        with chdir(tmp_path):
+            Path("digits.csv").write_text("a,label\n0.5,1\n")
+            told = "'digits.csv' (a table? np.savez('digits.npz', inputs=…, labels=…) makes it one; then --values any)"
+            assert told in refusal("digits.csv")  # and not: did you mean 'digits'?
 
     def test_names(self) -> None:
         assert dataset_names() == ("mnist", "fashion-mnist", "kmnist", "cifar10", "cifar100", "svhn", "digits")

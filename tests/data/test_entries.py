@@ -165,7 +165,7 @@ def test_names_of_some_of_the_models_classes_are_refused(form: type) -> None:
     some = [name if name != "ant" else "cow" for name in NAMES]
     data = (PLAIN, some) if form is tuple else form(list(zip(PLAIN, some, strict=True)))
     with pytest.raises(
-        InputError, match=r"name each of the model's 3 classes.*classes=\[…\].*, but got 2 names: bee, cow"
+        InputError, match=r"name each of the model's 3 classes.*in_order\(\[…\]\).*, but got 2 names: bee, cow"
     ):
         draw(data)
     whole = from_arrays(PLAIN, some, classes=["ant", "bee", "cow"])
@@ -173,7 +173,7 @@ def test_names_of_some_of_the_models_classes_are_refused(form: type) -> None:
 
 
 def test_names_beside_numbers_are_refused() -> None:
-    with pytest.raises(InputError, match="have names or numbers as labels, not both, but got names and 1"):
+    with pytest.raises(InputError, match="`data` to have names or numbers, not both, but got 'ant' and 1"):
         draw(Pairs([(PLAIN[0], "ant"), (PLAIN[1], 1)]))
 
 

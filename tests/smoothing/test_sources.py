@@ -5,8 +5,9 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from torch.utils.data import DataLoader, Dataset, Subset
+from torch.utils.data import ConcatDataset, DataLoader, Dataset, Subset
 
+from certcal.data import from_arrays
 from certcal.errors import InputError
 from certcal.smoothing.sources import Source, _spread
 
@@ -57,7 +58,8 @@ def test_folders_that_a_data_set_numbered_itself_are_held_against_the_model():
     """As torchvision's ImageFolder does, in the order of their names."""
     data = Own(None)
     data.class_to_idx = {"ant": 0, "bee": 1, "cow": 2}
-    for one in (data, Subset(data, [0, 1]), DataLoader(Subset(data, [0, 1]))):
+    whole = ConcatDataset([Subset(data, [0, 1]), data])
+    for one in (data, Subset(data, [0, 1]), DataLoader(Subset(data, [0, 1])), whole, DataLoader(whole)):
         Source(one).check_names(3, ())
         Source(one).check_names(3, ("ant", "bee", "cow"))
         with pytest.raises(InputError, match="name each of the model's 10 classes"):
@@ -66,3 +68,20 @@ def test_folders_that_a_data_set_numbered_itself_are_held_against_the_model():
             Source(one).check_names(3, ("cow", "ant", "bee"))
     data.target_transform = int  # which numbers them anew
     Source(data).check_names(10, ())
+
+
+def test_a_sum_of_folders_that_number_a_class_differently_is_refused():
+    """Each keeps its own numbers, so one of them is wrong; a part that has fewer classes may agree."""
+    first, more, other = Own(None), Own(None), Own(None)
+    first.class_to_idx, more.class_to_idx = {"ant": 0, "bee": 1}, {"ant": 0, "bee": 1, "cow": 2}
+    other.class_to_idx = {"bee": 0, "cow": 1}
+    with pytest.raises(InputError, match="number a class alike in all its parts, but got 'bee' as 1 and as 0"):
+        Source(ConcatDataset([first, Own(None), other])).check_names(2, ())
+    Source(more + first).check_names(3, ())
+
+
+def test_names_of_data_of_ours_are_checked_behind_a_loader():
+    data = from_arrays(torch.rand(3, 1, 4, 4), ["bee", "cow", "eel"])
+    for one in (data, Subset(data, [0, 1]), DataLoader(data)):
+        with pytest.raises(InputError, match="name each of the model's 5 classes"):
+            Source(one).check_names(5, ())

@@ -13,6 +13,7 @@ from certcal.settings import build
 from certcal.studies import Study, SweepSettings, load_study, run_study, study_trials
 from certcal.studies.recipes import numbered
 from certcal.studies.reproduce import selected_models
+from certcal.studies.study import About
 from certcal.studies.trials import attempt
 from sweeping import RECIPE
 
@@ -38,13 +39,61 @@ def test_a_study_is_like_another_in_all_that_it_does_not_say(tmp_path):
     path.write_text('like = "svhn"\n[certify]\nn = 1000\n[train]\nepochs = 1\n[model]\nname = "lenet"\n')
     mine, svhn = load_study(str(path)), load_study("svhn")
     others = {"certify": svhn.certify | {"n": 1000}, "train": svhn.train | {"epochs": 1}}
-    assert mine == replace(svhn, model={"name": "lenet"}, **others)  # another model, not SVHN's normalisation
+    own = About(title="mine, like svhn", radii=svhn.about.radii)  # the paper's numbers are of another model
+    assert mine == replace(svhn, about=own, model={"name": "lenet"}, **others)  # nor with SVHN's normalisation
     assert {"n0", "fuse"} < mine.certify.keys()
     assert mine.train["sigma_warmup"] == 8
     assert (svhn.baseline, svhn.method) == (load_study("cifar10").baseline, load_study("cifar10").method)
     path.write_text('like = "mine"\n')
     with pytest.raises(InputError, match=r"Expected `like` to be one of cifar10, .*, but got 'mine'"):
         load_study(str(path))
+
+
+OTHER = '[data]\nname = "train.npz"\n'
+
+
+@pytest.mark.parametrize(
+    ("said", "missing", "beside"),
+    [
+        (OTHER, "test", "data"),  # it would be tested on scikit-learn's digits
+        (OTHER + "[test]\nlimit = 9\n", "test", "data"),
+        ('[test]\nname = "test.npz"\n', "data", "test"),
+        ('[data]\nname = "digits"\n[test]\nname = "test.npz"\n', None, None),
+        (OTHER + '[test]\nname = "digits"\n', None, None),
+        ('[data]\nname = "digits"\nsplit = "train"\nlimit = 90\n', None, None),  # the same, fewer
+        ("[test]\nlimit = 9\n", None, None),
+    ],
+)
+def test_other_data_than_that_of_the_study_it_is_like_comes_with_its_test_data(tmp_path, said, missing, beside):
+    path = tmp_path / "mine.toml"
+    path.write_text(f'like = "digits"\n{said}')
+    if missing is None:
+        load_study(str(path))
+        return
+    with pytest.raises(InputError) as caught:
+        load_study(str(path))
+    wanted = f"Expected `{missing}.name` to be given beside {beside}.name, which is not that of digits, but got none."
+    assert str(caught.value) == wanted
+
+
+@pytest.mark.parametrize(
+    ("said", "paper"),
+    [
+        (OTHER + '[test]\nname = "test.npz"\n', ""),
+        ('[model]\nname = "small-cnn"\n', ""),
+        ("[certify]\nn = 1000\n", "fashion-mnist"),
+        ('[about]\npaper = "fashion-mnist"\n' + OTHER + '[test]\nname = "test.npz"\n', "fashion-mnist"),  # as said
+    ],
+)
+def test_the_papers_numbers_stand_beside_its_own_data_and_model_alone(tmp_path, said, paper):
+    path, base = tmp_path / "mine.toml", load_study("fashion-mnist").about
+    path.write_text(f'like = "fashion-mnist"\n{said}')
+    found = load_study(str(path)).about
+    assert (found.paper, found.radii) == (paper, base.radii)
+    if said.startswith("[certify]"):
+        assert found == base
+    else:
+        assert (found.title, found.notes, found.cost) == ("mine, like fashion-mnist", "", "")
 
 
 def test_a_time_limit_is_a_ctrl_c_and_waits_for_a_safe_point():

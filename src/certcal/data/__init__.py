@@ -2,7 +2,7 @@
 
 from certcal.data.arrays import from_arrays
 from certcal.data.datasets import dataset_names, dataset_splits, download_dataset, load_dataset
-from certcal.data.entries import LABELS, as_pair, as_values, channels_first, is_grey, is_picture
+from certcal.data.entries import as_pair, as_values, channels_first, is_grey, is_picture
 from certcal.data.images import (
     ImageData,
     Scale,
@@ -12,11 +12,11 @@ from certcal.data.images import (
     split_data,
     tensor_bytes,
 )
-from certcal.data.labels import as_classes, check_names, names_by_number
+from certcal.data.labels import as_classes, check_names, names_of_model
 from certcal.data.locate import data_folders
+from certcal.data.told_names import check_told_names
 
 __all__ = [
-    "LABELS",
     "ImageData",
     "Scale",
     "as_classes",
@@ -26,6 +26,7 @@ __all__ = [
     "channel_statistics",
     "channels_first",
     "check_names",
+    "check_told_names",
     "data_fingerprint",
     "data_folders",
     "dataset_names",
@@ -35,7 +36,7 @@ __all__ = [
     "is_grey",
     "is_picture",
     "load_dataset",
-    "names_by_number",
+    "names_of_model",
     "split_data",
     "tensor_bytes",
 ]

@@ -94,8 +94,9 @@ def _as_pixels(inputs: ArrayLike) -> Tensor:
         pixels = pixels.unsqueeze(1)
     pixels, shape = channels_first(pixels), tuple(pixels.shape)
     if len(shape) != 4 or 0 in shape:
-        wanted = "have shape (n, c, h, w), (n, h, w, c) or (n, h, w) with n ≥ 1 (or values='any', which take any)"
-        raise InputError.expected("inputs", wanted, f"shape {shape}")
+        wanted = "have shape (n, c, h, w), (n, h, w, c) or (n, h, w) with n ≥ 1"
+        got = f"shape {shape} (what is no image takes --values any, in Python values='any')"
+        raise InputError.expected("inputs", wanted, got)
     if pixels.dtype == torch.uint8:
         return pixels
     pixels = as_values(pixels)

@@ -19,6 +19,8 @@ from certcal.files import expanded, printable
 from certcal.scalars import check_choice, check_integer
 from certcal.settings import Scaling, Values
 
+TABLES = (".csv", ".tsv", ".parquet", ".xlsx")
+
 
 def dataset_names() -> tuple[str, ...]:
     """The names that `load_dataset` knows."""
@@ -135,7 +137,10 @@ def _from_folder(path: Path, split: str | None, *, resize: int | None, crop: int
 
 def _from_file(path: Path, split: str | None, values: Values) -> ImageData:
     if path.suffix != ".npz" or not path.is_file():
-        raise InputError.expected("name", "be a known name, or a .npz file or folder that exists", repr(str(path)))
+        table = path.suffix in TABLES and path.is_file()
+        mend = f" (a table? np.savez('{path.stem}.npz', inputs=…, labels=…) makes it one; then --values any)" * table
+        wanted = "be a known name, or a .npz file or folder that exists"
+        raise InputError.expected("name", wanted, f"{str(path)!r}{mend}")
     return read_npz(path, split=split, values=values)
 
 
@@ -149,7 +154,7 @@ def _known_name(name: PathLike) -> str | None:
     key = re.sub("[-_ ]", "", name.lower())
     if key in squeezed:
         return squeezed[key]
-    if name.endswith(".npz") or os.sep in name or Path(name).is_dir():
+    if name.endswith(".npz") or os.sep in name or Path(name).exists():
         return None
     close = [squeezed[match] for match in difflib.get_close_matches(key, squeezed, n=2)]
     hint = f" (did you mean {' or '.join(map(repr, close))}?)" if close else ""

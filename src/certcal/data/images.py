@@ -13,7 +13,7 @@ from torch.utils.data import Dataset
 
 from certcal.blocks import slices
 from certcal.data.folder import ImageFiles
-from certcal.data.labels import some_names
+from certcal.data.labels import are_numbers, some_names
 from certcal.errors import InputError, kind_of, several
 from certcal.scalars import check_integer
 from certcal.settings import MAX_CLASSES, Values, checks
@@ -37,6 +37,7 @@ class ImageData(Dataset[tuple[Tensor, int]]):
     scale: "Scale | None" = None  # by which they were divided
     total: int | None = None  # how many the data set has that they were taken from; None: these are all
     found: bool = False  # whether `classes` are the names met in the data, sorted; else they were given in an order
+    numbered: bool = False  # whether labels were numbers without names, to which `in_order` gave `classes`
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -81,7 +82,7 @@ class ImageData(Dataset[tuple[Tensor, int]]):
     def in_order(self, classes: Sequence[str]) -> "ImageData":
         """The same inputs, with classes in that order, which is the model's: labels are found there by their names.
 
-        Classes of data that has numbers and no names are named.
+        Classes of data that has numbers and no names are named: 0 is then the first of them.
 
         >>> from certcal.data import from_arrays
         >>> from_arrays(np.zeros((2, 4, 4)), ["cow", "bee"]).in_order(["ant", "bee", "cow"]).labels.tolist()
@@ -93,16 +94,16 @@ class ImageData(Dataset[tuple[Tensor, int]]):
         if not 2 <= len(known) == len(set(known)) <= MAX_CLASSES:
             wanted = f"be 2 to {MAX_CLASSES:,} different names"
             raise InputError.expected("classes", wanted, f"{len(known):,}, {len(set(known)):,} of them different")
-        numbers = self.classes == tuple(map(str, range(len(self.classes))))
+        numbers = are_numbers(self.classes)
         if numbers and len(known) >= len(self.classes) and not set(self.classes) <= set(known):
-            return replace(self, classes=known, found=False)
+            return replace(self, classes=known, found=False, numbered=True)
         place = {one: number for number, one in enumerate(known)}
         present = [self.classes[label] for label in sorted(set(self.labels.tolist()))]
         if unknown := next((one for one in present if one not in place), None):
             got = f"no {unknown!r} among {some_names(known)}"
             raise InputError.expected("classes", "name each class of the data", got)
         moved = torch.tensor([place.get(one, -1) for one in self.classes])
-        return replace(self, labels=moved[self.labels], classes=known, found=False)
+        return replace(self, labels=moved[self.labels], classes=known, found=False, numbered=False)
 
     def counts(self) -> dict[str, int]:
         """How many inputs there are of each class, by name; 0 of some, perhaps."""

@@ -46,7 +46,14 @@ def as_classes(
 
 
 def check_names(
-    names: Sequence[str], outputs: int, *, found: bool, own: Sequence[str] = (), fresh: bool = False, name: str = "data"
+    names: Sequence[str],
+    outputs: int,
+    *,
+    found: bool,
+    own: Sequence[str] = (),
+    fresh: bool = False,
+    numbered: bool = False,
+    name: str = "data",
 ) -> None:
     """Refuse class names whose numbers are not those of a model with so many outputs.
 
@@ -56,12 +63,19 @@ def check_names(
         found: whether they are the names that were met in the data, sorted, rather than given in an order.
         own: the model's names, in its order, where it says them; they count only if there is one for each output.
         fresh: whether the model is yet to learn what the numbers mean.
+        numbered: whether labels are numbers, to which these names were given: other names do not mend them.
         name: what to call the data.
     """
-    listed = tuple(names)
-    numbers = listed == tuple(map(str, range(len(listed))))  # which mean themselves
-    if _match(listed, own if len(own) == outputs else (), numbers, name) or numbers or not found:
+    listed, told = tuple(names), tuple(own) if len(own) == outputs else ()
+    numbers = are_numbers(listed)
+    if _match(listed, told, numbers, name, _RENUMBER if numbered else _REMEDY) or numbers or not found:
         return
+    coded = _are_codes(listed) and not _are_codes(told)
+    if told and not (fresh or coded or are_numbers(told)):
+        known = {one.casefold() for one in told}
+        if foreign := [one for one in listed if one.casefold() not in known]:
+            wanted = f"have the names of the model's classes, {some_names(told)} ({_REMEDY})"
+            raise InputError.expected(name, wanted, f"{some_names(foreign)}, which it does not have")
     if len(listed) != outputs:
         wanted = (
             f"name each of the model's {outputs:,} classes, because names that are found are numbered in sorted order "
@@ -73,7 +87,17 @@ def check_names(
         raise InputError.expected(name, wanted, some_names(listed))
 
 
-def _match(listed: Sequence[str], own: Sequence[str], numbers: bool, name: str) -> bool:
+def are_numbers(names: Sequence[str]) -> bool:
+    """Whether names are 0, 1, 2, …, which mean themselves."""
+    return tuple(names) == tuple(map(str, range(len(names))))
+
+
+def _are_codes(names: Sequence[str]) -> bool:
+    """Whether names are such that their sorted order is that of the classes: numbers, or ImageNet's n01440764, …"""
+    return all(one.isdecimal() or re.fullmatch(r"n\d{8}", one) for one in names)
+
+
+def _match(listed: Sequence[str], own: Sequence[str], numbers: bool, name: str, remedy: str) -> bool:
     """Whether all names are the model's; one that it has at another number is refused, whatever its capitals."""
     folded = [one.casefold() for one in own]
     counts = Counter(folded)
@@ -86,7 +110,7 @@ def _match(listed: Sequence[str], own: Sequence[str], numbers: bool, name: str) 
             continue
         spelled = {one.casefold(): one for one in listed}
         order = some_names([spelled.get(one.casefold(), one) for one in own])
-        wanted = f"number its classes as the model does, {own[number]!r} as {number} ({_REMEDY}: {order})"
+        wanted = f"number its classes as the model does, {own[number]!r} as {number} ({remedy}: {order})"
         raise InputError.expected(name, wanted, f"{listed[at]!r} as {at}")
     return bool(own) and None not in known
 
@@ -105,7 +129,16 @@ def names_by_number(named: object) -> tuple[str, ...]:
     return tuple(numbered[key] for key in order) if order == list(range(len(named))) else ()  # type: ignore[arg-type]
 
 
-_REMEDY = "give all of them in the model's order, by from_arrays(…, classes=[…]) or --class-names"
+def names_of_model(named: object) -> tuple[str, ...]:
+    """Names by their numbers in a model's configuration, where LABEL_0, LABEL_1, … stand for none."""
+    names = names_by_number(named)
+    return names if names != tuple(f"LABEL_{n}" for n in range(len(names))) else ()
+
+
+# By `in_order` names find their numbers, also where labels are numbers that `classes` names; other `classes` would
+# only call these numbers something else.
+_REMEDY = "give all of them in the model's order, by from_arrays(…).in_order([…]) or --class-names"
+_RENUMBER = "its labels are numbers: renumber them in the model's order"
 
 
 def some_names(names: Sequence[str]) -> str:
@@ -123,6 +156,8 @@ def _as_table(labels: Any, name: str) -> NDArray[Any]:
     if hasattr(labels, "isna") and labels.isna().any():  # a column of pandas
         place = int(np.argmax(np.asarray(labels.isna())))
         raise InputError.expected(name, "have a class for every input", f"none at index {place}")
+    if isinstance(labels, list | tuple):  # of which NumPy makes texts
+        _check_one_kind(labels, name)
     try:
         table = np.asarray(labels)
     except ValueError as error:  # rows of uneven length: sets of classes
@@ -131,6 +166,7 @@ def _as_table(labels: Any, name: str) -> NDArray[Any]:
         return table
     if (found := next((one for one in table.ravel() if isinstance(one, dict)), None)) is not None:
         raise _other_task(name, "detection or segmentation", f"a dict of {', '.join(map(str, found)) or 'nothing'}")
+    _check_one_kind(table.ravel(), name)
     if all(isinstance(one, str) for one in table.ravel()) or str(getattr(labels, "dtype", "")) == "category":
         return table.astype(np.str_)
     if any(isinstance(one, list | tuple | set | np.ndarray) for one in table.ravel()):
@@ -138,6 +174,14 @@ def _as_table(labels: Any, name: str) -> NDArray[Any]:
     if any(one is None for one in table.ravel()):
         raise InputError.expected(name, "have a class for every input", "None")
     return np.array(table.tolist())  # numbers of pandas
+
+
+def _check_one_kind(labels: Iterable[object], name: str) -> None:
+    """Refuse names beside numbers; what is missing, or holds several, is refused for that."""
+    single = (one for one in labels if one is not None and not isinstance(one, list | tuple | set | dict | np.ndarray))
+    kinds = {isinstance(one, str): one for one in single}
+    if len(kinds) > 1:
+        raise InputError.expected(name, "have names or numbers, not both", f"{kinds[True]!r} and {kinds[False]}")
 
 
 def _from_names(
@@ -151,6 +195,9 @@ def _from_names(
             classes = range(int(max(numbers.values())) + 1)
             names = np.array([str(int(numbers[one])) for one in names.tolist()], dtype=object)
     known = tuple(sorted(found)) if classes is None else tuple(map(str, classes))
+    twice = next((one for one, count in Counter(known).items() if count > 1 and one in found), None)
+    if twice is not None:
+        raise InputError.expected("classes", "have the name of a label once", f"{twice!r} {known.count(twice)} times")
     place = {one: number for number, one in enumerate(known)}
     unknown = next((one for one in names.tolist() if one not in place), None)
     if unknown is not None:

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from certcal.data import as_classes, check_names, names_by_number
+from certcal.data import as_classes, check_names, names_of_model
 from certcal.errors import InputError
 from certcal.inputs import as_vector, contiguous, to_numpy
 from certcal.models.devices import device_of
@@ -59,8 +59,7 @@ def as_labels(y: ArrayLike, inputs: int, *, name: str = "y", classes: int | None
 def class_names(model: nn.Module) -> tuple[str, ...]:
     """The names of its classes in its order, where the model says them, as Hugging Face's configurations do."""
     told = (getattr(getattr(part, "config", None), "id2label", None) for part in model.modules())
-    names = names_by_number(next((one for one in told if isinstance(one, dict)), {}))
-    return names if names != tuple(f"LABEL_{n}" for n in range(len(names))) else ()  # what stands for none
+    return names_of_model(next((one for one in told if isinstance(one, dict)), {}))
 
 
 def classify(model: nn.Module, inputs: Tensor, *, batch: int = 512) -> tuple[Tensor, Tensor]:

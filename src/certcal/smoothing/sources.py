@@ -14,16 +14,15 @@ from torch import Tensor
 from torch.utils.data import BatchSampler, DataLoader, SequentialSampler
 
 from certcal.data import (
-    LABELS,
     ImageData,
     as_classes,
     as_pair,
     as_values,
     channels_first,
     check_names,
+    check_told_names,
     is_grey,
     is_picture,
-    names_by_number,
 )
 from certcal.errors import InputError
 from certcal.inputs import contiguous, to_numpy
@@ -156,21 +155,15 @@ class Source:
     def _numbers(self) -> dict[str, int]:
         """The number of each class name: for that, all labels are read."""
         labels = _all_labels(self._data)
-        if (other := next((one for one in labels if not isinstance(one, str)), None)) is not None:
-            raise InputError.expected("data", "have names or numbers as labels, not both", f"names and {other!r}")
-        numbers, self._named = as_classes(labels)
+        numbers, self._named = as_classes(labels, name="data")
         return dict(zip(labels, numbers.tolist(), strict=True))
 
     def check_names(self, outputs: int, own: tuple[str, ...]) -> None:
         """Refuse class names whose numbers are not the model's, which may have names of its own."""
-        if isinstance(self._data, ImageData):
-            check_names(self._data.classes, outputs, found=self._data.found, own=own)
-        elif self._named is not None:
+        if self._named is not None:
             check_names(self._named, outputs, found=True, own=own)
-        elif given := _told_names(self._data):
-            check_names(given, outputs, found=False, own=own)
-        elif folders := _folder_names(self._data):
-            check_names(folders, outputs, found=True, own=own)
+        else:
+            check_told_names(self._data, outputs, own)
 
 
 def _spread(count: int) -> list[int]:
@@ -198,26 +191,6 @@ def _all_labels(data: Any) -> list[Any]:
         if (own := next(key for key, value in first.items() if value is label)) in data.column_names:
             return list(data.with_format(None)[own])
     return [as_pair(data[position], f"at {position}")[1] for position in range(len(data))]
-
-
-def _told_names(data: Any) -> tuple[str, ...]:
-    """The names of classes that a data set of Hugging Face's has beside their numbers."""
-    features = getattr(getattr(data, "dataset", data), "features", None)
-    if not isinstance(features, Mapping):  # what others call features
-        return ()
-    found = [getattr(features[key], "names", None) for key in LABELS if key in features]
-    names = found[0] if len(found) == 1 else None
-    return tuple(names) if isinstance(names, list) and all(isinstance(one, str) for one in names) else ()
-
-
-def _folder_names(data: Any) -> tuple[str, ...]:
-    """The names that a data set like torchvision's ImageFolder numbered, unless it numbers them again on the way."""
-    while not hasattr(data, "class_to_idx") and hasattr(data, "dataset"):  # a loader or a part of it
-        data = data.dataset
-    numbered = getattr(data, "class_to_idx", None)
-    if not isinstance(numbered, Mapping) or getattr(data, "target_transform", None) is not None:
-        return ()
-    return names_by_number({number: name for name, number in numbered.items()})
 
 
 def _as_tensors(inputs: Any, labels: Any) -> tuple[tuple[Tensor, Any], tuple[str, ...] | None]:

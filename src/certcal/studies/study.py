@@ -114,7 +114,8 @@ def _study_file(name: str) -> Traversable:
 def _read(name: str) -> Sections:
     """The sections of a study, over those of the study that it is `like`, which comes with certcal.
 
-    A section that names another model or other data is whole: what is said of cifar10's is not about them.
+    A section that names another model or other data is whole: what is said of cifar10's is not about them. Nor are its
+    title, the paper's numbers, notes and cost; and other data comes with its own test data.
     """
     with as_file(_study_file(name)) as path:
         own = read_toml(path)
@@ -123,8 +124,21 @@ def _read(name: str) -> Sections:
     if base not in study_names():
         raise InputError.expected("like", f"be one of {', '.join(study_names())}", repr(base))
     theirs = _read(base)
+    others = [part for part in ("model", "data", "test") if _name_in(own, part) not in (None, _name_in(theirs, part))]
+    data = [part for part in others if part != "model"]
+    if data and (missing := [part for part in ("data", "test") if _name_in(own, part) is None]):
+        wanted = f"be given beside {data[0]}.name, which is not that of {base}"
+        raise InputError.expected(f"{missing[0]}.name", wanted, "none")
+    if others:
+        shared = {key: value for key, value in theirs["about"].items() if key in ("radii", "screen")}
+        theirs["about"] = {"title": f"{Path(name).stem}, like {base}"} | shared
     whole = [name for name, section in own.items() if isinstance(section, dict) and "name" in section]
     return merged({name: section for name, section in theirs.items() if name not in whole}, own)
+
+
+def _name_in(sections: Sections, part: str) -> Any:
+    section = sections.get(part)
+    return section.get("name") if isinstance(section, dict) else None
 
 
 def load_study(

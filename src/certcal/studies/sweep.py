@@ -12,7 +12,7 @@ from certcal.files import csv_text, plain
 from certcal.runs import RunFolder, recipe_text
 from certcal.settings import Beside
 from certcal.studies.recipes import SweepRecipe
-from certcal.studies.trials import Came, Failure, Trial, attempt, sweep_trials
+from certcal.studies.trials import Came, Failure, Trial, attempt, kept_doubts, sweep_trials
 
 Tell = Callable[[str], None]
 Stages = Sequence[tuple[Trial, Sequence[Trial]]]  # trials, and for each those that start from its weights
@@ -100,6 +100,7 @@ def _here(stages: Stages, until: float | None, progress: bool, tell: Tell) -> It
             if isinstance(came, Failure):
                 starts = starts and trial is not first
                 tell(f"failed: {came.failed}")
+            _tell_doubts(trial, came, tell)
             yield trial, came
 
 
@@ -125,7 +126,14 @@ def _side_by_side(
         for one, result in [(trial, came), *left_out]:
             done += 1
             tell(f"[{done}/{count}] {one}: " + (f"failed: {result.failed}" if isinstance(result, Failure) else "done"))
+            _tell_doubts(one, result, tell)
             yield one, result
+
+
+def _tell_doubts(trial: Trial, came: Came, tell: Tell) -> None:
+    """One line of what the checks say of a trial that is done, wherever it ran: a table shows a guessing model too."""
+    if not isinstance(came, Failure) and (doubts := kept_doubts(trial)):
+        tell(f"warning: {trial}: {' '.join(doubts)}")
 
 
 def _table(run: RunFolder, name: str, found: list[list[Outcome] | Failure]) -> Results:

@@ -13,12 +13,13 @@ from certcal.errors import CertcalError, InputError
 from certcal.evaluation import Outcome
 from certcal.files import plain, replacing, sealed, unsealed
 from certcal.interrupts import time_limit
-from certcal.runs import RunFolder, certify_run, evaluate_run, train_run, weights_digest
+from certcal.runs import RunFolder, certify_run, check_run, evaluate_run, train_run, weights_digest
 from certcal.scalars import guarded
 from certcal.settings import RunSettings, build, merged
 from certcal.studies.recipes import SweepRecipe, SweepSettings, describe, grid_size, numbered
 
 OUTCOME, QUOTED, ERROR = "outcome.json", "quoted.json", "error.txt"
+NO_CHECKS = " --no-checks goes on all the same."  # what checks add for `certcal certify`
 
 
 @dataclass(frozen=True)
@@ -100,7 +101,7 @@ def run_trial(
     if not trial.trained and trial.outcome != QUOTED:
         train_run(run, trial.recipe, progress=progress, tell=tell)
     weights = str(trial.recipe.model.weights if trial.trained else run.path / "model.pt")
-    rows = _certify(trial.recipe, run, weights, progress=progress)
+    rows, doubts = _certify(trial.recipe, run, weights, progress=progress)
     outcomes = [
         Outcome(
             method=trial.method,
@@ -115,7 +116,7 @@ def run_trial(
         for row in rows
     ]
     found = [plain(asdict(one)) for one in outcomes]
-    run.write_json(trial.outcome, sealed({"trial": _facts(trial), "outcomes": found}))
+    run.write_json(trial.outcome, sealed({"trial": _facts(trial), "outcomes": found, "doubts": doubts}))
     return outcomes
 
 
@@ -130,6 +131,15 @@ def kept_outcomes(trial: Trial, tell: Callable[[str], None] = lambda text: None)
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         tell(f"{path} is damaged and made again: {error}")
         return None
+
+
+def kept_doubts(trial: Trial) -> list[str]:
+    """What the checks had to say of a trial that is done, such as that its model seems to guess."""
+    try:
+        read = json.loads((trial.folder / trial.outcome).read_text(encoding="utf-8"))
+        return list(map(str, read.get("doubts", ())))  # earlier versions kept none
+    except (OSError, ValueError, TypeError, AttributeError, RecursionError):  # what is damaged is told of elsewhere
+        return []
 
 
 def attempt(
@@ -172,15 +182,20 @@ def _changed(recipe: SweepRecipe, changes: dict[str, dict[str, Any]]) -> SweepRe
     return replace(build(SweepRecipe, own, "sweep.over"), sweep=SweepSettings())
 
 
-def _certify(recipe: SweepRecipe, run: RunFolder, weights: str, *, progress: bool) -> Any:
+def _certify(recipe: SweepRecipe, run: RunFolder, weights: str, *, progress: bool) -> tuple[Any, list[str]]:
+    """The rows of a trial, and what the checks say of model and test data: here a doubt stops nothing."""
     settings = RunSettings(
         model=replace(recipe.model, weights=weights),
         data=recipe.test,
         certify=replace(recipe.certify, sigma=recipe.train.sigma),
         evaluate=recipe.evaluate,
     )
+    try:
+        doubts = list(check_run(settings, tell=lambda text: None)[0].warnings)
+    except InputError as error:  # surely wrong; what makes a run impossible is raised again below
+        doubts = [str(error).removesuffix(NO_CHECKS)]
     certify_run(run, settings, progress=progress)
-    return evaluate_run(run, recipe.evaluate, figures=False).report.rows
+    return evaluate_run(run, recipe.evaluate, figures=False).report.rows, doubts
 
 
 def _facts(trial: Trial) -> dict[str, Any]:
