@@ -1,10 +1,15 @@
 """What tells two models apart: their tensors exactly, and their answers to made-up inputs to a stated tolerance."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 
-from certcal.models import build_model, model_fingerprint, model_probe, same_probe
+from certcal.data import from_arrays
+from certcal.models import Tempered, build_model, load_checkpoint, model_fingerprint, model_probe, same_probe
+from certcal.runs.load import load_model
+from certcal.settings import ModelSettings
 from smoothing_models import small_model
 
 CPU = torch.device("cpu")
@@ -21,6 +26,20 @@ def test_a_head_bias_moved_by_one_percent_is_another_model():
         two[-1].bias[0] *= 1.01
     assert model_fingerprint(one) != model_fingerprint(two)
     assert model_fingerprint(one) == model_fingerprint(small_model())
+
+
+def test_what_is_deployed_as_the_docs_say_is_the_model_that_was_certified(monkeypatch, tmp_path):
+    """docs/recalibration.md, Deployment: of a run with --mean, --std and --temperature."""
+    (tmp_path / "my_nets.py").write_text("from torch import nn\ndef make(): return nn.Conv2d(1, 10, 8)\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    given = ModelSettings(name="my_nets:make", weights=str(tmp_path / "net.pt"), mean=(0.3,), std=(0.37,))
+    torch.save(build_model("my_nets:make", classes=10, shape=(1, 8, 8))[1].state_dict(), given.weights)
+    data = from_arrays(np.zeros((10, 8, 8)), np.arange(10))
+    network = build_model("my_nets:make", classes=10, shape=(1, 8, 8), normalize=([0.3], [0.37]))
+    network = load_checkpoint(network, given.weights)
+    assert model_fingerprint(network) == model_fingerprint(load_model(given, data))
+    tempered = load_model(replace(given, temperature=2.0), data)
+    assert model_fingerprint(Tempered(network, 2)) == model_fingerprint(tempered)
 
 
 @pytest.mark.parametrize("scale", [1e-4, 1.0, 1e4])

@@ -84,7 +84,11 @@ def test_normalisation_is_the_first_layer() -> None:
     ("normalize", "reason"),
     [
         (0.5, "pair"),
-        (([0.5], [0.5]), r"one mean per channel \(3\), but got 1"),
+        (
+            ([0.5], [0.5]),
+            r"one mean per channel \(3\), but got 1 \(grey image files\? --channels 1, in Python channels=1",
+        ),
+        (([0.5] * 2, [0.5] * 2), r"one mean per channel \(3\), but got 2.$"),
         (([0.5] * 3, [0.5] * 2), r"as many entries as `mean` \(3\), but got 2"),
         (([0.5] * 3, [0.5, 0.0, 0.5]), "`std` to be positive"),
         (([0.5] * 2 + [float("nan")], [0.5] * 3), "`mean` to be finite"),

@@ -77,6 +77,10 @@ def test_a_model_that_fails_on_an_input_is_named_with_its_shape():
     with pytest.raises(InputError, match=r"Expected `model` to accept inputs of shape \(5,\), but got RuntimeError"):
         count_classes(nn.Linear(3, 2), torch.rand(2, 5))
     assert count_classes(nn.Linear(3, 2), torch.rand(2, 3)) == 2
+    with pytest.raises(
+        InputError, match=r"\(grey image files\? --channels 1, in Python channels=1, reads them with one"
+    ):
+        count_classes(nn.Conv2d(1, 2, 3), torch.rand(2, 3, 8, 8))
 
 
 @pytest.mark.parametrize("options", [{}, {"precision": "bfloat16"}, {"fuse": True}])

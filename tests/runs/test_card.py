@@ -83,6 +83,23 @@ def test_the_section_says_what_is_guaranteed_and_what_is_not(place, card):
     assert told <= known | {"99.9"}, told - known
 
 
+def test_doubts_of_the_run_come_before_its_guarantee(place):
+    """Whoever reads only the card has to know of labels in another order, or of a model that guesses."""
+    line = ["--model", "nets:make", "--data", "a|b_c.npz", "--sigma", 0.25, "--n", 250, "--radii", "0,0.1"]
+    certcal("certify", "doubted", *line, "--no-figures", cwd=place)
+    certcal("report", "doubted", "--card", "--no-figures", cwd=place)
+    body = (place / "runs/doubted/card.md").read_text().split("---\n")[2]
+    told = body.split("### Before you trust this\n\n")[1].split("\n\n### What is guaranteed\n")[0].splitlines()
+    found = json.loads((place / "runs/doubted/metrics.json").read_text())
+    assert found["checks"]["warnings"]
+    assert [one.removeprefix("- ") for one in told] == found["checks"]["warnings"]
+    assert body.index("which are of several classes") < body.index(found["guarantee"])
+
+
+def test_no_doubts_leave_no_heading(card):
+    assert "Before you trust this" not in card
+
+
 def test_the_hub_reads_the_card(card):
     hub = pytest.importorskip("huggingface_hub")
     read = hub.ModelCard(card)

@@ -200,7 +200,7 @@ def test_a_first_split_without_anything_to_learn_is_said(imperfect):
             assert recalibrate_run(imperfect, asked, figures=False).map.kind == "isotonic"
         else:
             with pytest.raises(
-                InputError, match=r"of the 150 inputs to fit on, certified and wrong are [01] of \d+ at R"
+                InputError, match=r"Of the 150 inputs to fit on, certified and wrong are [01] of \d+ at R"
             ):
                 recalibrate_run(imperfect, asked, figures=False)
     assert set(came) == {True, False}
@@ -279,3 +279,14 @@ def test_an_unfinished_run_is_told(imperfect, inputs):
     page = " ".join((imperfect.path / "recalibration" / "report.html").read_text().split())
     far = "So far it is about 300 of 400 inputs."
     assert (f"not finished: {far}" in " ".join(error.split())) == (far in page) == (inputs == 400)
+
+
+@pytest.mark.parametrize(("automatic", "maps"), [(True, 1), (False, 8)])
+def test_it_says_what_it_does_and_how_far_it_is(imperfect, automatic, maps, capsys):
+    """Choosing a map takes most of a minute: nobody should wonder whether it hangs."""
+    told = []
+    asked = RecalibrateSettings(repeats=1, automatic=automatic)
+    recalibrate_run(imperfect, asked, figures=False, progress=True, tell=told.append)
+    doing = "choosing among many ways to make a map" if automatic else "fitting maps"
+    assert told == [f"{doing}, for 1 random split of 300 inputs"]
+    assert capsys.readouterr().err == f"{maps} maps fitted\n"

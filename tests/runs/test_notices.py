@@ -5,7 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from certcal.runs.notices import tell_saved, tell_slower
+from certcal.runs.checkup import Checkup
+from certcal.runs.look import Scanned
+from certcal.runs.notices import tell_checkup, tell_saved, tell_slower
 from certcal.settings import CertifySettings
 from smoothing_oracles import random_evidence
 
@@ -34,3 +36,18 @@ def test_options_for_a_gpu_are_told_on_a_cpu():
     tell_slower(STAGED, "cpu", said.append)
     tell_slower(replace(STAGED, precision="bfloat16"), "cuda", said.append)
     assert len(said) == 1
+
+
+def test_checks_have_a_line_for_each_noise_that_fits_a_terminal():
+    scan = (Scanned(0.0625, 1.0, 0.12345, at_least=True), Scanned(0.25, 0.984, 0.31))
+    found = Checkup(256, 0.98, scan, {}, ("Beware.",), 1.0, 1000.0)
+    said = []
+    tell_checkup(found, said.append)
+    assert said == [
+        "checks: 98% of 256 inputs are right without noise",
+        "checks: under noise, and the radius up to which half stay right (estimates):",
+        "checks:   σ = 0.0625  100% right, R ≥ 0.12, as far as so few draws show",
+        "checks:   σ = 0.25     98% right, R ≈ 0.31",
+        "warning: Beware.",
+    ]
+    assert max(map(len, said)) <= 80

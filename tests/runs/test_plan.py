@@ -3,11 +3,14 @@
 import json
 import math
 
+import numpy as np
 import pytest
 
 from certcal.runs.look import Look
-from certcal.runs.plan import Foreseen, _best
+from certcal.runs.plan import Foreseen, _best, _foreseen
+from certcal.settings import load_settings
 from command import certcal
+from smoothing_oracles import random_evidence
 from squares import squares_in
 
 
@@ -32,8 +35,19 @@ def test_of_plans_that_take_as_long_the_one_with_the_least_error_is_best():
     assert _best([worse, better], 2)[0] is better
 
 
+def test_draws_that_the_minutes_allow_leave_time_for_the_selection_draws():
+    """7,050 draws of each input in half a minute are not 7,000 and 100 that select its class."""
+    given = {"model": {"name": "small-cnn"}, "data": {"name": "digits"}, "certify": {"sigma": 0.25}}
+    evidence = random_evidence(np.random.default_rng(0), inputs=48, draws=1000)
+    found = _foreseen(evidence, 200, load_settings(None, given), speed=7_050 * 200 / 30, minutes=0.5, draws=None)
+    assert [one.n for one in found] == [1_000, 6_000, 10_000, 100_000]
+    assert found[1].seconds <= 30 < found[2].seconds
+    assert _best(found, 0.5)[0] is found[1]
+
+
 def test_a_plan_for_a_radius_tries_several_noises(desk):
     out, error = certcal("plan", "--model", "nets:make", "--data", "squares.npz", "--radius", "0.2", cwd=desk)
+    assert out.splitlines()[0].rstrip() == "Foreseen at R = 0.2 for 40 inputs (estimates of a short run)"
     assert "Take: --sigma 0." in out
     assert error.count("trying σ = 0.") == 3
     assert not (desk / "runs" / "plan").exists()

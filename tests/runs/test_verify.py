@@ -91,7 +91,7 @@ def test_model_and_data_are_looked_at_first_and_a_dry_run_writes_nothing(desk):
     out, error = certcal("certify", "dry", *asked, "--model", "nets:make", "--dry-run", cwd=desk)
     assert "60 inputs without noise: about " in out
     assert "data: data, 60 inputs of 4 of 4 classes" in error
-    assert "warning: Accuracy without noise is " in error
+    assert "warning: The model says '1' of all 60 inputs, which are of several classes" in error
     assert not (desk / "runs" / "dry").exists()
     _, error = certcal("certify", "dry", *asked, "--model", "nets:soft", cwd=desk, code=2)
     assert "Expected `--model` to give logits, but got probabilities: leave out the softmax or sigmoid at its" in error

@@ -197,11 +197,24 @@ def test_scaled_data_ask_for_a_model_that_scales_back():
     collect(Unscale(data.scale.mean, data.scale.std, model), data=data)  # and says nothing
 
 
+def test_a_sigmoid_shows_on_the_inputs_themselves():
+    """Of made-up inputs, far from those of a table, all its values may be small."""
+    model = nn.Sequential(nn.Linear(3, 1), nn.Sigmoid())
+    nn.init.constant_(model[0].weight, 1.0)
+    nn.init.constant_(model[0].bias, -4.0)
+    inputs = torch.tensor([[0.0, 0.0, 0.0], [2.0, 2.0, 2.0]]).repeat(15, 1)
+    with pytest.warns(CertcalWarning, match="the model ends in a sigmoid"):
+        collect(model, data=(inputs, [0, 1] * 15), values="any")
+
+
 def test_labels_of_other_classes_are_doubted():
     inputs = torch.eye(4).repeat(10, 1)
     labels = inputs.argmax(dim=1)
     with warnings.catch_warnings(action="error"):
         collect(Thousandfold(), data=(inputs, labels), sigma=0.1)
-        collect(Thousandfold(), data=(inputs[:1].repeat(9, 1), [3] * 9), sigma=0.1)  # one class: nobody can say
-    with pytest.warns(CertcalWarning, match="is right on 0% of 40 inputs, no more than by guessing: is it trained"):
+        collect(Thousandfold(), data=(inputs[:1].repeat(30, 1), [3] * 30), sigma=0.1)  # one class: nobody can say
+        collect(Thousandfold(), data=(inputs[:9], (labels[:9] + 1) % 4), sigma=0.1)  # so few tell nothing
+    with pytest.warns(CertcalWarning, match="is right on 0% of 40 inputs, hardly more than by guessing: is it trained"):
         collect(Thousandfold(), data=(inputs, (labels + 1) % 4), sigma=0.1)
+    with pytest.warns(CertcalWarning, match="gives all 40 inputs one class, 2: is it trained"):  # and is right on most
+        collect(Thousandfold(), data=(inputs[2:3].repeat(40, 1), [2] * 36 + [0] * 4), sigma=0.1)

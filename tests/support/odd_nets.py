@@ -9,7 +9,8 @@ def make(classes):
     net = nn.Sequential(nn.Flatten(), nn.Linear(48, classes))
     nn.init.zeros_(net[1].bias)
     with torch.no_grad():
-        net[1].weight.copy_(SCALE * torch.eye(16).repeat(1, 3)[:classes])
+        net[1].weight[:16].copy_(SCALE * torch.eye(16).repeat(1, 3)[:classes])
+        net[1].weight[16:] = 0.0
     return net
 
 
@@ -53,6 +54,22 @@ def plain(classes):
 class Plain(nn.Module):
     def forward(self, x):
         return x * (x.flatten(1).amin(1)[:, None, None, None] > -0.3).float()
+
+
+def constant(classes):
+    """Says the same class of everything."""
+    net = make(classes)
+    with torch.no_grad():
+        net[1].bias[3] = 100.0
+    return net
+
+
+def hundred():
+    """Right about the first class, and mistakes the second for one of many others that it knows."""
+    net = make(100)
+    with torch.no_grad():
+        net[1].weight[57] = 1.1 * net[1].weight[1]
+    return net
 
 
 def wide():

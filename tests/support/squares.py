@@ -4,9 +4,11 @@ import shutil
 
 import numpy as np
 
+from command import certcal
 from places import SUPPORT
 
 CLASSES = 5
+WORDS = ("--data", "squares.npz", "--sigma", "0.1", "--n", 250, "--radii", "0,0.05", "--no-figures")
 
 
 def squares_in(folder):
@@ -17,3 +19,11 @@ def squares_in(folder):
     images[np.arange(40), :, labels] = 1.0
     np.savez(folder / "squares.npz", inputs=images.reshape(40, 3, 4, 4), labels=labels)
     return folder
+
+
+def refused_in(folder, model, *more):
+    """What the checks say of a model that they refuse; nothing is left behind."""
+    _, error = certcal("certify", "no", "--model", f"nets:{model}", *WORDS, *more, cwd=folder, code=2)
+    assert "--no-checks goes on all the same." in error
+    assert not (folder / "runs" / "no").exists()
+    return error

@@ -12,6 +12,7 @@ from certcal.models.files import optional, source_of
 from certcal.models.functions import as_module
 from certcal.models.lenet import LeNet, SmallCNN
 from certcal.models.normalization import Normalize, Statistics
+from certcal.models.outputs import GREY
 from certcal.models.preact import PreActResNet18
 from certcal.models.resnet import CifarResNet
 from certcal.scalars import check_integer, did_you_mean
@@ -86,7 +87,8 @@ def _first_layer(normalize: Statistics | None, channels: Any) -> nn.Module:
         raise InputError.expected("normalize", "be a pair (means, standard deviations)", repr(normalize)) from error
     layer = Normalize(mean, std)
     if len(layer.mean) != channels:
-        raise InputError.expected("normalize", f"have one mean per channel ({channels})", len(layer.mean))
+        grey = f" ({GREY})" * ((len(layer.mean), channels) == (1, 3))
+        raise InputError.expected("normalize", f"have one mean per channel ({channels})", f"{len(layer.mean)}{grey}")
     return layer
 
 

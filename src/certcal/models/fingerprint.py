@@ -52,8 +52,8 @@ def model_probe(
     return probe
 
 
-def check_rows(model: nn.Module, inputs: Tensor, device: torch.device, *, kind: str) -> None:
-    """Refuse a model whose answer to an input changes with the rest of its batch, or from call to call.
+def check_rows(model: nn.Module, inputs: Tensor, device: torch.device, *, kind: str) -> list[float]:
+    """What a model answers to some inputs; it is refused if that changes with the rest of its batch, or by chance.
 
     Each of the inputs is tried with all others and with as many made-up ones beside it, and two of them alone.
 
@@ -69,6 +69,7 @@ def check_rows(model: nn.Module, inputs: Tensor, device: torch.device, *, kind: 
     if not (same_probe(second, first) and same_probe(third, first)):
         got = "outputs that depend on the other inputs of their batch, or on chance: batch statistics, dropout"
         raise InputError.expected("model", "answer each input by itself, the same way every time", got)
+    return second
 
 
 def same_probe(probe: list[float], stored: list[float]) -> bool:

@@ -33,7 +33,8 @@ def to_grid(inputs: Tensor, step: float) -> Tensor:
     rounded = (wide / step).round_()
     if (rounded.abs() > LARGEST_INPUT).any():
         what = f"lie within ±{LARGEST_INPUT * step:g}, where float32 sums of inputs and noise are exact"
-        raise InputError.expected("inputs", what, f"{float(inputs.abs().max()):g}; scale inputs, sigma and radii alike")
+        mend = "scale inputs, sigma and radii alike (--scale std, in Python ImageData.scaled)"
+        raise InputError.expected("inputs", what, f"{float(inputs.abs().max()):g}; {mend}")
     return rounded.mul_(step).add_(0.0).float()  # of the two zeros the positive one
 
 

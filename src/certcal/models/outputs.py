@@ -10,6 +10,8 @@ from certcal.errors import CertcalError, InputError, raised, with_article
 from certcal.models.devices import device_of
 from certcal.settings import Outputs
 
+GREY = "grey image files? --channels 1, in Python channels=1, reads them with one channel"
+
 
 def as_outputs(answer: object, rows: int, classes: int | None = None, *, kind: str = Outputs.LOGITS) -> Tensor:
     """The answer to so many rows with one output per class, shape (rows, k); at least in float32, for what follows.
@@ -130,5 +132,6 @@ def count_classes(model: nn.Module, inputs: Tensor, device: torch.device | None 
             raise InputError.expected("model", wanted, f"{got} (BatchNorm with track_running_stats=False?)") from error
         wanted = f"accept inputs of shape {tuple(one.shape[1:])}"
         hint = " (exported for one batch size? give torch.export.export dynamic_shapes)" * ("size()[0]" in str(error))
+        hint += f" ({GREY})" * (one.shape[1:2] == (3,) and "to have 1 channels" in str(error))  # as torch says
         raise InputError.expected("model", wanted, f"{raised(error)}{hint}") from error
     return as_outputs(answer, 1).shape[1]

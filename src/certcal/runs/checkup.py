@@ -15,8 +15,9 @@ from certcal.runs.mistakes import (
     check_labels,
     check_normalisation,
     check_outputs,
+    check_units,
 )
-from certcal.settings import BoundsRunSettings, Outputs, Precision, RunSettings
+from certcal.settings import BoundsRunSettings, Outputs, Precision, RunSettings, Values
 
 if TYPE_CHECKING:
     from torch import nn
@@ -52,20 +53,23 @@ def check_up(
     """
     import torch
 
-    from certcal.models import autocast, held_still, on_device
+    from certcal.models import autocast, grid_step, held_still, on_device, to_grid
 
     start, place = time.perf_counter(), torch.device(device)
     drawn = settings.certify if isinstance(settings, RunSettings) else None
     outputs, precision = (Outputs.LOGITS, Precision.FLOAT32) if drawn is None else (drawn.outputs, drawn.precision)
+    if drawn is not None and data.values is Values.ANY:
+        to_grid(data.inputs, grid_step(drawn.sigma))  # all of them, as the draws will
     with held_still(model), torch.no_grad(), autocast(precision, place):
         look = Look(on_device(model, place), data, outputs, place)
         check_outputs(look, smoothed=drawn is not None)
         check_batches(look)
         check_classes(look)
+        check_units(look, settings.model.mean, settings.model.std)
         warned = check_normalisation(look, given=settings.model.mean is not None) + check_labels(look)
         scan = () if drawn is None else look.scan(drawn.sigma)
     counts = data.counts()
-    warned += _about_accuracy(look, counts) + ([] if drawn is None else _about_noise(look.accuracy, scan, drawn.sigma))
+    warned += _about_accuracy(look, counts) + ([] if drawn is None else _about_noise(look, scan, drawn.sigma))
     return Checkup(
         inputs=len(look.inputs),
         accuracy=look.accuracy,
@@ -94,7 +98,13 @@ def _about_data(data: "ImageData", counts: dict[str, int]) -> list[str]:
 def _about_accuracy(look: Look, counts: dict[str, int]) -> list[str]:
     """What to say of an accuracy that is no better than guessing."""
     told = []
-    if _guesses(look, counts):
+    if look.says_one:
+        only = look.data.classes[one] if (one := int(look.answers[0].argmax())) < len(look.data.classes) else str(one)
+        told.append(
+            f"The model says {only!r} of all {len(look.labels)} inputs, which are of several classes: all that follows "
+            "is true of any model that always says the same."
+        )
+    elif _guesses(look, counts):
         told.append(
             f"Accuracy without noise is {look.accuracy:.0%} on {len(look.labels)} inputs, not clearly better than "
             "guessing: is the model trained, are these its weights (--weights), its classes and its normalisation?"
@@ -106,14 +116,21 @@ def _about_accuracy(look: Look, counts: dict[str, int]) -> list[str]:
 
 def _guesses(look: Look, counts: dict[str, int]) -> bool:
     """Whether the model seems to guess; of one class alone nobody can say."""
-    return sum(n > 0 for n in counts.values()) > 1 and look.guesses
+    return sum(n > 0 for n in counts.values()) > 1 and (look.guesses or look.says_one)
 
 
-def _about_noise(clean: float, scan: tuple[Scanned, ...], sigma: float) -> list[str]:
+def _about_noise(look: Look, scan: tuple[Scanned, ...], sigma: float) -> list[str]:
     """What to say of a model that the noise blinds."""
-    own = next(one for one in scan if one.sigma == sigma)
+    own, clean = next(one for one in scan if one.sigma == sigma), look.accuracy
     if clean - own.accuracy < 0.3:
         return []
+    low, high = (float(end) for end in look.inputs.aminmax())
+    if sigma > high - low > 0:
+        mend = f"was {sigma:g}/255 meant?" if sigma > 1 else "are they divided by more than the largest can be?"
+        return [
+            f"Accuracy falls from {clean:.0%} without noise to {own.accuracy:.0%} under σ = {sigma:g}, which is in the "
+            f"units of the inputs and {sigma / (high - low):.2g} times their range ({low:.2g} to {high:.2g}): {mend}"
+        ]
     better = [one for one in scan if one.sigma < own.sigma and one.accuracy > own.accuracy + 0.1]
     hint = f", a smaller σ (at {better[0].sigma:g}: {better[0].accuracy:.0%})" if better else ""
     return [

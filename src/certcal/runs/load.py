@@ -2,15 +2,17 @@
 
 import json
 import os
+import re
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from certcal.errors import InputError
+from certcal.errors import InputError, several
 from certcal.files import expanded
 from certcal.runs.folder import RunFolder
 from certcal.settings import DataSettings, ModelSettings
@@ -47,20 +49,26 @@ def listed_names(given: Sequence[str]) -> tuple[str, ...]:
     """
     if len(given) != 1:
         return tuple(given)
+    got = repr(given[0])
     try:
         path = expanded("class_names", given[0])
         if path.is_file() and path.stat().st_size <= MOST_NAMES:
             lines = path.read_text(encoding="utf-8-sig").splitlines()  # editors of Windows begin with a mark
-            return tuple(line.strip() for line in lines if line.strip())
+            names = tuple(line.strip() for line in lines if line.strip())
+            if len(names) >= 2:
+                return names
+            got += f", which has {several(len(names), 'name')}"
+    except UnicodeDecodeError:
+        got += ", which is no UTF-8"
     except (InputError, OSError, ValueError):
         pass
     wanted = f"be two names or more, with commas, or a text file of at most {MOST_NAMES:,} bytes with one a line"
-    raise InputError.expected("class_names", wanted, repr(given[0]))
+    raise InputError.expected("class_names", wanted, got)
 
 
 def model_classes(settings: ModelSettings) -> tuple[str, ...]:
     """The names of a model's classes in its order, as its folder tells, before it is built; none if it does not."""
-    from certcal.data import names_by_number
+    from certcal.data import names_of_model
 
     if names := training_facts(settings).get("classes"):
         return tuple(map(str, names))
@@ -68,7 +76,7 @@ def model_classes(settings: ModelSettings) -> tuple[str, ...]:
         return ()
     try:
         folder = expanded("model", settings.name.removeprefix("hf:"))
-        return names_by_number(json.loads((folder / "config.json").read_text(encoding="utf-8"))["id2label"])
+        return names_of_model(json.loads((folder / "config.json").read_text(encoding="utf-8"))["id2label"])
     except (InputError, OSError, ValueError, LookupError, TypeError):
         return ()  # what is wrong with the folder is said where the model is built
 
@@ -95,7 +103,7 @@ def load_model(
     if (settings.mean is None) != (settings.std is None):
         raise InputError.expected("mean and std", "be given together", "mean alone" if settings.mean else "std alone")
     find_factory(settings.name)
-    with _saying({"name": "model", "path": "weights"}, hint=_about_labels(data)):
+    with _saying({"name": "model", "path": "weights"}, hint=partial(_about_labels, data)):
         model: nn.Module = build_model(
             settings.name,
             classes=settings.classes or len(data.classes),
@@ -138,11 +146,19 @@ def _check_names(model: "nn.Module", data: "ImageData", known: tuple[str, ...], 
         return
     first = data.select(data.index.new_tensor([0])).inputs
     with held_still(model):
-        check_names(data.classes, count_classes(model, first), found=data.found, own=own, fresh=fresh)
+        outputs = count_classes(model, first)
+    check_names(data.classes, outputs, found=data.found, own=own, fresh=fresh, numbered=data.numbered)
 
 
-def _about_labels(data: "ImageData") -> str:
-    """A hint where a model may not fit because labels count from 1, or classes of it are not among the data."""
+def _about_labels(data: "ImageData", error: str) -> str:
+    """A hint where a model has another number of classes: labels count from 1, or some classes are not among the data.
+
+    Weights say so in the shape of their last layer.
+    """
+    shapes = re.search(r" of shape \((\d+)(,.*?)\), but got shape \(\d+(,.*?)\)", error)
+    last = shapes is not None and (int(shapes[1]), shapes[2]) == (len(data.classes), shapes[3])
+    if not last and not error.startswith("Expected `classes`"):
+        return ""
     if data.found:
         return (
             f" (The {len(data.classes)} classes are the names that are in the data: --class-names takes the model's.)"
@@ -154,15 +170,15 @@ def _about_labels(data: "ImageData") -> str:
 
 
 @contextmanager
-def _saying(names: dict[str, str], *, hint: str = "") -> Iterator[None]:
-    """Errors that call arguments by the names they have in the settings, and end in a hint."""
+def _saying(names: dict[str, str], *, hint: Callable[[str], str] = lambda error: "") -> Iterator[None]:
+    """Errors that call arguments by the names they have in the settings, and end in a hint, if there is one."""
     try:
         yield
     except InputError as error:
         text = str(error)
         for old, new in names.items():
             text = text.replace(f"Expected `{old}` to", f"Expected `{new}` to")
-        raise InputError(text + hint) from error
+        raise InputError(text + hint(str(error))) from error
 
 
 def training_part(data: DataSettings) -> DataSettings:

@@ -89,5 +89,22 @@ class Look:
 
     @property
     def guesses(self) -> bool:
-        """Whether the model is right no more often than guessing would be."""
-        return self.accuracy <= guessing(self.labels)
+        """Whether the model is right no more often than guessing among the classes that it sees would be."""
+        return self.accuracy <= guessing(len(self.labels), len(self._seen))
+
+    @property
+    def says_one(self) -> bool:
+        """Whether the model gives all inputs one class, where there are several."""
+        return len(set(self.answers.argmax(dim=1).tolist())) == 1 < len(self._seen)
+
+    @property
+    def knows_these(self) -> bool:
+        """Whether the model, asked for one of the classes that it sees, is right more often than not."""
+        found = [self._seen[place] for place in self.answers[:, self._seen].argmax(dim=1).tolist()]
+        right = sum(one == label for one, label in zip(found, self.labels.tolist(), strict=True))
+        return bool(right / len(found) > (1 + 1 / len(self._seen)) / 2)
+
+    @property
+    def _seen(self) -> list[int]:
+        """The classes of the labels, which rise."""
+        return sorted(set(self.labels.tolist()))

@@ -4,10 +4,12 @@ What is surely one raises an InputError that names the likely cause; what only m
 """
 
 import math
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from certcal.errors import InputError
 from certcal.runs.look import Look
+from certcal.settings import Values
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -19,6 +21,7 @@ NORMALISATIONS: dict[str, Pair] = {  # other than the data's own
     "bytes": ((0.0,), (1 / 255,)),
 }
 SURELY = 0.75  # an accuracy in another order of the classes that is no chance, with ten inputs of each class
+DIM = 0.25  # inputs that stay below may be whole numbers of fewer bits than bytes or 16-bit pixels have
 CLEAR = 3.5  # standard deviations between two accuracies on the same inputs; five others are tried
 
 
@@ -69,7 +72,7 @@ def check_classes(look: Look) -> None:
         cause = f": labels from {least} to {most}, where classes count from 0 (subtract 1?)" if least == 1 else ""
         cause = cause or ": certcal certifies no regression" * (look.classes == 2)
         raise _wrong("model", f"have an output for every label up to {most}", f"{look.classes} outputs{cause}")
-    if look.classes != known and look.guesses:
+    if look.classes != known and look.guesses and not look.knows_these:
         got = f"{look.classes} outputs, of which {look.accuracy:.0%} name the right class"
         cause = "class mismatch: the model was trained for other classes"
         raise _wrong("model", f"tell apart the {known} classes of the data", f"{got}: {cause}")
@@ -80,28 +83,38 @@ def check_labels(look: Look) -> list[str]:
     import torch
     from scipy.optimize import linear_sum_assignment
 
-    if not look.guesses:
-        return []
     said, k = look.answers.argmax(dim=1), look.classes
     pairs = torch.zeros(k, k).index_put_((look.labels, said), torch.tensor(1.0), accumulate=True) / len(said)
-    # A model that always says the same is right on the largest class, in some order.
-    enough = float(pairs.sum(dim=1).max()) + 0.25
+    # A model that always says the same is right on the largest class, in some order. One that is right on some classes
+    # is only asked about what no confusion of a trained model does.
+    enough = float(pairs.sum(dim=1).max()) + 0.25 if look.guesses else max(SURELY, look.accuracy + 0.1)
+    mend = "--class-names takes their names in the model's order" if look.data.found else "renumber them"
     shifted = {by: float((said == (look.labels + by) % k).float().mean()) for by in (-1, 1)}
     by = max(shifted, key=lambda one: shifted[one])
-    if shifted[by] >= enough:
-        moved = "minus" if by < 0 else "plus"
+    if look.guesses and shifted[by] >= enough:
+        moved, name = ("minus" if by < 0 else "plus"), "they are shifted by one"
+        how = f"each label {moved} 1: {name}" if k > 2 else f"the two classes exchanged: {mend}"
         raise _wrong(
             "labels", "be the classes that the model was trained with",
-            f"{look.accuracy:.0%} accuracy, and {shifted[by]:.0%} with each label {moved} 1: they are shifted by one",
+            f"{look.accuracy:.0%} accuracy, and {shifted[by]:.0%} with {how}",
         )  # fmt: skip
     best = float(pairs.numpy()[linear_sum_assignment(pairs.numpy(), maximize=True)].sum())
     if best < enough or len(said) < 10 * k:
         return []
     cause = f"{look.accuracy:.0%} accuracy, and {best:.0%} with the classes in another order"
     each = torch.bincount(look.labels, minlength=k)
-    if best >= SURELY and int(each.min()) >= 10:  # of some of the classes, one may be taken for another
-        raise _wrong("labels", "number the classes as the training data did", f"{cause}: renumber them")
-    return [f"Labels have {cause}: does the data number its classes as the training data did?"]
+    if look.guesses and best >= SURELY and int(each.min()) >= 10:  # of some classes, one may be taken for another
+        raise _wrong("labels", "number the classes as the training data did", f"{cause}: {mend}")
+    return [f"Labels have {cause}: does the data number its classes as the training data did? If not, {mend}."]
+
+
+def check_units(look: Look, mean: Sequence[float] | None, std: Sequence[float] | None) -> None:
+    """Means and deviations of inputs in [0, 1] are not those of bytes."""
+    if mean is None or std is None or look.data.values is Values.ANY or max(mean) <= 1:
+        return
+    told = " ".join(f"--{key} {_listed(one / 255 for one in own)}" for key, own in (("mean", mean), ("std", std)))
+    got = f"a mean of {max(mean):g}: those of bytes? (divided by 255 they are {told})"
+    raise _wrong("mean and std", "be in the units of the inputs, which lie in [0, 1]", got)
 
 
 def check_normalisation(look: Look, *, given: bool) -> list[str]:
@@ -114,15 +127,28 @@ def check_normalisation(look: Look, *, given: bool) -> list[str]:
     if name is None or not _is_clearly_better(look, tried[name]):
         return []
     found = look.share_right(tried[name])
+    surely = found - look.accuracy >= 0.15 and look.accuracy <= 0.75 * found
+    highest = float(look.inputs.max())
+    if surely and name != "none" and look.data.values is Values.UNIT and highest <= DIM:
+        raise _wrong(
+            "inputs", "reach as far in [0, 1] as those that the model was trained with",
+            f"{highest:.2g} at most ({look.accuracy:.0%} accuracy, and {found:.0%} with another normalisation): whole "
+            "numbers of fewer bits than their type has? (give floats, divided by the largest that there can be, such "
+            "as 16 or 4095; or the --mean and --std that the model was trained with)",
+        )  # fmt: skip
     mended = "the model seems to normalise by itself (leave out --mean and --std)"
     if name != "none":
         keys = zip(("mean", "std"), _normalisations(look)[name], strict=True)
-        told = " ".join(f"--{key} {','.join(f'{value:.4g}' for value in values)}" for key, values in keys)
+        told = " ".join(f"--{key} {_listed(values)}" for key, values in keys)
         mended = f"normalisation forgotten? (give {told}, or those the model was trained with)"
-    if found - look.accuracy >= 0.15 and look.accuracy <= 0.75 * found:
+    if surely:
         got = f"{look.accuracy:.0%} accuracy, and {found:.0%} with others: {mended}"
         raise _wrong("mean and std", "be those that the model was trained with", got)
     return [f"Accuracy is {look.accuracy:.0%}, and {found:.0%} with another normalisation: {mended}."]
+
+
+def _listed(values: Iterable[float]) -> str:
+    return ",".join(f"{value:.4g}" for value in values)
 
 
 def _is_clearly_better(look: Look, answers: "Tensor") -> bool:

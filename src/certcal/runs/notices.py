@@ -104,15 +104,9 @@ def tell_checkup(checkup: Checkup | None, tell: Callable[[str], None]) -> None:
     verb = "is" if checkup.inputs == 1 else "are"
     tell(f"checks: {checkup.accuracy:.0%} of {several(checkup.inputs)} {verb} right without noise")
     if checkup.scan:  # not of a network that is certified without noise
-        tell(f"checks: right under noise, and the radius up to which half stay right (estimates): {_scanned(checkup)}")
+        tell("checks: under noise, and the radius up to which half stay right (estimates):")
+    for one in checkup.scan:
+        radius = f"≥ {one.radius:.2g}, as far as so few draws show" if one.at_least else f"≈ {one.radius:.2g}"
+        tell(f"checks:   σ = {one.sigma:<7g} {one.accuracy:4.0%} right, R {radius}")
     for warning in checkup.warnings:
         tell(f"warning: {warning}")
-
-
-def _scanned(checkup: Checkup) -> str:
-    scan = "; ".join(
-        f"σ = {one.sigma:g}: {one.accuracy:.0%}, R {'≥' if one.at_least else '≈'} {one.radius:.2g}"
-        for one in checkup.scan
-    )
-    few = " (≥: as far as the few draws show)" * any(one.at_least for one in checkup.scan)
-    return f"{scan}{few}"

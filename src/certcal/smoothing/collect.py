@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from certcal.cluster import Cluster, as_cluster
-from certcal.errors import CertcalWarning, InputError, kind_of, several
+from certcal.errors import CertcalWarning, InputError, kind_of
 from certcal.inputs import check_device
 from certcal.interrupts import deferred_interrupts
 from certcal.models import (
@@ -46,6 +46,7 @@ from certcal.smoothing.sources import Source
 from certcal.smoothing.store import EvidenceStore
 
 MAX_TEMPERATURES = 16
+TELLING = 20  # inputs of which an accuracy tells something
 
 
 def collect_evidence(
@@ -176,9 +177,9 @@ def collect_evidence(
             **_tempered(temperatures, outputs),
         )
         probe = model_probe(ready, tuple(shape), at, kind=outputs)
-        check_rows(ready, source.some(PROBES), at, kind=outputs)
+        answers = check_rows(ready, source.some(PROBES), at, kind=outputs)
         # Probabilities that are none are refused as they come.
-        seen = torch.tensor(probe).reshape(-1, header.classes)
+        seen = torch.tensor([*probe, *answers]).reshape(-1, header.classes)
         if outputs == "logits" and (doubt := doubt_outputs(seen, outputs)) is not None:
             warnings.warn(str(doubt), CertcalWarning, stacklevel=2)
         with nullcontext() if store is None else closing(EvidenceStore(store, header, probe=probe)) as keeping:
@@ -196,11 +197,22 @@ def collect_evidence(
             elif not job.over:
                 _sample_there(cluster, ready, conditions, probe, shape, job)
     evidence = keeper.evidence(source.indices)
-    if (right := float(evidence.correct.mean())) <= guessing(evidence.label) and len(set(evidence.label.tolist())) > 1:
-        told = f"The smoothed model is right on {right:.0%} of {several(len(evidence))}, no more than by guessing:"
-        mend = "is it trained, under such noise, and are these its weights, its classes and its normalisation?"
-        warnings.warn(f"{told} {mend}", CertcalWarning, stacklevel=2)
+    if (guesses := _doubt(evidence)) is not None:
+        warnings.warn(guesses, CertcalWarning, stacklevel=2)
     return evidence
+
+
+def _doubt(evidence: Evidence) -> str | None:
+    """Why a report on this evidence may be about a mistake: a model that guesses, or says the same of everything."""
+    many, right = len(evidence), float(evidence.correct.mean())
+    if many < TELLING or len(set(evidence.label.tolist())) == 1:
+        return None
+    ask = "is it trained, under such noise, and are these its weights, its classes and its normalisation?"
+    if len(set(evidence.selected.tolist())) == 1:
+        return f"The smoothed model gives all {many:,} inputs one class, {evidence.selected[0]}: {ask}"
+    if right <= guessing(many, evidence.header.classes):
+        return f"The smoothed model is right on {right:.0%} of {many:,} inputs, hardly more than by guessing: {ask}"
+    return None
 
 
 def _tempered(temperatures: Sequence[float] | None, outputs: str) -> dict[str, Any]:
