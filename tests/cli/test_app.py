@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from certcal import confidence_bounds, load_evidence, save_evidence
 from certcal.recalibration import CANDIDATES
@@ -237,6 +238,16 @@ def test_data_is_listed_and_described(desk):
     assert described["shape"] == [1, 8, 8]
     assert sum(described["classes"].values()) == described["inputs"]
     assert "12 inputs of 1×4×4" in certcal("data", "data.npz", cwd=desk)[0]
+
+
+@pytest.mark.parametrize(("mode", "colour"), [("L", 90), ("RGB", (9, 90, 200))])
+def test_grey_pictures_are_told_to_be_so(tmp_path, mode, colour):
+    for name in ("a", "b"):
+        (tmp_path / "pictures" / name).mkdir(parents=True)
+        Image.new(mode, (4, 4), colour).save(tmp_path / "pictures" / name / "0.png")
+    told = "grey images, read with three channels: --channels 1 reads one"
+    assert (told in certcal("data", "pictures", cwd=tmp_path)[0]) == (mode == "L")
+    assert told not in certcal("data", "pictures", "--channels", 1, cwd=tmp_path)[0]
 
 
 def test_bench_estimates_a_run(desk, monkeypatch):

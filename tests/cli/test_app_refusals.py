@@ -39,6 +39,12 @@ BAD = {
     "solver for all": (evaluating("--approximate", "admm", "--population", "all"), "be left out for population"),
     "method of the paper": (evaluating("--paper", "--method", "cdf"), "be left out with --paper"),
     "unknown option": (evaluating("--radiuss", "1"), "No such option"),
+    "option of other verbs": (evaluating("--n", "9"), "--n. It is an option of certcal plan, certify, bench."),
+    "option of another verb": (
+        ["certify", "a", "--repeats", "4"],
+        "It is an option of certcal recalibrate. Try:",
+    ),
+    "noise of the draws": (evaluating("--sigma", "0.5"), "but got 0.5 (σ is that of the run's draws: certify another"),
     "unknown verb": (["certfy"], "No such command 'certfy'"),
     "missing config": (evaluating("--config", "no.toml"), "Expected `config` to be a TOML file that can be read"),
     "nothing to certify": (["certify", "new"], "Missing model.name, data.name, certify.sigma: give what is missing"),

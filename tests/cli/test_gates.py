@@ -35,27 +35,31 @@ def test_a_gate_passes_and_fails(desk):
     words = ["check", "one", "--require", good, "--require", bad]
     out, error = certcal(*words, "--junit", "gate.xml", "--markdown", "sum.md", cwd=desk, code=1)
     assert out == ""
-    assert error.startswith("certified_accuracy@0.1 >= 101 %: NOT met, it is ")
-    assert error.count("\n") == 1
+    doubt, line = error.splitlines()
+    assert doubt.startswith("warning: The model says '1' of all 20 inputs, which are of several classes")
+    assert line.startswith("certified_accuracy@0.1 >= 101 %: NOT met, it is ")
+    assert "<system-err>warning: The model says" in (desk / "gate.xml").read_text()
     assert 'failures="1"' in (desk / "gate.xml").read_text()
     assert "✅" in (desk / "sum.md").read_text()
     out, _ = certcal(*words, "--json", cwd=desk, code=1)
     assert [one["passed"] for one in json.loads(out)] == [True, False]
     _, error = certcal("check", "one", "--require", "ece < 1", cwd=desk, code=2)
     assert "Expected `--require` to have the form guaranteed_ece@0.25 <= 0.30, but got 'ece < 1'." in error
+    _, error = certcal("check", "one", "--require", "guaranteed_ece@0.05 >= 0.01", cwd=desk, code=2)
+    assert "Expected `--require` to ask for <= of guaranteed_ece, an upper bound" in " ".join(error.split())
     _, error = certcal("check", "one", "--require", "guarnteed_ece@0.05 < 1", cwd=desk, code=2)
     assert "but got 'guarnteed_ece' (did you mean 'guaranteed_ece'" in error
     out, _ = certcal("check", "one", "--require", "ece@0.05 <= 1", cwd=desk)
-    assert out.endswith("without an attack, as estimated (guaranteed_ece is the one under attack)\n")
+    assert "without an attack, as estimated (guaranteed_ece is the one under attack) (population certified," in out
 
 
 def test_runs_side_by_side(desk):
     before = {path: path.stat().st_mtime_ns for path in (desk / "runs").rglob("*")}
-    out, told = certcal("compare", "one", "two", "--resamples", 10, cwd=desk)
+    out, told = certcal("compare", "one", "two", "--resamples", 100, cwd=desk)
     assert "two − one" in out
     assert out.startswith("Certified calibration error at R = ")
     assert out.count("inputs compared") == 1  # of the radius that the verdict is about; the page has all
-    assert "evaluating one at 2 radii\nevaluating two at 2 radii\ndrawing the inputs again, 10 times" in told
+    assert "evaluating one at 2 radii\nevaluating two at 2 radii\ndrawing the inputs again, 100 times" in told
     page = (desk / "runs/compare/compare.html").read_text()
     assert page.count("<td>certified share</td>") == 2
     made = {path.name for path in (desk / "runs/compare").iterdir()}
@@ -64,6 +68,9 @@ def test_runs_side_by_side(desk):
     words = ["compare", "one", "two", "--radii", "0.05", "--resamples", 0, "--out", "there", "--json"]
     found = json.loads(certcal(*words, cwd=desk)[0])
     assert {one["radius"] for one in found} == {0.05}
+    for wrong, told in ((-1, "an integer ≥ 0"), (99, "0 or at least 100")):
+        _, error = certcal("compare", "one", "two", "--resamples", wrong, cwd=desk, code=2)
+        assert error == f"Expected `resamples` to be {told}, but got {wrong}.\n"  # before any work
     _, error = certcal("compare", "one", "one", cwd=desk, code=2)
     assert "Expected `RUN RUN …` to be different from each other" in error
 

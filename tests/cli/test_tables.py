@@ -11,6 +11,7 @@ import certcal.cli
 from certcal.cli.app import app
 from certcal.cli.tables import BLOCK, with_tables
 from certcal.settings import EvaluateSettings, declared
+from certcal.studies import EXHIBITS, study_names
 from command import PLAIN, in_this_process
 
 PAGE = Path(__file__).parents[2] / "docs" / "command_line.md"
@@ -44,6 +45,13 @@ def test_help_fits_a_terminal_of_80_columns(verb, tmp_path):
     assert code == 0
     assert max(map(len, out.splitlines())) <= 80
     assert all(f"{name} " in out for one in VERBS[verb].params for name in one.opts if name.startswith("--"))
+
+
+def test_names_of_studies_tables_and_figures_are_whole_at_80_columns(tmp_path):
+    """They are there to be typed."""
+    _, out, _ = in_this_process(["reproduce", "--list"], tmp_path, PLAIN | {"COLUMNS": "80"})
+    first = {line.split(" ")[0] for line in out.splitlines()}
+    assert {*study_names(), *EXHIBITS} <= first
 
 
 def test_no_default_is_typed_by_hand():

@@ -158,6 +158,11 @@ def test_the_population_bound_counts_every_input(evidence, split_alpha):
     assert evaluate(evidence, radii=[0.1], alpha=0.6, split_alpha=False).rows[0].population_ece == 1.0
 
 
+def test_radii_may_be_anything_that_gives_them(evidence):
+    known = [row.radius for row in evaluate(evidence, radii=[0.0, 0.1])]
+    assert [row.radius for row in evaluate(evidence, radii=(one / 10 for one in range(2)))] == known
+
+
 def test_levels_may_be_numbers_of_any_kind(evidence):
     """NumPy writes its own numbers as np.float64(…), which no sentence may say."""
     report = evaluate(evidence, radii=np.array([0.1]), alpha=np.float64(0.01), delta=np.float64(0.02))

@@ -33,7 +33,7 @@ def test_the_sentence_names_its_inputs_radius_and_confidence_or_says_that_nothin
     assert "certified inputs" not in acceptance(evaluate(evidence, radii=[0.1], alpha=0.01, population="all"), 0)
     none = acceptance(evaluate(evidence, radii=[0.1], alpha=0.01, threshold=0.999), 0)
     assert "nothing is guaranteed: neither how many of the" in none
-    most = float(none.split("Up to ")[1].split()[0])
+    most = float(none.split("Something is guaranteed up to a threshold of ")[1].removesuffix("."))
     joint = report.operating(0, joint=True, thresholds=[most, most + 0.01])
     assert joint.right[0] > 0 == joint.right[1]
 

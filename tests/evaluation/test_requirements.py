@@ -1,5 +1,6 @@
 """Requirements mean what they say, and what is no requirement is refused."""
 
+import re
 from xml.etree import ElementTree
 
 import numpy as np
@@ -18,13 +19,13 @@ def report():
 
 
 def test_both_sides_of_a_limit(report):
-    value = report.at(0.1).joint_ece
-    above, below = np.nextafter(value, 2), np.nextafter(value, -2)
+    value, clean = report.at(0.1).joint_ece, report.at(0.1).ece
+    above, below = np.nextafter(clean, 2), np.nextafter(clean, -2)
     asked = {
         f"guaranteed_ece@0.1 <= {value!r}": True,
         f"joint_ece@0.1<{value!r}": False,
-        f"joint_ece @ 0.1 >= {float(above)!r}": False,
-        f"joint_ece@1e-1 > {float(below)!r}": True,
+        f"ece @ 0.1 >= {float(above)!r}": False,
+        f"ece@1e-1 > {float(below)!r}": True,
         "certified_accuracy@0 >= 0 %": True,
         "certified_accuracy@0 > 100%": False,
         "certified_ece@9 <= 1": False,  # no input is certified there: nothing is known, so nothing is met
@@ -50,6 +51,24 @@ def test_what_is_no_requirement_is_refused(report, text, message):
     assert message in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("text", "sign", "side"),
+    [
+        ("guaranteed_ece@0.1 >= 0.1", "<=", "an upper bound: that it is at least so large"),
+        ("population_ece@0.1 > 0.1", "<=", "an upper bound"),
+        ("certified_accuracy@0.1 <= 60 %", ">=", "a lower bound: that it is at most so large"),
+        ("guaranteed_coverage(0.9)@0.1 < 0.1", ">=", "a lower bound"),
+    ],
+)
+def test_a_bound_is_no_gate_on_its_loose_side(report, text, sign, side):
+    """Fewer draws alone would open it: it would say nothing of the model."""
+    with pytest.raises(InputError, match="Expected `require` to ask for") as caught:
+        judge(report, [text])
+    name = re.match(r"\w+", text)[0]
+    assert f"ask for {sign} of {name}, {side}" in str(caught.value)
+    assert str(caught.value).endswith(f"proves nothing, but got {text!r}.")
+
+
 def test_further_metrics_may_be_required(report):
     value = report.at(0.1).further["joint_auroc"]
     asked = {f"guaranteed_auroc@0.1 >= {value!r}": True, f"joint_auroc@0.1 > {value!r}": False}
@@ -66,8 +85,15 @@ def test_junit_and_markdown_say_which_failed(report):
     found = judge(report, ["certified_accuracy@0 >= 0", "certified_ece@9 <= 1"])
     suite = ElementTree.fromstring(to_junit(found, "mine <&>"))[0]
     assert suite.attrib == {"name": "certcal check mine <&>", "tests": "2", "failures": "1"}
-    assert [len(case) for case in suite] == [0, 1]
-    assert suite[1][0].attrib["message"] == "certified_ece@9 <= 1: NOT met, no input is certified there"
+    assert [len(case) for case in suite] == [0, 1, 0]
+    assert "certified_ece@9 <= 1: NOT met, no input is certified there" in suite[1][0].attrib["message"]
+    terms = f"population certified, α = {report.alpha:g}, δ = {report.delta:g}"
+    assert (suite[2].tag, suite[2].text) == ("system-out", terms)
+    assert judgements_markdown(found, "mine").endswith(f"\n{terms}\n")
+    assert found[0].as_dict() | {"value": 0} == {
+        "require": "certified_accuracy@0 >= 0", "value": 0, "passed": True,
+        "population": "certified", "alpha": report.alpha, "delta": report.delta,
+    }  # fmt: skip
     assert "| ❌ | `certified_ece@9 <= 1` | — |" in judgements_markdown(found, "mine")
 
 
@@ -88,7 +114,7 @@ def test_a_gate_may_name_its_threshold_or_wanted_accuracy(report):
     assert [one.value for one in judge(report, found)] == list(found.values())
     (none,) = judge(report, ["guaranteed_least_threshold(1)@0.1 <= 1"])
     assert not none.passed
-    assert str(none).endswith("NOT met, it has no value")
+    assert "NOT met, it has no value (population certified, α = " in str(none)
 
 
 @pytest.mark.parametrize(

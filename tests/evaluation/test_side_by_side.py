@@ -37,14 +37,14 @@ def ask(own: Evidence, **changes: object) -> Report:
 
 def test_differences_are_those_of_the_rows():
     first, second = ask(evidence(0)), ask(evidence(1))
-    found = compare_reports({"a": first, "b": second}, resamples=8)
+    found = compare_reports({"a": first, "b": second}, resamples=100)
     assert found.paired
     for position in (0, 1):
         (apart,) = found.differences[position]
         for name, one in apart.items():
             assert one.value == getattr(found.rows[position][1], name) - getattr(found.rows[position][0], name)
             assert one.half >= 0
-    none = compare_reports({"a": first, "b": ask(evidence(0))}, resamples=8)
+    none = compare_reports({"a": first, "b": ask(evidence(0))}, resamples=100)
     assert all(one.value == 0 and not one.half > 0 for at in none.differences for one in at[0].values())
     assert len(none.changed(0)) == 0
 
@@ -77,7 +77,7 @@ def test_guaranteed_errors_are_by_failed_certificates_whatever_a_run_claims(popu
         {name: ask(evidence(seed), population=population, claim=claim) for seed, name in enumerate("ab")}
         for claim in ("failures", "best")
     )
-    found, other = (compare_reports(reports, resamples=8) for reports in (plain, best))
+    found, other = (compare_reports(reports, resamples=100) for reports in (plain, best))
     for beside, theirs in zip(found.rows, other.rows, strict=True):
         assert [row.joint_ece for row in beside] == [row.joint_ece for row in theirs]
     assert [one["joint_ece"] for (one,) in found.differences] == [one["joint_ece"] for (one,) in other.differences]
@@ -99,7 +99,7 @@ def certifying(share: int, **changes: object) -> Report:
 def test_a_run_that_certifies_more_is_not_called_worse_for_the_harder_inputs():
     few, more = certifying(3), certifying(61)
     assert more[0].certified_ece > few[0].certified_ece + 0.05  # each of its own certified inputs
-    found = compare_reports({"few": few, "more": more}, resamples=50)
+    found = compare_reports({"few": few, "more": more}, resamples=100)
     (apart,) = found.differences[0]
     assert apart["certified_ece"].value == 0
     assert apart["certified_share"].better
@@ -115,7 +115,7 @@ def test_a_run_that_certifies_more_is_not_called_worse_for_the_harder_inputs():
     assert verdict in page
     assert '<td class="better">' in page
     assert 'class="worse"' not in page
-    turned = compare_reports({"more": more, "few": few}, resamples=50).differences[0][0]
+    turned = compare_reports({"more": more, "few": few}, resamples=100).differences[0][0]
     assert turned["certified_share"].better is False
 
 
@@ -125,7 +125,7 @@ def percent(report: Report) -> str:
 
 def test_errors_of_different_inputs_are_not_judged():
     few, more = certifying(3), certifying(61, index=np.arange(60) + 7)
-    found = compare_reports({"few": few, "more": more}, resamples=50)
+    found = compare_reports({"few": few, "more": more}, resamples=100)
     verdict, _, note = side_by_side_words(found)
     assert "clearly" not in verdict
     assert (
@@ -140,7 +140,7 @@ def test_errors_of_different_inputs_are_not_judged():
 def test_nothing_in_common_is_said():
     one, two = certifying(3), certifying(61)
     none = replace(two.bounds[0], certified=~one.bounds[0].certified)
-    found = compare_reports({"a": one, "b": evaluate([none])}, resamples=4)
+    found = compare_reports({"a": one, "b": evaluate([none])}, resamples=100)
     assert (
         "no input is certified by all runs; a certifies 40 of 60 inputs, b certifies 20" in side_by_side_words(found)[0]
     )
@@ -193,7 +193,7 @@ def test_changed_inputs_are_found_one_by_one():
 
 
 def test_table_and_page_show_names_as_text():
-    found = compare_reports({"a": ask(evidence(0)), "<b>": ask(evidence(1)), "c": ask(evidence(2))}, resamples=4)
+    found = compare_reports({"a": ask(evidence(0)), "<b>": ask(evidence(1)), "c": ask(evidence(2))}, resamples=100)
     heads, lines = side_by_side_cells(found)
     assert heads[:5] == ["R", "", "a", "<b>", "c"]
     assert {len(line) for line in lines} == {7}

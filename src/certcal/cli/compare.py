@@ -14,7 +14,7 @@ from certcal.settings import EvaluateSettings, Sections
 Runs = Annotated[list[str], typer.Argument(metavar="RUN RUN …", help="Run folders, or names below runs/.")]
 Out = Annotated[Path, o.option("--out", "Folder for page and tables.", "FOLDER")]
 STYLES = {"better": "green", "worse": "red"}
-Resamples = Annotated[int, o.option("--resamples", "Bootstrap draws of the inputs; 0 leaves ± out.")]
+Resamples = Annotated[int, o.option("--resamples", "Bootstrap draws of the inputs, at least 100; 0 leaves ± out.")]
 
 
 @takes(evaluate=Part(EvaluateSettings, only=("radii",), panel="What to ask"))

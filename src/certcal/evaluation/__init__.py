@@ -7,18 +7,19 @@ from certcal.evaluation.further import ANY_BINNING, FURTHER
 from certcal.evaluation.gap import Gap, planned_draws, split_gap, with_more_draws
 from certcal.evaluation.given import as_given
 from certcal.evaluation.group_table import Disparity, Group, GroupTable
-from certcal.evaluation.metric import Before, Given, Metric, Rounding
+from certcal.evaluation.metric import Before, Given, Metric, Rounding, number, percent
 from certcal.evaluation.report import Report
 from certcal.evaluation.requirements import Judgement, Requirement, judge
 from certcal.evaluation.row import METRICS, Row, row_at
 from certcal.evaluation.rows import evaluate
 from certcal.evaluation.selection import Outcome, Selection, pareto_front, select
-from certcal.evaluation.side_by_side import Difference, SideBySide, compare_reports
+from certcal.evaluation.side_by_side import LEAST_INPUTS, Difference, SideBySide, check_resamples, compare_reports
 
 __all__ = [
     "ACCEPTED",
     "ANY_BINNING",
     "FURTHER",
+    "LEAST_INPUTS",
     "METRICS",
     "WANTED",
     "Before",
@@ -41,11 +42,14 @@ __all__ = [
     "SideBySide",
     "as_given",
     "check_position",
+    "check_resamples",
     "compare_reports",
     "contributions_at",
     "evaluate",
     "judge",
+    "number",
     "pareto_front",
+    "percent",
     "planned_draws",
     "reliability_at",
     "row_at",

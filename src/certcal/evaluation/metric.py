@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
 from enum import StrEnum
 from functools import cached_property
 from typing import Any
@@ -27,6 +28,29 @@ class Rounding(StrEnum):
     UP = "up"  # certified errors
     DOWN = "down"  # certified accuracies, and approximations from below
     NEAREST = "nearest"  # estimates, which claim nothing
+
+
+_MODES = {Rounding.UP: ROUND_CEILING, Rounding.DOWN: ROUND_FLOOR, Rounding.NEAREST: ROUND_HALF_EVEN}
+
+
+def percent(value: float, rounding: Rounding, digits: int = 2) -> str:
+    """A share as text in percent, rounded to one side."""
+    return f"{_rounded(100 * _exact(value, rounding), digits, rounding)} %"
+
+
+def number(value: float, rounding: Rounding, digits: int = 4) -> str:
+    """A number as text, rounded to one side."""
+    return _rounded(_exact(value, rounding), digits, rounding)
+
+
+def _exact(value: float, rounding: Rounding) -> Decimal:
+    # What is rounded down is a share k / N, the float nearest to it: 191 / 200 is 95.5 %, though its float lies below.
+    # What is rounded up is a bound that the float itself states.
+    return Decimal(repr(value)) if rounding is Rounding.DOWN else Decimal(value)
+
+
+def _rounded(value: Decimal, digits: int, rounding: Rounding) -> str:
+    return format(value.quantize(Decimal(1).scaleb(-digits), rounding=_MODES[rounding]), "f")  # never as 1E-7
 
 
 class Given(StrEnum):

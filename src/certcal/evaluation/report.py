@@ -14,6 +14,7 @@ from certcal.errors import InputError, several
 from certcal.evaluation.accepted import thresholds_with
 from certcal.evaluation.confidence_map import ConfidenceMap
 from certcal.evaluation.group_table import GroupTable
+from certcal.evaluation.metric import Rounding, number
 from certcal.evaluation.row import Row
 from certcal.files import csv_of, expanded, plain, replacing
 from certcal.metrics import Bins
@@ -64,7 +65,7 @@ class Report(ShownTable[Row]):
 
     def __repr__(self) -> str:
         ends = dict.fromkeys(f"{row.radius:g}" for row in (self.rows[:1] + self.rows[-1:]))
-        values = ", ".join("—" if np.isnan(row.joint_ece) else f"{row.joint_ece:.4f}" for row in self.rows)
+        values = ", ".join("—" if np.isnan(row.joint_ece) else number(row.joint_ece, Rounding.UP) for row in self.rows)
         radii = f"{several(len(self.rows), 'radius', 'radii')}, R = {' … '.join(ends)}"
         return f"Report({several(self.inputs)}, {radii}, joint ECE {values})"
 

@@ -6,14 +6,14 @@
 import math
 import operator
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from certcal.errors import InputError
 from certcal.evaluation.accepted import ACCEPTED, WANTED
 from certcal.evaluation.further import ANY_BINNING, FURTHER
-from certcal.evaluation.metric import Measured
+from certcal.evaluation.metric import Measured, Rounding
 from certcal.evaluation.report import Report
 from certcal.evaluation.row import METRICS, Row
 from certcal.scalars import did_you_mean, guarded, one_or_more
@@ -21,6 +21,8 @@ from certcal.scalars import did_you_mean, guarded, one_or_more
 KNOWN = {**METRICS, **FURTHER, **WANTED, **ANY_BINNING}
 _GIVEN = {**ACCEPTED, **WANTED}  # metrics that may say in brackets which threshold or accuracy they are about
 _SIGNS = {"<=": operator.le, ">=": operator.ge, "<": operator.lt, ">": operator.gt}
+# Beyond a limit on its loose side a bound says nothing of what it bounds: fewer draws alone would open such a gate.
+_ONE_SIDED = {Rounding.UP: ("<", "an upper bound", "at least"), Rounding.DOWN: (">", "a lower bound", "at most")}
 _NUMBER = r"[0-9.]+(?:e[-+]?[0-9]+)?"
 _FORM = re.compile(
     rf"\s*(\w+)\s*(?:\(({_NUMBER})\)\s*)?@\s*({_NUMBER}(?:/{_NUMBER})?)\s*(<=|>=|<|>)\s*({_NUMBER})\s*(%?)\s*",
@@ -41,7 +43,10 @@ class Requirement:
 
     @classmethod
     def parse(cls, text: str) -> "Requirement":
-        """A requirement as people write it: METRIC@RADIUS <= LIMIT, also with >=, < or >, and with a limit in %."""
+        """A requirement as people write it: METRIC@RADIUS <= LIMIT, also with >=, < or >, and with a limit in %.
+
+        Upper bounds take <= and <, lower bounds >= and >; estimates take all four.
+        """
         found = _FORM.fullmatch(text) if isinstance(text, str) else None
         if found is None:
             raise InputError.expected("require", "have the form guaranteed_ece@0.25 <= 0.30", repr(text))
@@ -52,6 +57,9 @@ class Requirement:
             spoken = [re.sub("^joint_", "guaranteed_", one) for one in KNOWN]
             wanted = f"name a metric ({', '.join(spoken)})"
             raise InputError.expected("require", wanted, f"{said!r}{did_you_mean(said, (*spoken, *KNOWN))}")
+        if (side := _ONE_SIDED.get(KNOWN[name].rounding)) is not None and sign[0] != side[0]:
+            wanted = f"ask for {side[0]}= of {said}, {side[1]}: that it is {side[2]} so large proves nothing"
+            raise InputError.expected("require", wanted, repr(text))
         try:
             own = None if given is None else float(given)
             over, _, under = radius.partition("/")  # as 8/255
@@ -70,7 +78,8 @@ class Requirement:
     def judge(self, report: Report) -> "Judgement":
         """Whether a report that has the radius meets it. What has no value there, or NaN, fails."""
         value = float(self._value(report, report.at(self.radius)))
-        return Judgement(self, value, bool(_SIGNS[self.sign](value, self.limit)))
+        terms = {"population": str(report.population), "alpha": report.alpha, "delta": report.delta}
+        return Judgement(self, value, bool(_SIGNS[self.sign](value, self.limit)), terms)
 
     def _value(self, report: Report, row: Row) -> float:
         if self.given is not None:
@@ -95,18 +104,27 @@ class Judgement:
     requirement: Requirement
     value: float
     passed: bool
+    terms: Mapping[str, Any] = field(default_factory=dict)  # of which inputs, and at which levels
 
-    def as_dict(self) -> dict[str, str | float | bool | None]:
+    def as_dict(self) -> dict[str, Any]:
         """The judgement as plain data."""
         value = None if self.value != self.value else self.value
-        return {"require": self.requirement.text, "value": value, "passed": self.passed}
+        return {"require": self.requirement.text, "value": value, "passed": self.passed, **self.terms}
+
+    @property
+    def asked(self) -> str:
+        """Of which inputs and at which levels: the same run may be evaluated otherwise next time."""
+        if not self.terms:
+            return ""
+        return "population {population}, α = {alpha:g}, δ = {delta:g}".format(**self.terms)
 
     def __str__(self) -> str:
         met = "met" if self.passed else "NOT met"
         value = f"it is {self.value:.6g}"
         if self.value != self.value:
             value = "it has no value" if self.requirement.metric in _GIVEN else "no input is certified there"
-        return f"{self.requirement.text}: {met}, {value}{self._note()}"
+        asked = f" ({self.asked})" if self.terms else ""
+        return f"{self.requirement.text}: {met}, {value}{self._note()}{asked}"
 
     def _note(self) -> str:
         """Of a value that no attack was allowed for, which one to ask for instead."""

@@ -9,7 +9,7 @@ import numpy as np
 from certcal.certificates import ConfidenceIntervals, certified_accuracy
 from certcal.errors import several
 from certcal.evaluation.further import further_of
-from certcal.evaluation.metric import Before, Given, Measured, Metric, Rounding, metric
+from certcal.evaluation.metric import Before, Given, Measured, Metric, Rounding, metric, number
 from certcal.metrics import adaptive_calibration_error, expected_calibration_error, top_label_brier_score
 from certcal.scalars import check_choice, check_level, exactly, guarded
 from certcal.settings import Population, checks
@@ -188,8 +188,9 @@ class Row(ShownRows):
         return min(self.claims, key=self.claims.__getitem__, default="failures")
 
     def __repr__(self) -> str:
-        errors = {"clean": self.ece, "certified": self.certified_ece, "joint": self.joint_ece}
-        known = ", ".join(f"{name} ECE {value:.4f}" for name, value in errors.items() if not np.isnan(value))
+        errors = {"clean": "ece", "certified": "certified_ece", "joint": "joint_ece"}
+        values = {name: (getattr(self, own), METRICS[own].rounding) for name, own in errors.items()}
+        known = ", ".join(f"{name} ECE {number(*own)}" for name, own in values.items() if not np.isnan(own[0]))
         return f"Row(R = {exactly(self.radius)}, {several(self.inputs)}, {known or 'nothing certified'})"
 
     def as_dict(self) -> dict[str, float]:

@@ -79,11 +79,12 @@ def evaluate(
         any_binning: also the worst case over every binning: seconds per radius for thousands of inputs.
     """
     own_draws = evidence if isinstance(evidence, Evidence) else None
+    radii = None if radii is None else one_or_more("radii", radii)  # once: they may be gone when they were read
     if own_draws is not None:  # as on the command line
         radii = EvaluateSettings().radii_at(own_draws.header.sigma) if radii is None else radii
         alpha = EvaluateSettings().alpha if alpha is None else alpha
     asked = EvaluateSettings(
-        radii=None if radii is None else one_or_more("radii", radii),
+        radii=radii,
         alpha=0.0 if alpha is None else alpha,
         delta=delta,
         method=method,
@@ -107,7 +108,7 @@ def evaluate(
     if own_draws is None:
         found = as_given(evidence, radii, alpha)
     else:
-        found = tuple(confidence_bounds_at(own_draws, radii=one_or_more("radii", radii), **asked.terms))
+        found = tuple(confidence_bounds_at(own_draws, radii=radii or (), **asked.terms))
     distances = [own.radius for own in found]
     if open_at is not None and asked.open_at not in distances:
         raise InputError.expected("open_at", f"be one of the radii, {', '.join(map(str, distances))}", open_at)

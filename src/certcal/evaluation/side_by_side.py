@@ -3,8 +3,10 @@
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 
 import numpy as np
+from scipy import special
 
 from certcal.certificates import ConfidenceIntervals
 from certcal.errors import InputError
@@ -13,12 +15,14 @@ from certcal.evaluation.row import Row, row_at
 from certcal.scalars import check_integer, guarded
 from certcal.settings import Population
 from certcal.smoothing import Counts
-from certcal.types import BoolArray, FloatArray
+from certcal.types import BoolArray, FloatArray, IntArray
 
 SHARES = ("certified_share", "accuracy", "certified_accuracy")  # of all inputs; more is better
 ERRORS = ("ece", "certified_ece", "joint_ece", "brier", "certified_brier")  # of the inputs compared; less is better
 COMPARED = (*SHARES, *ERRORS)
 LEVEL = 0.95
+LEAST_INPUTS = 20  # below which a bootstrap sees too little of how a difference varies, and calls chance clear
+LEAST_RESAMPLES, MAX_RESAMPLES = 100, 100_000  # the fewest have five beyond the level
 
 
 @dataclass(frozen=True)
@@ -28,6 +32,7 @@ class Difference:
     value: float
     half: float  # half the width of its bootstrap interval, NaN where there is none; a table's hold together at 95 %
     better: bool | None = None  # which way, where its interval does not hold 0; None for errors of different inputs
+    too_few: bool = False  # whether it is of fewer inputs than can tell; it has no interval then
 
     @property
     def is_clear(self) -> bool:
@@ -65,7 +70,12 @@ class SideBySide:
         return np.flatnonzero(np.any(differ, axis=0))
 
 
-MAX_RESAMPLES = 100_000
+def check_resamples(resamples: int) -> int:
+    """How often to draw inputs again: often enough to know a spread, or not at all."""
+    times = check_integer("resamples", resamples, minimum=0, maximum=MAX_RESAMPLES)
+    if 0 < times < LEAST_RESAMPLES:
+        raise InputError.expected("resamples", f"be 0 or at least {LEAST_RESAMPLES}", times)
+    return times
 
 
 @guarded
@@ -74,38 +84,45 @@ def compare_reports(reports: Mapping[str, Report], *, resamples: int = 200, seed
 
     Errors and scores are compared on the same inputs: where reports are about the certified ones, on those that all
     certify at the radius. Each report by itself is about its own, and one that certifies more has harder ones among
-    them. Reports about different inputs have their own errors, and none is called better.
+    them. Reports about different inputs have their own errors, and none is called better. Inputs are the same by index,
+    label and content, in whatever order a report has them.
 
     An interval says how much a difference varies with the choice of inputs and with their draws: all inputs are drawn
     again with replacement, each with the draws it has, the same ones for every report where they are about the same
     inputs. Draws of different inputs are independent, so this holds their share of the variation too. All intervals
     of a table hold together at the level. They are estimates and certify nothing; certified values compare upper
-    bounds, not the errors themselves.
+    bounds, not the errors themselves. Of fewer than 20 inputs no difference has an interval, and none is called better.
 
     Paper: —; Efron and Tibshirani (1993), Ch. 13; Westfall and Young (1993), Sec. 2.5, for the joint level.
 
     Raises: InputError if there are not two reports, or they were asked for different things.
     """
-    check_integer("resamples", resamples, minimum=0, maximum=MAX_RESAMPLES)
+    check_resamples(resamples)
     if len(reports) < 2:
         raise InputError.expected("reports", "be at least two", len(reports))
-    names, found = tuple(reports), tuple(reports.values())
-    for own in found[1:]:
-        _check_alike(found[0], own)
+    for pair in combinations(reports.values(), 2):
+        _check_alike(*pair)
+    names, first = tuple(reports), next(iter(reports.values()))
+    found = tuple(_in_order_of(first, own) for own in reports.values())
     paired = all(_same_inputs(found[0], own) for own in found[1:])
     bounds = _compared(found, paired)
     rows = tuple(
         tuple(_row(report, position, own) for report, own in zip(found, beside, strict=True))
         for position, beside in enumerate(bounds)
     )
-    half = _halves(_drawn(found, bounds, resamples, np.random.default_rng(seed), paired)) if resamples else None
-    return SideBySide(names, found, rows, _differences(rows, half, paired), paired)
+    inputs, half = _inputs(found, rows), None
+    enough = inputs >= LEAST_INPUTS
+    if resamples:
+        drawn = _drawn(found, bounds, resamples, np.random.default_rng(seed), paired)
+        half = _halves(np.where(enough, drawn, np.nan), inputs)
+    return SideBySide(names, found, rows, _differences(rows, half, enough, paired), paired)
 
 
 def _check_alike(first: Report, other: Report) -> None:
     asked, got = (
         {
             "norm": str(own.bounds[0].norm),
+            "units": None if own.evidence is None else own.evidence.header.units,  # which bounds do not say
             "radii": [row.radius for row in own],
             "population": own.population,
             "bins": len(own.bins),
@@ -113,8 +130,19 @@ def _check_alike(first: Report, other: Report) -> None:
         for own in (first, other)
     )
     for name, value in asked.items():
-        if got[name] != value:
+        if got[name] != value and None not in (value, got[name]):
             raise InputError.expected("reports", f"have the same {name}, {value}", got[name])
+
+
+def _in_order_of(first: Report, other: Report) -> Report:
+    """The other report with its inputs in the first's order, if both name the same by index; if not, as it is."""
+    one, two = (own.bounds[0] for own in (first, other))
+    here, there = np.argsort(one.index), np.argsort(two.index)
+    if np.array_equal(one.index, two.index) or not np.array_equal(one.index[here], two.index[there]):
+        return other
+    rows = there[np.argsort(here)]
+    evidence = None if other.evidence is None else other.evidence.select(rows)
+    return replace(other, bounds=tuple(own.select(rows) for own in other.bounds), evidence=evidence)
 
 
 def _same_inputs(first: Report, other: Report) -> bool:
@@ -154,16 +182,26 @@ def _by_all(bounds: Sequence[ConfidenceIntervals]) -> BoolArray:
     return np.asarray(np.logical_and.reduce([own.certified for own in bounds]))
 
 
+def _inputs(reports: Sequence[Report], rows: Sequence[Sequence[Row]]) -> IntArray:
+    """How many inputs each difference is of, the fewer of two reports' own, shape (later, radii, metrics)."""
+    found = [
+        [[report.inputs if name in SHARES else beside[place].inputs for name in COMPARED] for beside in rows]
+        for place, report in enumerate(reports)
+    ]
+    return np.minimum(found[1:], found[:1])
+
+
 def _differences(
-    rows: Sequence[Sequence[Row]], half: FloatArray | None, paired: bool
+    rows: Sequence[Sequence[Row]], half: FloatArray | None, enough: BoolArray, paired: bool
 ) -> tuple[tuple[Mapping[str, Difference], ...], ...]:
     """By radius and later report, each metric's difference from the first report and half its interval."""
 
     def apart(position: int, place: int, name: str) -> Difference:
         value = getattr(rows[position][place], name) - getattr(rows[position][0], name)
-        if half is None or not np.isfinite(value):
-            return Difference(value, np.nan)
-        spread = float(half[place - 1, position, COMPARED.index(name)])
+        where = place - 1, position, COMPARED.index(name)
+        if half is None or not np.isfinite(value) or not enough[where]:
+            return Difference(value, np.nan, too_few=not enough[where])
+        spread = float(half[where])
         clear = abs(value) > spread and (paired or name in SHARES)
         return Difference(value, spread, (value > 0) == (name in SHARES) if clear else None)
 
@@ -199,11 +237,13 @@ def _drawn(
     return found[:, 1:] - found[:, :1]
 
 
-def _halves(drawn: FloatArray) -> FloatArray:
+def _halves(drawn: FloatArray, inputs: IntArray) -> FloatArray:
     """Half the widths of intervals that all hold together at the level, one for each difference; NaN where unknown.
 
     Each is a multiple of its standard deviation, the same for all: that which the largest of all standardised
     differences stays below. Without it one of a hundred differences would seem clear by chance in every table.
+    Its standard deviation is itself learned, from few inputs and few resamples: each has the multiple of Student's t
+    that is exceeded as seldom.
     """
     known = 2 * np.isfinite(drawn).sum(axis=0) >= len(drawn)
     values = np.where(known & np.isfinite(drawn), drawn, np.nan)
@@ -211,7 +251,10 @@ def _halves(drawn: FloatArray) -> FloatArray:
         mean, spread = np.nanmean(values, axis=0), np.nanstd(values, axis=0)
         away = np.where(spread > 0, np.abs(values - mean) / spread, 0.0)
         largest = np.nanmax(away.reshape(len(drawn), -1), axis=1)
-    return np.where(known, np.nanquantile(largest, LEVEL) * spread, np.nan)
+    others = np.maximum(inputs - 1, 1)
+    freedom = 1 / (1 / others + 1 / len(drawn))
+    multiple = np.abs(special.stdtrit(freedom, special.ndtr(-np.nanquantile(largest, LEVEL, method="weibull"))))
+    return np.where(known, multiple * np.sqrt(1 + 1 / others) * spread, np.nan)
 
 
 def _errors(report: Report, bounds: ConfidenceIntervals) -> Row:

@@ -17,6 +17,8 @@ def to_junit(judgements: Sequence[Judgement], name: str, caution: str = "") -> s
         case = ElementTree.SubElement(suite, "testcase", {"classname": name, "name": one.requirement.text})
         if not one.passed:
             ElementTree.SubElement(case, "failure", {"message": str(one)})
+    if judgements and judgements[0].terms:
+        ElementTree.SubElement(suite, "system-out").text = judgements[0].asked
     if caution:
         ElementTree.SubElement(suite, "system-err").text = f"warning: {caution}"
     return ElementTree.tostring(suites, encoding="unicode", xml_declaration=True) + "\n"
@@ -33,4 +35,5 @@ def judgements_markdown(judgements: Sequence[Judgement], name: str, caution: str
         for one in judgements
     ]
     table = markdown_text(["", "requirement", "value"], lines, sides="llr")
-    return f"### certcal check {name}\n\n{table}" + (f"\n⚠️ {caution}" if caution else "")
+    asked = f"\n{judgements[0].asked}\n" if judgements and judgements[0].terms else ""
+    return f"### certcal check {name}\n\n{table}{asked}" + (f"\n⚠️ {caution}" if caution else "")

@@ -4,7 +4,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from certcal.errors import several
-from certcal.evaluation import METRICS, Difference, Report, Row, SideBySide
+from certcal.evaluation import LEAST_INPUTS, METRICS, Difference, Report, Row, SideBySide
 from certcal.files import csv_of, csv_text, plain
 from certcal.report.content import default_view
 from certcal.report.figures import axes_of, finished
@@ -12,7 +12,7 @@ from certcal.report.html import Verbatim, fill_page, read_part
 from certcal.report.plain_page import figure_row
 from certcal.report.tables import Column, column_of, markdown_text
 from certcal.scalars import exactly
-from certcal.settings import Population
+from certcal.settings import Domain, Population
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -21,12 +21,14 @@ if TYPE_CHECKING:
 COLOURS = ("#1b7a8c", "#d55e00", "#6a3d9a", "#009e73", "#cc79a7", "#56b4e9", "#000000")
 CURVES = ("certified_accuracy", "certified_ece", "certified_brier")
 CALLED = ("worse", "better")  # a difference that is clear, by whether it is for the better
+TOO_FEW = "too few to tell"
 LISTED = 50  # inputs that changed, on the page
 NOTE = (
     "Behind ±: half the bootstrap interval of the difference over the inputs{draws}, {paired}. All intervals "
     "hold together at 95 %, as estimates; they certify nothing. A difference is called better or worse where its "
     "interval does not hold 0."
 )
+FEW = f"Fewer than {LEAST_INPUTS} inputs are {TOO_FEW}: their differences have no ±."
 
 
 def side_by_side_cells(compared: SideBySide, *at: int) -> tuple[list[str], list[list[str]]]:
@@ -120,8 +122,13 @@ def _drawn(compared: SideBySide) -> bool:
 
 def _note(compared: SideBySide) -> str:
     """What stands behind ±, and what a difference may come from beside the models."""
-    paired = "the same ones drawn for every run" if compared.paired else "drawn for each run apart"
-    told = f"{_about(compared)} {NOTE.format(draws=' and their draws' * _drawn(compared), paired=paired)}"
+    differences = [one for at in compared.differences for later in at for one in later.values()]
+    told = _about(compared)
+    if any(one.half == one.half for one in differences):  # not so where nothing was drawn again
+        paired = "the same ones drawn for every run" if compared.paired else "drawn for each run apart"
+        told += f" {NOTE.format(draws=' and their draws' * _drawn(compared), paired=paired)}"
+    if any(one.too_few for one in differences):
+        told += f" {FEW}"
     if compared.paired and not _drawn(compared):  # bounds from elsewhere do not say what their inputs look like
         told += " Inputs are taken for the same by index and label."
     elif not compared.paired:
@@ -131,6 +138,10 @@ def _note(compared: SideBySide) -> str:
         told += " The runs differ in σ or draws: certified values may differ for that alone."
     if len({(report.level, report.delta) for report in compared.reports}) > 1:
         told += " They differ in α or δ: certified and guaranteed values may differ for that alone."
+    if len({report.bounds[0].domain for report in compared.reports}) > 1:
+        told += " Some hold only for inputs moved within [0, 1]: certified values may differ for that alone."
+    if drawn and not _drawn(compared):
+        told += f" Bounds from elsewhere do not say their units: R is taken to be in those of {drawn[0].header.units}."
     if any(report.share < 1 for report in compared.reports):
         told += " Guaranteed errors are by failed certificates here; a run's own page has the best of three ways."
     return " ".join([told, *compared.remarks])
@@ -154,7 +165,8 @@ def _about_runs(compared: SideBySide) -> list[str]:
 def _drawn_with(report: Report) -> str:
     own, inputs = report.evidence, several(report.inputs)
     if own is None:
-        return f"bounds from elsewhere ({report.method}), {inputs}"
+        box = ", moved within [0, 1]" if report.bounds[0].domain is Domain.BOX else ""
+        return f"bounds from elsewhere ({report.method}), {inputs}{box}"
     least, most = int(own.draws.min()), int(own.draws.max())
     draws = f"{most:,}" if least == most else f"{least:,} to {most:,}"
     divided = "" if report.temperature == 1 else f", logits divided by {report.temperature:g}"
@@ -217,14 +229,18 @@ def _verdict(compared: SideBySide) -> str:
         return f"{about}, of different inputs: {', '.join(each)}; {_means(compared, position)}"
     if not rows[0].inputs:
         return f"{about}: no input is certified by all runs; {_means(compared, position)}"
+    about += f", of the {several(rows[0].inputs)} {'certified by all runs' if compared.in_common else 'of the set'}"
     parts = []
     for name, row, apart in zip(compared.names[1:], rows[1:], compared.differences[position], strict=True):
         one = apart["certified_ece"]
-        size = f"clearly {abs(100 * one.value):.1f} points {'below' if one.value < 0 else 'above'} {first}"
-        words = size if one.is_clear else f"not clearly different from {first}"
+        if one.too_few:  # then it is so for all of them
+            each = [f"{run} {_error(own)}" for run, own in zip(compared.names, rows, strict=True)]
+            return f"{about}, {TOO_FEW}: {', '.join(each)}; {_means(compared, position)}"
+        size = f"{abs(100 * one.value):.1f} points {'below' if one.value < 0 else 'above'} {first}"
+        known = f"clearly {size}" if one.is_clear else f"not clearly different from {first}"
+        words = known if one.half == one.half else size  # without resamples nobody knows
         parts.append(f"{name} is {words} ({_error(row)} against {_error(rows[0])})")
-    of = "certified by all runs" if compared.in_common else "of the set"
-    return f"{about}, of the {several(rows[0].inputs)} {of}: {'; '.join(parts)}; {_means(compared, position)}"
+    return f"{about}: {'; '.join(parts)}; {_means(compared, position)}"
 
 
 def _error(row: Row) -> str:
@@ -255,7 +271,7 @@ def _apart(one: Difference | None, own: Column) -> str:
     if one.value != one.value:
         return "—"
     spread = "" if one.half != one.half else f" ± {scale * one.half:.{digits}f}"
-    return f"{scale * one.value:+.{digits}f}{spread}{unit} {_called(one)}".rstrip()
+    return f"{scale * one.value:+.{digits}f}{spread}{unit} {TOO_FEW if one.too_few else _called(one)}".rstrip()
 
 
 def _changed_heads(compared: SideBySide) -> list[str]:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from certcal.errors import InputError, several
-from certcal.evaluation import SideBySide, compare_reports
+from certcal.evaluation import SideBySide, check_resamples, compare_reports
 from certcal.files import printable
 from certcal.report import changed_csv, side_by_side_csv, side_by_side_markdown, side_by_side_page
 from certcal.runs.evaluate import evaluate_again, load_run_bounds, radii_of
@@ -39,6 +39,7 @@ def compare_runs(
     Paper: —; run folders are ours.
     Errs: certified values as `certcal.evaluate` does; intervals of differences are estimates.
     """
+    check_resamples(resamples)  # before the work, which may take minutes
     names = _names(one_or_more("runs", runs))
     asked = runs[0].settings().evaluate
     own = ("radii", "open_at", "approximations", "groups", "any_binning")  # which a comparison has no place for

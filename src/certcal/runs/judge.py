@@ -40,13 +40,16 @@ def judge_run(run: RunFolder, requirements: Iterable[str]) -> list[Judgement]:
 
 
 def caution_for(run: RunFolder, judged: Iterable[Judgement]) -> str:
-    """What a reader of judgements has to know of the map that they are about; nothing of a run without one.
+    """What a reader of judgements has to know: what the checks found, and of the map that they are about.
 
     A map's certificates hold at every radius, whatever it was fitted at: that is a remark, and no refusal.
     """
-    if not (run.path / MAP).is_file() or (own := load_map(run.path / MAP)).kind == "identity":
-        return ""
-    return f"{caution_about(own)} {_elsewhere(own, sorted({one.requirement.radius for one in judged}))}".strip()
+    mapped = (run.path / MAP).is_file()
+    checks = (RunFolder(run.path.parent) if mapped else run).sources().get("checks") or {}
+    told = list(checks.get("warnings", ()))
+    if mapped and (own := load_map(run.path / MAP)).kind != "identity":
+        told += [caution_about(own), _elsewhere(own, sorted({one.requirement.radius for one in judged}))]
+    return " ".join(filter(None, told))
 
 
 def _elsewhere(own: AnyMap, radii: list[float]) -> str:

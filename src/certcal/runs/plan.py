@@ -107,7 +107,8 @@ def _foreseen(
     radius = asked.open_at if asked.open_at is not None else settings.certify.sigma / 2
     counts = set(USUAL) if draws is None else {draws}
     if minutes is not None:
-        counts.add(min(MAX_DRAWS, max(DRAWS, int(60 * minutes * speed / inputs) // DRAWS * DRAWS)))
+        allowed = int(60 * minutes * speed / inputs) - settings.certify.n0  # which an input is drawn before
+        counts.add(min(MAX_DRAWS, max(DRAWS, allowed // DRAWS * DRAWS)))
     rows = []
     for n in sorted(counts):
         bounds = confidence_bounds(with_more_draws(like, max(1, n // DRAWS)), radius=radius, **asked.terms)
