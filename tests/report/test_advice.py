@@ -19,7 +19,7 @@ def view(**change):
 def test_each_gain_is_that_of_its_step():
     said, rows = view()
     nearer = rows["the adversary"]
-    assert nearer["action"] == "ask for half the radius, R = 0.125"  # and nothing that was not tried
+    assert nearer["action"] == "ask for half the radius, R = 0.125, which lessens all parts"
     assert nearer["gain"] == "−14.0 points"
     assert rows["sampling error"]["gain"] == "−3.0 points"
     assert rows["the model's own miscalibration"]["gain"] == "−19.0 points"

@@ -11,7 +11,7 @@ from torch import nn
 
 import certcal
 from certcal import InputError, attacks, certified_calibration_error, confidence_bounds, evaluate
-from certcal.evaluation import METRICS
+from certcal.evaluation import METRICS, Rounding, number
 from certcal.recalibration import (
     CANDIDATES,
     IsotonicMap,
@@ -43,7 +43,7 @@ def test_results_show_their_numbers(evidence):
     html = shown(report)
     assert METRICS["joint_ece"].label in html
     assert guarantee(report, 1).split(",")[1] in html or guarantee(report, 0).split(",")[1] in html
-    assert f"{report[0].joint_ece:.4f}" in repr(report)
+    assert number(report[0].joint_ece, Rounding.UP) in repr(report)
     bounds = confidence_bounds(evidence, radius=0.1, alpha=0.01)
     assert f"<td>{int(bounds.certified.sum())}</td>" in shown(bounds)
     assert repr(bounds).startswith("ConfidenceIntervals(40 inputs, ")
@@ -75,6 +75,13 @@ def test_inputs_are_rows_of_a_frame(evidence):
     row, worst = evaluate(evidence, radii=[0.1], alpha=0.01)[0], certified_calibration_error(bounds)
     assert row.to_frame()["certified_ece"].tolist() == [row.certified_ece]
     assert worst.to_frame()["confidence"].tolist() == worst.confidence.tolist()
+
+
+def test_texts_of_rows_round_certified_errors_up_as_tables_do(evidence):
+    report = evaluate(evidence, radii=[0.1], alpha=0.01)
+    low = replace(report[0], ece=0.12344, certified_ece=0.12341, joint_ece=0.15750001)
+    assert repr(low).endswith("clean ECE 0.1234, certified ECE 0.1235, joint ECE 0.1576)")
+    assert repr(replace(report, rows=(low,))).endswith("joint ECE 0.1576)")
 
 
 def test_nothing_certified_is_shown_as_such(evidence):

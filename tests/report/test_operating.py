@@ -61,8 +61,8 @@ def test_the_threshold_slider_says_the_point_in_words_and_moves_its_marks(browse
         sure, joint = (report.operating(1, joint=way) for way in (False, True))
         nothing = (joint.coverage == 0) & (joint.accuracy == 0) & ~np.isnan(sure.accuracy)
         page.locator("#threshold").fill(str(nothing.argmax()))
-        most = joint.threshold[joint.right > 0].max()
-        assert page.inner_text("#accept").endswith(f"of those are right. Something is up to {most:.2f}.")
+        most, some = joint.threshold[joint.right > 0].max(), "Something is guaranteed up to a threshold of"
+        assert page.inner_text("#accept").endswith(f"of those are right. {some} {most:.2f}.")
         page.locator("#threshold").press("Home")
         assert "of the certified inputs are accepted" in page.inner_text("#accept")
         page.locator("#radius").press("Home")

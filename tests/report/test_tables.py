@@ -3,6 +3,7 @@
 import csv
 import io
 import re
+from dataclasses import replace
 from decimal import Decimal
 
 import numpy as np
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from certcal import evaluate
 from certcal.evaluation import Rounding
 from certcal.report import (
+    answer_about,
     caveats,
     cells,
     columns,
@@ -100,6 +102,16 @@ def test_the_guarantee_states_the_joint_values_rounded_outward(report):
     assert text.startswith("With probability at least 99.9 % over the noise draws, under any ℓ2 perturbation")
     assert f"the {row.inputs} of 120 inputs that are certified at R = 0.1" in text
     assert f"at most {report.failures} fail" in explanation(report, 1)
+
+
+def test_units_other_than_those_of_images_stand_beside_the_radius(evidence, report):
+    """R = 1 in standard deviations of features is not R = 1 in [0, 1]."""
+    units = "in the units of features divided by their standard deviation"
+    scaled = replace(evidence, header=replace(evidence.header, units=units.removeprefix("in the units of ")))
+    own = evaluate(scaled, radii=[0.1, 5.0], alpha=0.01)
+    assert f"perturbation of each input by up to 0.1 ({units}), the smoothed" in guarantee(own, 0)
+    assert all(answer_about(own, position).endswith(f" R is {units}.") for position in (0, 1))
+    assert not any("units" in words(report, 1) for words in (guarantee, answer_about))
 
 
 def test_nothing_is_claimed_where_nothing_is_certified(report):

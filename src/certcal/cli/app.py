@@ -168,6 +168,8 @@ def _usage(error: Exception, text: str) -> str:
     meant = taken.get(_SYNONYMS.get(given, ""))
     if meant is not None:
         return f"No such option: {given}. You may mean {_SYNONYMS[given]}: {meant.help} Try: {verb} --help"
+    if owners := [name for name, own in _command().commands.items() if any(given in one.opts for one in own.params)]:
+        return f"No such option: {given}. It is an option of certcal {', '.join(owners)}. Try: {verb} --help"
     return f"{text}{'' if text[-1] in '.?!' else '.'} Try: {verb} --help"
 
 

@@ -1,5 +1,6 @@
 """`certcal data`: which data sets are here, what is in them, and how to get the others."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -89,6 +90,9 @@ def _show(one: dict[str, Any]) -> None:
     console.print(Text(f"from {one['source']}", style="dim"), soft_wrap=True)
     for key in ("mean", "std"):
         console.print(f"--{key} {','.join(f'{value:.4f}' for value in one[key])}")
+    alike = len(one["mean"]) == 3 and len({*one["mean"]}) == len({*one["std"]}) == 1
+    if alike and Path(one["source"]).is_dir():  # a grey file has three channels if nothing else is asked for
+        console.print("grey images, read with three channels: --channels 1 reads one", style="yellow")
     shown = list(one["classes"].items())
     text = ", ".join(f"{name} {count:,}" for name, count in shown[:20])
     console.print(Text(text + (f", and {len(shown) - 20} more" if len(shown) > 20 else ""), style="dim"))

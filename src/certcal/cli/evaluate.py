@@ -69,7 +69,8 @@ def evaluate(
         read = import_bounds(folder, bounds, stated, given["evaluate"], config, tell=tell)
     elif given["bounds"]:
         name, value = next(iter(given["bounds"].items()))
-        raise InputError.expected(name, "come with --bounds, of which it says something", value)
+        mend = " (σ is that of the run's draws: certify another run with another)" * (name == "sigma")
+        raise InputError.expected(name, "come with --bounds, of which it says something", f"{value}{mend}")
     known = folder.settings()
     if reset:
         known = replace(known, evaluate=EvaluateSettings())

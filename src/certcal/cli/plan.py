@@ -8,7 +8,7 @@ from rich.text import Text
 from certcal.cli import options as o
 from certcal.cli.declare import Part, takes
 from certcal.cli.screen import in_percent, new_table, print_json, tell, wide_console
-from certcal.errors import InputError
+from certcal.errors import InputError, several
 from certcal.settings import CertifySettings, DataSettings, EvaluateSettings, ModelSettings, Sections, load_settings
 
 if TYPE_CHECKING:
@@ -70,8 +70,8 @@ def _show(found: "Plan") -> None:
     from certcal.progress import in_words
 
     console = wide_console()
-    best = found.best
-    title = f"Foreseen at R = {found.options[0].radius:g} (estimates, from 1,000 draws of a few inputs)"
+    best, inputs = found.best, several(sum(found.checkup.counts.values()))
+    title = f"Foreseen at R = {found.options[0].radius:g} for {inputs} (estimates of a short run)"
     heads = ("σ", "draws", "time", "certified share", "mean width", "guaranteed ECE")
     table = new_table(numbers=heads, title=title, vertical="bottom")
     for one in found.options:

@@ -6,7 +6,7 @@ from rich.text import Text
 
 from certcal.cli import options as o
 from certcal.cli.declare import takes
-from certcal.cli.screen import new_table, print_json, show_path, tell_unfinished, wide_console
+from certcal.cli.screen import new_table, print_json, show_path, tell, tell_unfinished, wide_console
 from certcal.scalars import exactly
 from certcal.settings import RecalibrateSettings, Sections
 
@@ -26,7 +26,7 @@ def recalibrate(run: o.RunName, *, given: Sections, no_figures: o.NoFigures = Fa
     from certcal.runs import RunFolder, recalibrate_run
 
     folder, asked = RunFolder.existing(run), RecalibrateSettings(**given["fit"])
-    result = recalibrate_run(folder, asked, figures=not no_figures)
+    result = recalibrate_run(folder, asked, figures=not no_figures, progress=True, tell=tell)
     tell_unfinished(result.unfinished, folder.path)
     if json:
         print_json(result.as_dict())

@@ -135,10 +135,12 @@ def _show_list(*, json: bool) -> None:
         print_json({"studies": about, "exhibits": known})
         return
     table = new_table("study", "", "size")
+    table.columns[0].no_wrap = True  # a name is there to be typed
     for name, one in about.items():
         table.add_row(Text(name, "bold"), one["title"], Text(one["cost"], "dim"))
     wide_console().print(table)
     table = new_table("table or figure", "in the paper", "", "drawn with --from")
+    table.columns[0].no_wrap = True
     for name, own in known.items():
         table.add_row(Text(name, "bold"), own["place"], own["shows"], Text(own["from"] or "nothing", "dim"))
     wide_console().print(table)

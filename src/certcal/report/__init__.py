@@ -1,5 +1,6 @@
 """Results for people: tables, figures, words, and a page that holds it all."""
 
+from certcal.evaluation import number, percent
 from certcal.report.advice import advice_section
 from certcal.report.attack_figures import attack_diagrams, plot_sandwich
 from certcal.report.attack_page import attack_data
@@ -55,7 +56,7 @@ from certcal.report.side_by_side import (
     side_by_side_records,
     side_by_side_words,
 )
-from certcal.report.tables import cells, columns, main_cells, number, percent, to_csv, to_latex, to_markdown
+from certcal.report.tables import cells, columns, main_cells, to_csv, to_latex, to_markdown
 from certcal.report.views import (
     CertifiedInputs,
     Widths,

@@ -4,8 +4,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from certcal.evaluation import Gap, Rounding
-from certcal.report.tables import percent
+from certcal.evaluation import Gap, Rounding, percent
 from certcal.scalars import exactly
 
 LEAST, WORTH = 0.005, 0.01  # gains that are worth a line, and a step of their own
@@ -86,7 +85,7 @@ def _uncertified(gap: Gap, sigma: float) -> dict[str, Any]:
 
 def _nearer(gap: Gap) -> tuple[str, str, float]:
     half = exactly(gap.radius / 2)
-    return f"ask for half the radius, R = {half}", "", gap.guaranteed - gap.half_radius
+    return f"ask for half the radius, R = {half}, which lessens all parts", "", gap.guaranteed - gap.half_radius
 
 
 def _temperature(gap: Gap, tempered: Callable[[str], Step]) -> list[dict[str, Any]]:

@@ -5,7 +5,7 @@ from typing import Any
 
 from certcal.attacks import AceTable, Sandwich
 from certcal.errors import several
-from certcal.evaluation import Rounding
+from certcal.evaluation import Rounding, percent
 from certcal.report.attacks import (
     GALIL,
     SANDWICH_COLUMNS,
@@ -19,7 +19,6 @@ from certcal.report.attacks import (
     verdict,
 )
 from certcal.report.content import curve_data
-from certcal.report.tables import percent
 from certcal.scalars import exactly
 
 _CURVES = ("radius", "inputs", "clean_ece", "attacked_ece", "certified_ece", "limit_ece")

@@ -6,9 +6,9 @@ from typing import Any
 
 from certcal.attacks import AceRow, AceTable, Sandwich
 from certcal.errors import several
-from certcal.evaluation import Rounding
+from certcal.evaluation import Rounding, percent
 from certcal.files import csv_of
-from certcal.report.tables import Column, latex_text, markdown_text, percent
+from certcal.report.tables import Column, latex_text, markdown_text
 from certcal.scalars import exactly
 
 _UP = Rounding.UP

@@ -6,10 +6,11 @@ from html import escape
 from typing import Any
 
 from certcal.errors import InputError, kind_of
-from certcal.evaluation import METRICS, Report, Row
+from certcal.evaluation import METRICS, Report, Row, number
+from certcal.recalibration import caution_about
 from certcal.report.assumptions import assumptions_table
 from certcal.report.content import default_view
-from certcal.report.tables import complement, main_cells, markdown_text, number
+from certcal.report.tables import complement, main_cells, markdown_text
 from certcal.report.words import caveats, explanation, guarantee, model_words, perturbation
 from certcal.scalars import exactly, guarded
 from certcal.settings import Population
@@ -20,7 +21,13 @@ LISTED = ("accuracy", "ece", "brier", "certified_share", "joint_accuracy", "join
 
 @guarded
 def model_card(
-    report: Report, *, model: str, data: str, task: str = "other", facts: Sequence[tuple[str, str]] = ()
+    report: Report,
+    *,
+    model: str,
+    data: str,
+    task: str = "other",
+    facts: Sequence[tuple[str, str]] = (),
+    doubts: Sequence[str] = (),
 ) -> str:
     """A section for a model card: what is guaranteed, with which probability, for which inputs, and what is not.
 
@@ -34,15 +41,22 @@ def model_card(
         model, data: their names.
         task: as the Hub calls it, such as "image-classification".
         facts: what else an auditor would ask, as pairs.
+        doubts: what speaks against trusting the numbers, such as labels in another order; it comes first.
     """
     pairs = facts if isinstance(facts, list | tuple) else [facts]
     if not all(isinstance(text, str) for text in (model, data, task)):
         raise InputError.expected("model, data and task", "be texts", "others")
     if not all(isinstance(pair, tuple | list) and len(pair) == 2 for pair in pairs):
         raise InputError.expected("facts", "be pairs of texts", kind_of(facts))
+    if isinstance(doubts, str) or not all(isinstance(text, str) for text in doubts):
+        raise InputError.expected("doubts", "be texts", kind_of(doubts))
+    told = [*doubts, *filter(None, [caution_about(report.recalibration)])]
     shown = default_view(report)
     parts = [
         "## Calibration under attack",
+        "### Before you trust this" if told else "",
+        "\n".join(f"- {_plain(one)}" for one in told),
+        "### What is guaranteed" if told else "",
         guarantee(report, shown),
         explanation(report, shown),
         markdown_text(*main_cells(report, "population_ece")).rstrip("\n"),

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from certcal.evaluation import Rounding, Selection
-from certcal.report.tables import markdown_text, percent
+from certcal.evaluation import Rounding, Selection, percent
+from certcal.report.tables import markdown_text
 from certcal.scalars import guarded
 
 # Certified errors that models are selected by: our name, the paper's, the field of `Selection` and that of `Outcome`.

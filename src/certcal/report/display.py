@@ -11,10 +11,10 @@ import numpy as np
 
 from certcal.certificates import ConfidenceIntervals
 from certcal.errors import InputError
-from certcal.evaluation import METRICS, Report, Rounding, Row
+from certcal.evaluation import METRICS, Report, Rounding, Row, number
 from certcal.report.content import default_view
 from certcal.report.figures import CORRECT, INCORRECT, axes_of, plot_certified_boxes, plot_errors
-from certcal.report.tables import column_of, main_cells, number
+from certcal.report.tables import column_of, main_cells
 from certcal.report.views import prepare_certified_boxes
 from certcal.report.words import guarantee
 from certcal.scalars import exactly

@@ -5,9 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from certcal.evaluation import GroupTable, Report, Rounding
+from certcal.evaluation import GroupTable, Report, Rounding, number, percent
 from certcal.report.content import by_radius
-from certcal.report.tables import number, percent
 from certcal.scalars import exactly
 from certcal.types import FloatArray
 

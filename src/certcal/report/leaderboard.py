@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from certcal.evaluation import Rounding, pareto_front
+from certcal.evaluation import Rounding, pareto_front, percent
 from certcal.report.changes import COLOURS, MARKERS
 from certcal.report.figures import NEUTRAL, axes_of, finished
 from certcal.report.plain_page import figure_row, html_table, plain_page
-from certcal.report.tables import percent
 from certcal.scalars import exactly
 
 if TYPE_CHECKING:

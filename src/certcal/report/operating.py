@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from certcal.evaluation import ACCEPTED, ANY_BINNING, FURTHER, WANTED, Report, Rounding, Row
+from certcal.evaluation import ACCEPTED, ANY_BINNING, FURTHER, WANTED, Report, Rounding, Row, percent
 from certcal.files import plain
 from certcal.report.content import by_radius
-from certcal.report.tables import percent, shown
+from certcal.report.tables import shown
 from certcal.scalars import check_integer, exactly, guarded
 from certcal.worstcase import OperatingCurve, OperatingPoint
 
@@ -96,7 +96,11 @@ def acceptance(report: Report, position: int) -> str:
     if point.coverage > 0.0 or point.accuracy > 0.0:
         return _sentence(report, position, point)
     helpful = curve.threshold[(curve.right > 0) & (curve.threshold > 0)].tolist()
-    told = f"Up to {max(helpful):g} something is." if helpful else "Nor is it at any other threshold."
+    told = (
+        f"Something is guaranteed up to a threshold of {max(helpful):g}."
+        if helpful
+        else "Nor is it at any other threshold."
+    )
     return f"{_within(report, position, str(point))} {told}"
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from certcal.evaluation import Rounding
+from certcal.evaluation import Rounding, number, percent
 from certcal.recalibration import (
     AnyMap,
     Choice,
@@ -19,7 +19,6 @@ from certcal.recalibration import (
     caution_about,
 )
 from certcal.report.content import plotted
-from certcal.report.tables import number, percent
 from certcal.scalars import exactly
 from certcal.settings import Population
 

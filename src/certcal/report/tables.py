@@ -3,14 +3,12 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
+from decimal import ROUND_CEILING, Decimal
 
-from certcal.evaluation import METRICS, Before, Given, Metric, Report, Rounding
+from certcal.evaluation import METRICS, Before, Given, Metric, Report, Rounding, number, percent
 from certcal.files import csv_text
 from certcal.scalars import exactly
 from certcal.settings import Approximation
-
-_MODES = {Rounding.UP: ROUND_CEILING, Rounding.DOWN: ROUND_FLOOR, Rounding.NEAREST: ROUND_HALF_EVEN}
 
 
 @dataclass(frozen=True)
@@ -37,26 +35,6 @@ def shown(look: Column | Metric, value: float) -> str:
     if look.digits is None:
         return exactly(value)
     return (percent if look.percent else number)(value, look.rounding, look.digits)
-
-
-def percent(value: float, rounding: Rounding, digits: int = 2) -> str:
-    """A share as text in percent, rounded to one side."""
-    return f"{_rounded(100 * _exact(value, rounding), digits, rounding)} %"
-
-
-def number(value: float, rounding: Rounding, digits: int = 4) -> str:
-    """A number as text, rounded to one side."""
-    return _rounded(_exact(value, rounding), digits, rounding)
-
-
-def _exact(value: float, rounding: Rounding) -> Decimal:
-    # What is rounded down is a share k / N, the float nearest to it: 191 / 200 is 95.5 %, though its float lies below.
-    # What is rounded up is a bound that the float itself states.
-    return Decimal(repr(value)) if rounding is Rounding.DOWN else Decimal(value)
-
-
-def _rounded(value: Decimal, digits: int, rounding: Rounding) -> str:
-    return format(value.quantize(Decimal(1).scaleb(-digits), rounding=_MODES[rounding]), "f")  # never as 1E-7
 
 
 def complement(level: float) -> str:

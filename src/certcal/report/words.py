@@ -4,11 +4,11 @@ import math
 
 from certcal.certificates import LOG_METHOD
 from certcal.errors import several
-from certcal.evaluation import Report, Rounding, Row
+from certcal.evaluation import Report, Rounding, Row, number, percent
 from certcal.recalibration import caution_about
-from certcal.report.tables import complement, number, percent, small, small_chance
+from certcal.report.tables import complement, small, small_chance
 from certcal.scalars import exactly, guarded
-from certcal.settings import Domain, Norm, Population
+from certcal.settings import Domain, Norm, Population, Values
 from certcal.smoothing import EvidenceHeader
 
 _NORMS = {Norm.L2: "ℓ2", Norm.LINF: "ℓ∞", Norm.L1: "ℓ1"}
@@ -54,19 +54,19 @@ def answer(report: Report, position: int) -> str:
 
 @guarded
 def answer_about(report: Report, position: int) -> str:
-    """Which inputs the short answer is about."""
+    """Which inputs the short answer is about, and the units of R where inputs do not lie in [0, 1]."""
     row, all_inputs = report[position], _all(report)
     clean = percent(row.ece_all, Rounding.NEAREST)
+    units = f" R is {_units(report)}." if _units(report) else ""
     if row.worst is None:
-        return (
-            f"No prediction is proven to stay within that radius; without an attack the calibration error is {clean}."
-        )
+        no = "No prediction is proven to stay within that radius"
+        return f"{no}; without an attack the calibration error is {clean}.{units}"
     if report.population is Population.ALL or row.certified == report.inputs:
-        return f"Of {all_inputs}."
+        return f"Of {all_inputs}.{units}"
     share = percent(row.certified_share, Rounding.DOWN, 0)
     return (
         f"Both are of the {several(row.inputs)} ({share}) whose prediction is certified at R = "
-        f"{exactly(row.radius)}. Of {all_inputs} it is {clean} without an attack."
+        f"{exactly(row.radius)}. Of {all_inputs} it is {clean} without an attack.{units}"
     )
 
 
@@ -122,8 +122,8 @@ def model_words(report: Report) -> str:
 
 def perturbation(report: Report, radius: float) -> str:
     """What may happen to each input."""
-    own = report.bounds[0]
-    size = exactly(radius)
+    own, units = report.bounds[0], _units(report)
+    size = exactly(radius) + f" ({units})" * bool(units)
     said = {
         Norm.PATCH: f"change of a square of each input, of side up to {size} pixels",
         Norm.DECLARED: f"perturbation of each input of size up to {size}, as the bounds declare it",
@@ -226,11 +226,17 @@ def _ways(row: Row) -> str:
     )
 
 
+def _units(report: Report, usual: str = "") -> str:
+    """What R is measured in; `usual` for inputs in [0, 1]."""
+    units = Values.UNIT.units if report.evidence is None else report.evidence.header.units
+    return usual if units == Values.UNIT.units else f"in the units of {units}"
+
+
 def _measured(report: Report) -> str:
     """Which perturbations, and in which units."""
     norm = report.bounds[0].norm
-    units = "inputs in [0, 1]" if report.evidence is None else report.evidence.header.units
-    return f"{_NORMS[norm]}, in the units of {units}" if norm in _NORMS else _OTHERS[norm]
+    units = _units(report, f"in the units of {Values.UNIT.units}")
+    return f"{_NORMS[norm]}, {units}" if norm in _NORMS else _OTHERS[norm]
 
 
 @guarded

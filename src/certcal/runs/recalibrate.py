@@ -7,15 +7,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from certcal.certificates import ConfidenceIntervals, confidence_bounds_at
-from certcal.errors import InputError
+from certcal.errors import InputError, several
 from certcal.evaluation import Report, evaluate
 from certcal.files import plain, sealed
+from certcal.progress import Progress
 from certcal.recalibration import (
-    MIN_INPUTS,
     AnyMap,
     Candidate,
     Choice,
@@ -26,25 +23,22 @@ from certcal.recalibration import (
     fit_nested,
     hangs_on_one,
     held_out_maps,
-    recalibrate_bounds,
     save_map,
     split_inputs,
     trade_off_of,
     unless_one_decides,
 )
 from certcal.report import plot_choice, plot_trade_off, recalibration_section
+from certcal.runs.attack_target import Tell
 from certcal.runs.drawing import save_figure
 from certcal.runs.evaluate import load_run_bounds, load_run_evidence, terms_of, write_into
 from certcal.runs.folder import MAP, SOURCES, RunFolder
 from certcal.runs.results import Results
 from certcal.runs.switch import Change
+from certcal.runs.teaching import HALVES, radii_that_teach
 from certcal.scalars import exactly, guarded
 from certcal.settings import CLEAN_WEIGHTS, MapKind, Objective, OnFailure, RecalibrateSettings
 from certcal.smoothing import Evidence
-
-HALVES = 3  # of the fitting part, that maps are compared on
-
-Indices = NDArray[np.intp]
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,21 +80,33 @@ class Recalibration:
 
 
 @guarded
-def recalibrate_run(run: RunFolder, asked: RecalibrateSettings, *, figures: bool = True) -> Recalibration:
+def recalibrate_run(
+    run: RunFolder,
+    asked: RecalibrateSettings,
+    *,
+    figures: bool = True,
+    progress: bool | None = None,
+    tell: Tell = lambda text: None,
+) -> Recalibration:
     """A map fitted on part of a run's inputs, and what it does to the rest, written to the run's folder.
 
     Writes recalibration/map.json, scores over random splits, the trade-off of clean against certified scores, and the
     report of the inputs held out of that map's split. Nothing is reported on inputs that a map was fitted on.
+    `tell` gets a line on what is done; `progress` is as for `certify_run`.
 
     Paper: —; docs/recalibration.md.
     """
     with run.steady():
         evaluation, made = run.settings().evaluate, _certificates(run)
     wanted = made.radii if asked.radii is None else asked.radii
-    own = _radii_that_teach(made.at(wanted), asked, n_bins=evaluation.n_bins)
+    own = radii_that_teach(made.at(wanted), asked, n_bins=evaluation.n_bins)
     weights = asked.radius_weights or (1.0,) * len(own)
     fitted = tuple(one.radius for one, weight in zip(own, weights, strict=True) if weight > 0)
-    held, compared = _fit(made, own, asked, max(fitted), n_bins=evaluation.n_bins)
+    splits, times = len(split_inputs(len(own[0]), **_splits(asked))), 1 if asked.automatic else 1 + len(_shares(asked))
+    what = "choosing among many ways to make a map" if asked.automatic else "fitting maps"
+    tell(f"{what}, for {several(splits, 'random split')} of {several(len(own[0]))}")
+    with Progress(splits, times, show=progress, doing="fitting", unit="maps", done="fitted") as bar:
+        held, compared = _fit(made, own, asked, max(fitted), n_bins=evaluation.n_bins, bar=bar)
     report = evaluate(
         **made.of_inputs(held.test[held.kept], sorted({*made.radii, *fitted})),
         delta=evaluation.delta,
@@ -152,13 +158,18 @@ def _certificates(run: RunFolder) -> _Certificates:
 
 
 def _fit(
-    made: _Certificates, own: list[ConfidenceIntervals], asked: RecalibrateSettings, radius: float, *, n_bins: int
+    made: _Certificates,
+    own: list[ConfidenceIntervals],
+    asked: RecalibrateSettings,
+    radius: float,
+    *,
+    n_bins: int,
+    bar: Progress,
 ) -> tuple[HeldOut, TradeOff | Choice]:
     """Maps of parts of the inputs, scored on the rest, and what they were compared with at the largest radius."""
     if asked.inside and made.evidence is None:
         raise InputError.expected("inside", "be left out where a run has bounds but no draws", "it")
-    splits: dict[str, Any] = {name: getattr(asked, name) for name in ("holdout", "folds", "repeats", "seed")}
-    splits["n_bins"] = n_bins
+    splits = _splits(asked) | {"n_bins": n_bins}
     fitting: dict[str, Any] = {"weights": asked.radius_weights, "n_bins": n_bins}
     source: Evidence | list[ConfidenceIntervals] = own
     if made.evidence is not None and (asked.automatic or asked.inside):
@@ -174,6 +185,7 @@ def _fit(
             if hangs_on_one(made.map):
                 made = replace(made, map=unless_one_decides(made.map), chosen=Candidate())
             choices.append(made)
+            bar.drew(1)
             return made.map
 
         held = held_out_maps(source, choose, **splits)
@@ -188,65 +200,26 @@ def _fit(
         return partial(mean.fit, objective=asked.objective, **fitting)
 
     def scores(share: float) -> HeldOut:
-        fit = way(share)
-        return held_out_maps(source, lambda part: unless_one_decides(fit(part)), **splits)
+        make = way(share)
 
-    weights = sorted({*CLEAN_WEIGHTS, asked.clean_weight})
-    return scores(asked.clean_weight), trade_off_of(scores, radius, clean_weights=weights)
+        def fit(part: Any) -> AnyMap:
+            made = unless_one_decides(make(part))
+            bar.drew(1)
+            return made
 
+        return held_out_maps(source, fit, **splits)
 
-def _radii_that_teach(
-    bounds: list[ConfidenceIntervals], asked: RecalibrateSettings, *, n_bins: int
-) -> list[ConfidenceIntervals]:
-    """The certificates that maps are fitted to.
-
-    Those of all radii that were asked for; or else of the largest at which the fitting part of the kept split teaches a
-    map that does not hang on one input. Nothing here looks at the inputs held out of that split: the report on them is
-    of a map fixed without them.
-    """
-    splits = {name: getattr(asked, name) for name in ("holdout", "folds", "repeats", "seed")}
-    fitting: dict[str, Any] = {"weights": asked.radius_weights, "n_bins": n_bins}
-    part = split_inputs(len(bounds[0]), **splits)[0][0]
-    parts = [part]
-    if asked.automatic:  # maps are compared on halves of it
-        parts += [part[half] for half, _ in split_inputs(len(part), repeats=HALVES, seed=asked.seed)]
-    falling = sorted(bounds, key=lambda one: -one.radius)
-    choices = [bounds] if asked.radii is not None else [[one] for one in falling]
-    own = _first_that_teaches(choices, parts, asked, fitting)
-    if own is None:
-        counts = ", ".join(
-            f"{int((one.certified & ~one.correct).sum())} of {int(one.certified.sum())} at R = {exactly(one.radius)}"
-            for one in (one.select(part) for one in reversed(falling))
-        )
-        raise InputError(
-            f"No map can be learned: it takes {MIN_INPUTS} certified inputs to fit on, two right and two wrong ones "
-            f"among them, and of the {len(part)} inputs to fit on, certified and wrong are {counts}. It takes more "
-            "inputs with wrong predictions among them: certify more (a larger --limit) or harder ones, or hold out "
-            "fewer (--holdout 0.2); --on-failure identity keeps the confidences as they are."
-        )
-    return choices[own]
+    return scores(asked.clean_weight), trade_off_of(scores, radius, clean_weights=_shares(asked))
 
 
-def _first_that_teaches(
-    choices: list[list[ConfidenceIntervals]], parts: list[Indices], asked: RecalibrateSettings, fitting: dict[str, Any]
-) -> int | None:
-    """Which choice of radii every part teaches a map at, the first; if none does, one for the identity if allowed.
+def _splits(asked: RecalibrateSettings) -> dict[str, Any]:
+    """How inputs are split, as `split_inputs` takes it."""
+    return {name: getattr(asked, name) for name in ("holdout", "folds", "repeats", "seed")}
 
-    One input may not decide if the first part, which is the whole, teaches one.
-    """
 
-    def taught(part: Indices, choice: list[ConfidenceIntervals]) -> AnyMap:
-        own = [one.select(part) for one in choice]
-        return recalibrate_bounds(own, clean_weight=asked.clean_weight, on_failure=OnFailure.IDENTITY, **fitting)
-
-    for place, choice in enumerate(choices):
-        whole, *halves = (taught(part, choice) for part in parts)
-        if all(found.kind != "identity" for found in (unless_one_decides(whole), *halves)):
-            return place
-    if asked.on_failure != OnFailure.IDENTITY:
-        return None
-    known = (n for n, choice in enumerate(choices) if all(one.certified[parts[0]].any() for one in choice))
-    return next(known, 0)
+def _shares(asked: RecalibrateSettings) -> list[float]:
+    """The weights of clean points that are compared."""
+    return sorted({*CLEAN_WEIGHTS, asked.clean_weight})
 
 
 def _write(run: RunFolder, result: Recalibration, whole: Evidence | None, *, figures: bool) -> str | None:
@@ -289,8 +262,7 @@ def _with_origin(result: Recalibration) -> AnyMap:
 
 def _scores(held: HeldOut, radius: float) -> dict[str, Any]:
     """Means before and after over the splits, and standard deviations after, at one radius."""
-    before, after = held.mean(radius)
-    named = {"before": before, "after": after, "spread": held.spread(radius)}
+    named = dict(zip(("before", "after"), held.mean(radius), strict=True)) | {"spread": held.spread(radius)}
     return {"radius": radius} | {name: plain(asdict(scores)) for name, scores in named.items()}
 
 

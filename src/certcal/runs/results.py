@@ -114,6 +114,7 @@ class Results:
             data=data.get("name") or printable(self.run.path.name),
             task="image-classification" if len(shape) == 3 and shape[0] in (1, 3) else "other",
             facts=facts(self.report, self.sources, self.circumstances),
+            doubts=[*filter(None, [self.unfinished]), *(self._checks or {}).get("warnings", ())],
         )
 
     def _page(self, recalibration: Mapping[str, Any] | None) -> str:

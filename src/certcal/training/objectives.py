@@ -124,8 +124,8 @@ def check_budget(settings: ObjectiveSettings, epsilon: float) -> None:
     certifies = isinstance(settings, CertifiedSettings)
     needless = settings.name in ("ce", "noise") or getattr(settings, "radius", None)
     if epsilon == 0 and not needless:
-        room = "or `radius` " if certifies else ""
-        raise InputError.expected("epsilon", f"{room}be > 0 for the objective {settings.name!r}", epsilon)
+        room = ", or `radius` to be," if certifies else ""
+        raise InputError.expected("epsilon", f"be > 0{room} for the objective {settings.name!r}", epsilon)
 
 
 @guarded

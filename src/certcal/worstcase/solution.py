@@ -52,6 +52,10 @@ class Solution(ShownRows):
     status: Status = Status.SOLVED
     stats: Mapping[str, Any] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        if self.kind is Kind.UPPER and self.status is Status.SOLVED:  # of what bounds the problem, not of itself
+            object.__setattr__(self, "status", Status.BOUNDED)
+
     def __float__(self) -> float:
         return self.value
 

@@ -33,7 +33,7 @@ function fillOperating() {
   else if (own.certified_accuracy[at] === null) host.textContent = `Accept from ${tau}: no input can reach this threshold unless its certificate fails, so nothing is guaranteed of those accepted.`;
   else if (own.joint_accuracy[at] === 0 && own.joint_coverage[at] === 0) {
     const most = own.joint_coverage.findLastIndex((value, i) => i > 0 && (value > 0 || own.joint_accuracy[i] > 0));
-    const some = most > 0 ? `Something is up to ${tauText(most)}.` : "Nor is it at any other threshold.";
+    const some = most > 0 ? `Something is guaranteed up to a threshold of ${tauText(most)}.` : "Nor is it at any other threshold.";
     host.textContent = `Accept from ${tau}: whatever the attack within R = ${cell(chosen, "radius")}, nothing is guaranteed, neither how many are accepted nor how many of those are right. ${some}`;
   } else {
     const whose = page.population === "certified" ? "certified inputs" : "inputs";
