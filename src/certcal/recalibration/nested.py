@@ -83,13 +83,13 @@ def _losses(data: ScoreData) -> FloatArray:
     """What each input loses under each way when it is left out of the fit, shape (ways, n)."""
     points = _points(data)
     count = len(data.limits.evidence)
-    found = np.zeros((len(WAYS), count))
-    for fit, rest in split_inputs(count, folds=min(FOLDS, count), repeats=1):
+    found, none = np.zeros((len(WAYS), count)), steps_of(cell_middles())
+    splits, heaviest = split_inputs(count, folds=min(FOLDS, count), repeats=1), points.weight.max()
+    # Every input is left out once, so sums of squares of those that are not are the whole less theirs.
+    lost = [_squares(_of(points, rest, count), heaviest) for _, rest in splits]
+    for (fit, rest), without in zip(splits, lost, strict=True):
         taught, left = (_of(points, part, count) for part in (fit, rest))
-        heaviest = taught.weight.max()
-        error = (taught.x - taught.right[:, None]) * np.sqrt(taught.weight / heaviest)[:, None]
-        steps = least_on_simplex(gram(error) * (heaviest / count))
-        none = steps_of(cell_middles())
+        steps = least_on_simplex((sum(lost) - without) * (heaviest / count))
         for place, way in enumerate(WAYS):
             mixed = steps if way is None else as_steps(way * steps + (1 - way) * none)
             value = means(left.x, mixed)
@@ -97,6 +97,11 @@ def _losses(data: ScoreData) -> FloatArray:
                 value = np.interp(value, *isotonic_fit(means(taught.x, mixed), taught.right, taught.weight))
             np.add.at(found[place], left.inputs, left.weight * np.square(value - left.right))
     return found
+
+
+def _squares(points: _Points, heaviest: float) -> FloatArray:
+    """The sums of squares that a map's steps are the least of, in units of the heaviest weight, shape (257, 257)."""
+    return gram((points.x - points.right[:, None]) * np.sqrt(points.weight / heaviest)[:, None])
 
 
 def _points(data: ScoreData) -> _Points:
