@@ -1,10 +1,13 @@
 """`certcal check` and `certcal compare` as people and CI run them."""
 
 import json
+import shutil
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 
+from certcal.files import sealed, unsealed
 from command import certcal
 
 NETS = """
@@ -51,6 +54,18 @@ def test_a_gate_passes_and_fails(desk):
     assert "but got 'guarnteed_ece' (did you mean 'guaranteed_ece'" in error
     out, _ = certcal("check", "one", "--require", "ece@0.05 <= 1", cwd=desk)
     assert "without an attack, as estimated (guaranteed_ece is the one under attack) (population certified," in out
+
+
+@pytest.mark.parametrize("checks", [{"warnings": [5, "a\x1b[31mb"]}, {"warnings": 7}, {}])
+def test_a_gate_reads_a_received_folder_with_care(desk, tmp_path, checks):
+    run = tmp_path / "runs" / "given"
+    shutil.copytree(desk / "runs" / "one", run)
+    sources = unsealed(json.loads((run / "provenance.json").read_text()))
+    (run / "provenance.json").write_text(json.dumps(sealed(sources | {"checks": checks})))
+    certcal("check", "given", "--require", "guaranteed_ece@0.05 <= 1", "--junit", "gate.xml", cwd=tmp_path)
+    text = (tmp_path / "gate.xml").read_text()
+    assert (r"warning: a\x1b[31mb" in text) == (checks == {"warnings": [5, "a\x1b[31mb"]})
+    assert ElementTree.fromstring(text).attrib["failures"] == "0"
 
 
 def test_runs_side_by_side(desk):

@@ -23,6 +23,12 @@ def on_grid(values: FloatArray) -> FloatArray:
     return np.rint(values * ROWS)
 
 
+def _in_two(values: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Values in [−1, 1] in whole numbers of 1 / ROWS, and what is left of them in those of 1 / ROWS²."""
+    whole = on_grid(values)
+    return whole, np.rint((values * ROWS - whole) * ROWS)
+
+
 def as_steps(steps: FloatArray) -> FloatArray:
     """Steps ≥ 0 as multiples of 1 / STEPS with sum 1; the largest takes what rounding left over."""
     whole = np.rint(steps / steps.sum() * STEPS)
@@ -32,8 +38,7 @@ def as_steps(steps: FloatArray) -> FloatArray:
 
 def means(rows: FloatArray, steps: FloatArray) -> FloatArray:
     """rows · steps, for values in [−1, 1] and `as_steps`, shape (n,)."""
-    whole = on_grid(rows)
-    left = np.rint((rows * ROWS - whole) * ROWS)
+    whole, left = _in_two(rows)
     return np.asarray(((whole @ steps) + (left @ steps) / ROWS) / ROWS)
 
 
@@ -41,9 +46,7 @@ def gram(rows: FloatArray) -> FloatArray:
     """rowsᵀ rows, for values in [−1, 1], shape (k, k)."""
     total = np.zeros((rows.shape[1], rows.shape[1]))
     for start in range(0, len(rows), BLOCK):
-        some = rows[start : start + BLOCK] * ROWS
-        whole = np.rint(some)
-        left = np.rint((some - whole) * ROWS)
+        whole, left = _in_two(rows[start : start + BLOCK])
         cross = whole.T @ left
         total += whole.T @ whole + ((cross + cross.T) + (left.T @ left) / ROWS) / ROWS
     return total / ROWS**2
@@ -62,14 +65,14 @@ def least_on_simplex(quadratic: FloatArray) -> FloatArray:
     matrix, target = quadratic + weight, np.full(len(quadratic), weight)
     y = np.zeros(len(quadratic))
     for _ in range(_ROUNDS):
-        before, y = y, _descend(_Tableau(matrix, target, np.flatnonzero(y)), y)
+        before, y = y, _least(_Tableau(matrix, target, np.flatnonzero(y)), y)
         if np.array_equal(before > 0, y > 0):
             break
     return as_steps(y)
 
 
-def _descend(table: "_Tableau", y: FloatArray) -> FloatArray:
-    """Lawson and Hanson's descent from y ≥ 0, whose positive entries are free, to the least yᵀ A y / 2 − bᵀ y."""
+def _least(table: "_Tableau", y: FloatArray) -> FloatArray:
+    """Lawson and Hanson's way from y ≥ 0, whose positive entries are free, to the least yᵀ A y / 2 − bᵀ y."""
     y, barred = _towards(table, y), np.zeros(len(y), dtype=bool)
     for _ in range(30 * len(y)):
         pull = np.where(table.free | barred, 0.0, table.value)

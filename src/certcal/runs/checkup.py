@@ -101,8 +101,8 @@ def _about_accuracy(look: Look, counts: dict[str, int]) -> list[str]:
     if look.says_one:
         only = look.data.classes[one] if (one := int(look.answers[0].argmax())) < len(look.data.classes) else str(one)
         told.append(
-            f"The model says {only!r} of all {len(look.labels)} inputs, which are of several classes: all that follows "
-            "is true of any model that always says the same."
+            f"The model says {only!r} of all {len(look.labels)} inputs, which are of several classes: is it trained, "
+            "and are these its weights (--weights) and its normalisation?"
         )
     elif _guesses(look, counts):
         told.append(

@@ -92,8 +92,8 @@ def check_labels(look: Look) -> list[str]:
     shifted = {by: float((said == (look.labels + by) % k).float().mean()) for by in (-1, 1)}
     by = max(shifted, key=lambda one: shifted[one])
     if look.guesses and shifted[by] >= enough:
-        moved, name = ("minus" if by < 0 else "plus"), "they are shifted by one"
-        how = f"each label {moved} 1: {name}" if k > 2 else f"the two classes exchanged: {mend}"
+        how = f"each label {'minus' if by < 0 else 'plus'} 1: they are shifted by one"
+        how = how if k > 2 else f"the two classes exchanged: {mend}"
         raise _wrong(
             "labels", "be the classes that the model was trained with",
             f"{look.accuracy:.0%} accuracy, and {shifted[by]:.0%} with {how}",
