@@ -66,6 +66,8 @@ def test_a_gate_reads_a_received_folder_with_care(desk, tmp_path, checks):
     text = (tmp_path / "gate.xml").read_text()
     assert (r"warning: a\x1b[31mb" in text) == (checks == {"warnings": [5, "a\x1b[31mb"]})
     assert ElementTree.fromstring(text).attrib["failures"] == "0"
+    certcal("report", "given", "--card", "--no-figures", cwd=tmp_path)
+    assert (r"a\x1b[31mb" in (run / "card.md").read_text()) == (r"a\x1b[31mb" in text)
 
 
 def test_runs_side_by_side(desk):

@@ -145,6 +145,12 @@ def _parameters(model: dict[str, Any]) -> str:
     return "" if model.get("parameters") is None else f"{model['parameters']:,} parameters"
 
 
+def doubts(sources: Sources) -> list[str]:
+    """What the checks found before the run, as texts for any page: a received folder may hold anything there."""
+    found = sources.get("checks", {}).get("warnings")
+    return [printable(one) for one in found if isinstance(one, str)] if isinstance(found, list) else []
+
+
 def how_far(evidence: Evidence | None, sources: Sources) -> str | None:
     """How far a run is whose evidence is not all that was asked for."""
     data = sources.get("data", {})

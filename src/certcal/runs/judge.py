@@ -7,10 +7,9 @@ import numpy as np
 
 from certcal.errors import InputError
 from certcal.evaluation import ANY_BINNING, Judgement, Report, Requirement, evaluate, judge
-from certcal.files import printable
 from certcal.recalibration import AnyMap, caution_about, load_map
 from certcal.runs.evaluate import evaluate_again, load_run_evidence, terms_of
-from certcal.runs.facts import how_far
+from certcal.runs.facts import doubts, how_far
 from certcal.runs.folder import MAP, RunFolder
 from certcal.scalars import exactly, guarded
 from certcal.smoothing import Evidence
@@ -46,9 +45,7 @@ def caution_for(run: RunFolder, judged: Iterable[Judgement]) -> str:
     A map's certificates hold at every radius, whatever it was fitted at: that is a remark, and no refusal.
     """
     mapped = (run.path / MAP).is_file()
-    found = (RunFolder(run.path.parent) if mapped else run).sources().get("checks", {}).get("warnings")
-    # A received folder may say anything: XML has no place for what steers a terminal.
-    told = [printable(one) for one in found if isinstance(one, str)] if isinstance(found, list) else []
+    told = doubts((RunFolder(run.path.parent) if mapped else run).sources())
     if mapped and (own := load_map(run.path / MAP)).kind != "identity":
         told += [caution_about(own), _elsewhere(own, sorted({one.requirement.radius for one in judged}))]
     return " ".join(filter(None, told))

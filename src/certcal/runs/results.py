@@ -32,7 +32,7 @@ from certcal.report import (
 from certcal.runs.advice import advise
 from certcal.runs.attack_files import Kept, kept_attacks
 from certcal.runs.drawing import write_figures
-from certcal.runs.facts import Sources, facts, how_far, title
+from certcal.runs.facts import Sources, doubts, facts, how_far, title
 from certcal.runs.folder import RunFolder, save_bounds
 from certcal.runs.pictures import Pictures
 from certcal.runs.provenance import provenance
@@ -114,7 +114,7 @@ class Results:
             data=data.get("name") or printable(self.run.path.name),
             task="image-classification" if len(shape) == 3 and shape[0] in (1, 3) else "other",
             facts=facts(self.report, self.sources, self.circumstances),
-            doubts=[*filter(None, [self.unfinished]), *(self._checks or {}).get("warnings", ())],
+            doubts=[*filter(None, [self.unfinished]), *doubts(self.sources)],
         )
 
     def _page(self, recalibration: Mapping[str, Any] | None) -> str:
@@ -172,8 +172,8 @@ class Results:
     @property
     def _checks(self) -> dict[str, Any] | None:
         """What was seen before the run, if it made somebody wonder."""
-        own = self.sources.get("checks", {})
-        return own if own.get("warnings") else None
+        told = doubts(self.sources)
+        return {"scan": []} | self.sources["checks"] | {"warnings": told} if told else None
 
     @property
     def _shown_radius(self) -> float:
