@@ -49,6 +49,15 @@ def test_a_study_is_like_another_in_all_that_it_does_not_say(tmp_path):
         load_study(str(path))
 
 
+def test_fine_tuning_takes_from_its_baseline_what_its_own_objective_knows(tmp_path):
+    study = small()
+    own = {"name": "consistency", "draws": 3, "consistency": 5.0}
+    study = replace(study, baseline=(replace(study.baseline[0], objective=own),))
+    ((first, tuned),) = study_trials(study, tmp_path)
+    assert (first.recipe.objective.draws, first.recipe.objective.consistency) == (3, 5.0)
+    assert [(one.recipe.objective.name, one.recipe.objective.draws) for one in tuned] == [("smoothadv", 3)] * 2
+
+
 OTHER = '[data]\nname = "train.npz"\n'
 
 

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from torch.distributions import Categorical, kl_divergence
 from torch.nn.functional import cross_entropy
 
 import certcal
@@ -21,8 +22,8 @@ def test_without_adversary_every_objective_is_noise_training(name, update):
     model, (inputs, labels) = random_model(1), random_inputs(1, N)
     found = []
     for which in (name, "noise"):
-        objective = make_objective(ObjectiveSettings(name=which, draws=3, update=update))
-        loss = objective(model, inputs, labels, step_of(5, epsilon=0.0))
+        chosen = known(which, draws=3, update=update, consistency=0.0, entropy=0.0)
+        loss = make_objective(chosen)(model, inputs, labels, step_of(5, epsilon=0.0))
         found.append((loss, gradients(model, loss)))
     assert torch.equal(found[0][0], found[1][0])
     assert torch.equal(found[0][1], found[1][1])
@@ -35,6 +36,26 @@ def test_noise_training_is_the_cross_entropy_of_noisy_copies():
     each = [cross_entropy(model(rounded + noise_of(copies)[:, j]), labels) for j in range(3)]
     assert loss.item() == pytest.approx(sum(each).item() / 3, rel=1e-12)
     assert copies.noise.std().item() == pytest.approx(SIGMA, rel=0.1)
+
+
+def test_consistency_adds_the_divergence_of_copies_from_their_mean_and_its_entropy():
+    model, inputs, labels, copies, _, _ = setting(2)
+    probs = torch.stack([model(to_grid(inputs, 2.0**-20) + noise_of(copies)[:, j]).softmax(1) for j in range(3)])
+    mean = Categorical(probs=probs.mean(dim=0))
+    divergence = sum(kl_divergence(mean, Categorical(probs=one)) for one in probs) / 3
+    losses = []
+    for divergence_weight, entropy_weight in ((0.0, 0.0), (7.0, 0.0), (0.0, 0.25)):
+        options = {"draws": 3, "consistency": divergence_weight, "entropy": entropy_weight}
+        objective = make_objective(ObjectiveSettings(name="consistency", **options))
+        losses.append(objective(model, inputs, labels, step_of(2, epsilon=0.5)).item())
+    assert divergence.mean().item() > 0.001
+    assert losses[1] - losses[0] == pytest.approx(7 * divergence.mean().item(), rel=1e-9)
+    assert losses[2] - losses[0] == pytest.approx(0.25 * mean.entropy().mean().item(), rel=1e-9)
+
+
+def test_one_copy_agrees_with_itself():
+    with pytest.raises(certcal.errors.InputError, match="Expected `draws` to be an integer ≥ 2, but got 1"):
+        ObjectiveSettings(name="consistency", draws=1)
 
 
 @pytest.mark.parametrize("name", SMOOTHED)

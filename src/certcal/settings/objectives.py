@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from certcal.errors import InputError
 from certcal.scalars import check_choice
-from certcal.settings.checks import at_least_1, bins, factor, level, not_negative, number, share
+from certcal.settings.checks import at_least_1, bins, factor, level, not_negative, number, share, whole
 from certcal.settings.choices import Population
 from certcal.settings.declare import Record, setting
 
@@ -58,6 +58,15 @@ class NoiseSettings(ObjectiveSettings):
 
     draws: int = setting(2, "Noisy copies of each input, V (m_train in Salman et al.)", check=at_least_1)
     update: str = setting("each", "What the weights minimise on these copies", choices=("each", "smoothed"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConsistencySettings(NoiseSettings):
+    """Cross-entropy on noisy copies + λ · their divergence from their mean + η · the entropy of that mean."""
+
+    draws: int = setting(2, "Noisy copies of each input, V (m_train in Salman et al.)", check=whole(2, 1_000_000))
+    consistency: float = setting(10.0, "Weight of the copies' divergence from their mean, λ", check=not_negative)
+    entropy: float = setting(0.5, "Weight of the entropy of the copies' mean, η", check=not_negative)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,6 +151,7 @@ ObjectiveSettings.kinds = MappingProxyType(
     {
         "ce": PlainSettings,
         "noise": NoiseSettings,
+        "consistency": ConsistencySettings,
         "smoothadv": SmoothAdvSettings,
         "brier-act": SmoothAdvSettings,
         "acce-act": AcceActSettings,

@@ -10,7 +10,7 @@ from typing import Any
 
 from certcal.errors import InputError
 from certcal.scalars import check_integer
-from certcal.settings import Sections, build, merged, read_toml
+from certcal.settings import Sections, build, merged, options_of, read_toml
 from certcal.studies.recipes import SweepRecipe, SweepSettings, build_sweep, grid_size
 
 _NAME = re.compile(r"[^\W_][\w .+*-]{0,99}")  # as a folder is called after it
@@ -74,9 +74,12 @@ class Study:
     def tuning(self, baseline: Baseline, method: MethodOfTuning, weights: Path) -> SweepRecipe:
         """How a baseline is fine-tuned by a method, with all its trials."""
         noise = {key: baseline.train[key] for key in ("sigma", "epsilon") if key in baseline.train}
+        # What the baseline says of draws and steps holds on, unless it was trained for something that has more options.
+        known = options_of(method.objective.get("name", baseline.objective.get("name", "")))
+        kept = {key: value for key, value in baseline.objective.items() if key == "name" or key in known}
         own: Sections = {
             "model": self.model | {"weights": str(weights)},
-            "objective": baseline.objective | method.objective,
+            "objective": kept | method.objective,
             "train": noise | self.finetune | method.train,
             "sweep": {key: value for key, value in vars(method.sweep).items() if value is not None},
         }

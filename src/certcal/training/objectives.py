@@ -12,6 +12,7 @@ from certcal.scalars import guarded
 from certcal.settings import (
     AcceActStarSettings,
     CertifiedSettings,
+    ConsistencySettings,
     NoiseSettings,
     ObjectiveSettings,
     PgdSettings,
@@ -38,6 +39,20 @@ def noise(model: nn.Module, inputs: Tensor, labels: Tensor, step: Step, settings
     """Cross-entropy on noisy copies. Cohen et al. (2019)."""
     copies = Copies.drawn(model, inputs, step, settings.draws)
     return weight_loss(copies.logits(inputs), labels, settings.draws, settings.update)
+
+
+def consistency(model: nn.Module, inputs: Tensor, labels: Tensor, step: Step, settings: ConsistencySettings) -> Tensor:
+    """Noise training whose copies shall agree: + λ · KL(p̄ ‖ p_j) + η · H(p̄), means over copies j and inputs.
+
+    p̄ is the mean of an input's copies. Jeong and Shin (2020), Eq. (6) to (8).
+    """
+    logits = Copies.drawn(model, inputs, step, settings.draws).logits(inputs)
+    each = logits.log_softmax(dim=1).reshape(len(inputs), settings.draws, -1)
+    log_p = log_mean(logits, settings.draws)
+    entropy = -(log_p.exp() * log_p).sum(dim=1)
+    divergence = -(log_p.exp() * each.mean(dim=1)).sum(dim=1) - entropy
+    agreement = (settings.consistency * divergence + settings.entropy * entropy).mean()
+    return weight_loss(logits, labels, settings.draws, settings.update) + agreement
 
 
 def against(make_aim: MakeAim) -> Loss:
@@ -107,6 +122,7 @@ def certified(score: certificate.Score) -> Loss:
 OBJECTIVES: dict[str, Loss] = {
     "ce": plain,
     "noise": noise,
+    "consistency": consistency,
     "smoothadv": against(lambda labels, step, settings: SmoothAdv(labels)),
     "brier-act": against(lambda labels, step, settings: Brier(labels)),
     "acce-act": against(Acce),
@@ -122,8 +138,8 @@ OBJECTIVES: dict[str, Loss] = {
 def check_budget(settings: ObjectiveSettings, epsilon: float) -> None:
     """Refuse to train an adversary without room: what is learned would be noise training under another name."""
     certifies = isinstance(settings, CertifiedSettings)
-    needless = settings.name in ("ce", "noise") or getattr(settings, "radius", None)
-    if epsilon == 0 and not needless:
+    attacks = isinstance(settings, SmoothAdvSettings | PgdSettings) and not getattr(settings, "radius", None)
+    if epsilon == 0 and attacks:
         room = ", or `radius` to be," if certifies else ""
         raise InputError.expected("epsilon", f"be > 0{room} for the objective {settings.name!r}", epsilon)
 
