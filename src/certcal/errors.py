@@ -8,10 +8,19 @@ CertcalWarning (a UserWarning)       what was given may not be what was meant
 """
 
 import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Self
 
 _OURS = str(Path(__file__).parent)
+Errors = type[Exception] | tuple[type[Exception], ...]
+
+
+def one_line(error: BaseException, *, most: int = 400) -> str:
+    """What another library's error says, in one line."""
+    text = " ".join(str(error).split()) or type(error).__name__
+    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 class CertcalError(Exception):
@@ -31,6 +40,28 @@ class InputError(CertcalError, ValueError):
         # The verb reads naturally after "to": "to be …", "to lie in …", "to hold …".
         return cls(f"Expected `{argument}` to {requirement}, but got {' '.join(str(got).splitlines())}.")
 
+    @classmethod
+    @contextmanager
+    def expecting(
+        cls,
+        argument: str,
+        requirement: str,
+        got: str | Callable[[Exception], str] = one_line,
+        *,
+        on: Errors = Exception,
+    ) -> Iterator[None]:
+        """Within this context errors of other code are answered in that sentence; those of certcal stay as they are.
+
+        Args:
+            got: what there is instead, or what to say of the error.
+        """
+        try:
+            yield
+        except CertcalError:
+            raise
+        except on as error:
+            raise cls.expected(argument, requirement, got if isinstance(got, str) else got(error)) from error
+
 
 class CertcalWarning(UserWarning):
     """What was given may not be what was meant."""
@@ -38,12 +69,6 @@ class CertcalWarning(UserWarning):
 
 class TrainingError(CertcalError):
     """Training cannot go on: the loss is no longer a number."""
-
-
-def one_line(error: BaseException, *, most: int = 400) -> str:
-    """What another library's error says, in one line."""
-    text = " ".join(str(error).split()) or type(error).__name__
-    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def kind_of(value: object) -> str:

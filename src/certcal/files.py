@@ -22,10 +22,9 @@ SEAL = "sha256"  # of a JSON file, in itself
 
 def expanded(name: str, path: str | os.PathLike[str]) -> Path:
     """The path of an argument, with ~ for the user's home folder."""
-    try:
+    wanted = "be a path in a home folder that exists"
+    with InputError.expecting(name, wanted, repr(str(path)), on=RuntimeError):  # ~nobody
         return Path(path).expanduser()
-    except RuntimeError as error:  # ~nobody
-        raise InputError.expected(name, "be a path in a home folder that exists", repr(str(path))) from error
 
 
 @contextmanager

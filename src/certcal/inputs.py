@@ -73,13 +73,12 @@ def contiguous(array: NDArray[Any]) -> NDArray[Any]:
 
 
 def _from_tensor(name: str, tensor: "torch.Tensor") -> NDArray[Any]:
-    try:
+    kind = f"a {str(tensor.layout).removeprefix('torch.')} tensor of {tensor.dtype} on {tensor.device}"
+    failures = (RuntimeError, TypeError, NotImplementedError)
+    with InputError.expecting(name, "be a dense tensor with values", kind, on=failures):
         local = tensor.detach().cpu()
         # NumPy has no bfloat16, and float64 holds every half-precision value exactly.
         return (local.double() if local.is_floating_point() else local).numpy()
-    except (RuntimeError, TypeError, NotImplementedError) as error:
-        kind = f"a {str(tensor.layout).removeprefix('torch.')} tensor of {tensor.dtype} on {tensor.device}"
-        raise InputError.expected(name, "be a dense tensor with values", kind) from error
 
 
 def as_vector(name: str, value: ArrayLike, *, allow_empty: bool = False) -> NDArray[Any]:
@@ -177,11 +176,9 @@ def as_fractions(name: str, successes: ArrayLike | int, trials: ArrayLike | int)
 
 def broadcast(name: str, value: FloatArray, other: str, reference: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Two arrays in their common shape, by NumPy's rules."""
-    try:
+    requirement = f"have a shape that fits `{other}`, {reference.shape}"
+    with InputError.expecting(name, requirement, str(value.shape), on=ValueError):
         first, second = np.broadcast_arrays(value, reference)
-    except ValueError as error:
-        requirement = f"have a shape that fits `{other}`, {reference.shape}"
-        raise InputError.expected(name, requirement, value.shape) from error
     return first, second
 
 
@@ -237,16 +234,12 @@ def check_device(name: str, value: object) -> "torch.device":
     """A torch device that exists on this machine."""
     import torch
 
-    try:
+    needs = "name a device of this machine, such as 'cpu' or 'cuda'"
+    if isinstance(value, str) and value.startswith("cuda"):
+        needs = "be a GPU that torch finds (there is no such GPU here: give 'cpu')"
+    with InputError.expecting(name, needs, repr(value), on=(RuntimeError, AssertionError, TypeError)):
         device = torch.device(cast("str", value))
         torch.empty(0, device=device)
-    except (RuntimeError, AssertionError, TypeError) as error:
-        if isinstance(value, str) and value.startswith("cuda"):
-            needs = "be a GPU that torch finds (there is no such GPU here: give 'cpu')"
-            raise InputError.expected(name, needs, repr(value)) from error
-        raise InputError.expected(
-            name, "name a device of this machine, such as 'cpu' or 'cuda'", repr(value)
-        ) from error
     return device
 
 

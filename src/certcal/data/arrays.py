@@ -11,7 +11,7 @@ from torch import Tensor
 from certcal.data.entries import as_tensor, as_values, channels_first
 from certcal.data.images import ImageData
 from certcal.data.labels import as_classes
-from certcal.errors import InputError, one_line
+from certcal.errors import InputError
 from certcal.inputs import as_class_numbers, check_same_length
 from certcal.scalars import check_choice
 from certcal.settings import MAX_CLASSES, Values
@@ -72,19 +72,18 @@ def read_npz(path: Path, *, split: str | None, values: Values = Values.UNIT) -> 
     """
     prefix = "" if split is None else f"{split}_"
     wanted = [f"{prefix}inputs", f"{prefix}labels"]
-    try:
-        # Opened here, because NumPy leaves a file that is no archive open.
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-            # A lone .npy array has no names, and is not what we ask for.
-            held = list(getattr(archive, "files", []))
-            if not set(wanted) <= set(held):
-                raise InputError.expected(str(path), f"hold arrays {' and '.join(wanted)}", ", ".join(held) or "none")
-            inputs, labels = (archive[key] for key in wanted)
-            classes = archive["classes"].tolist() if "classes" in held else None
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
-        if isinstance(error, InputError):
-            raise
-        raise InputError.expected(str(path), "be a NumPy .npz file of plain arrays", one_line(error)) from error
+    damage = (OSError, ValueError, EOFError, zipfile.BadZipFile)
+    with (
+        InputError.expecting(str(path), "be a NumPy .npz file of plain arrays", on=damage),
+        path.open("rb") as file,  # here, because NumPy leaves a file that is no archive open
+        np.load(file, allow_pickle=False) as archive,
+    ):
+        # A lone .npy array has no names, and is not what we ask for.
+        held = list(getattr(archive, "files", []))
+        if not set(wanted) <= set(held):
+            raise InputError.expected(str(path), f"hold arrays {' and '.join(wanted)}", ", ".join(held) or "none")
+        inputs, labels = (archive[key] for key in wanted)
+        classes = archive["classes"].tolist() if "classes" in held else None
     return from_arrays(inputs, labels, classes=classes, name=path.stem, source=str(path), values=values)
 
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from certcal.data.labels import as_classes
-from certcal.errors import InputError, one_line
+from certcal.errors import InputError, raised
 from certcal.files import printable
 from certcal.scalars import check_integer
 from certcal.settings import MAX_SIDE
@@ -121,13 +121,10 @@ def decode(path: str, *, channels: int, resize: int | None, crop: int | None) ->
         from PIL import Image
     except ImportError as error:
         raise InputError("Reading image files needs Pillow: pip install pillow.") from error
-    try:
-        with Image.open(path) as file:
-            file.load()
-            image = file.copy()
     # Decoders raise whatever their format's damage leads to: OSError, SyntaxError, struct.error, EOFError, …
-    except Exception as error:
-        raise InputError.expected(path, "be a readable image", f"{type(error).__name__}: {one_line(error)}") from error
+    with InputError.expecting(path, "be a readable image", raised), Image.open(path) as file:
+        file.load()
+        image = file.copy()
     deep = image.mode.startswith("I;16")
     if image.mode.startswith(("I", "F")) and not deep:
         # Pillow clips these to 255 when converting, which would silently whiten the picture.

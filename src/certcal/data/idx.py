@@ -42,10 +42,8 @@ def _content(path: Path, start: int) -> bytearray:
     raw = path.read_bytes()
     if raw[:2] != b"\x1f\x8b":  # browsers unpack .gz files and keep the name, so ask the file itself
         return bytearray(raw)
-    try:
-        with gzip.open(path) as unpacked:
-            head = unpacked.read(start)
-            announced = math.prod(int(size) for size in np.frombuffer(head[4:].ljust(start - 4, b"\0"), dtype=">u4"))
-            return bytearray(head + unpacked.read(announced + 1))
-    except (OSError, EOFError, zlib.error) as error:
-        raise InputError.expected(str(path), "be a whole gzip file", str(error)) from error
+    damage = (OSError, EOFError, zlib.error)
+    with InputError.expecting(str(path), "be a whole gzip file", str, on=damage), gzip.open(path) as unpacked:
+        head = unpacked.read(start)
+        announced = math.prod(int(size) for size in np.frombuffer(head[4:].ljust(start - 4, b"\0"), dtype=">u4"))
+        return bytearray(head + unpacked.read(announced + 1))

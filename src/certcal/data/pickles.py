@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from certcal.errors import InputError, one_line
+from certcal.errors import InputError
 
 
 def load_plain_pickle(path: Path) -> Any:
@@ -18,11 +18,9 @@ def load_plain_pickle(path: Path) -> Any:
     Unpickling may call anything that can be imported. Here the few names that an array needs are replaced by
     functions of ours, and every other name is refused.
     """
-    try:
-        with path.open("rb") as file:
-            return _PlainUnpickler(file, encoding="bytes").load()
-    except Exception as error:  # a damaged pickle fails in as many ways as there are opcodes
-        raise InputError.expected(str(path), "be a pickle of plain data and arrays", one_line(error)) from error
+    # A damaged pickle fails in as many ways as there are opcodes.
+    with InputError.expecting(str(path), "be a pickle of plain data and arrays"), path.open("rb") as file:
+        return _PlainUnpickler(file, encoding="bytes").load()
 
 
 def _plain_dtype(code: Any, *_: Any) -> np.dtype[Any]:

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from certcal.errors import InputError, one_line
+from certcal.errors import InputError
 
 
 def read_svhn(paths: Sequence[Path]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
@@ -14,11 +14,9 @@ def read_svhn(paths: Sequence[Path]) -> tuple[NDArray[np.uint8], NDArray[np.int6
     from scipy.io import loadmat
 
     (path,) = paths
-    try:
-        content = loadmat(path, variable_names=["X", "y"])
     # The reader fails in many ways: ValueError, MatReadError, NotImplementedError (version 7.3), struct.error, …
-    except Exception as error:
-        raise InputError.expected(str(path), "be a MATLAB file of version 5 to 7", one_line(error)) from error
+    with InputError.expecting(str(path), "be a MATLAB file of version 5 to 7"):
+        content = loadmat(path, variable_names=["X", "y"])
     if not {"X", "y"} <= content.keys():
         raise InputError.expected(str(path), "hold the variables X and y", sorted(set(content) & {"X", "y"}))
     images, labels = content["X"], content["y"].ravel()

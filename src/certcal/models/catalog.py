@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import nn
 
-from certcal.errors import CertcalError, InputError, kind_of, raised
+from certcal.errors import InputError, kind_of, raised
 from certcal.models.files import optional, source_of
 from certcal.models.functions import as_module
 from certcal.models.lenet import LeNet, SmallCNN
@@ -81,10 +81,9 @@ def _known(
 def _first_layer(normalize: Statistics | None, channels: Any) -> nn.Module:
     if normalize is None:
         return nn.Identity()
-    try:
+    wanted = "be a pair (means, standard deviations)"
+    with InputError.expecting("normalize", wanted, repr(normalize), on=(TypeError, ValueError)):
         mean, std = normalize
-    except (TypeError, ValueError) as error:
-        raise InputError.expected("normalize", "be a pair (means, standard deviations)", repr(normalize)) from error
     layer = Normalize(mean, std)
     if len(layer.mean) != channels:
         grey = f" ({GREY})" * ((len(layer.mean), channels) == (1, 3))
@@ -98,18 +97,12 @@ def _call(name: str, make: Callable[..., Any], known: dict[str, Any], settings: 
     except ValueError:  # something built in, which does not say what it takes
         signature = inspect.Signature([inspect.Parameter("settings", inspect.Parameter.VAR_KEYWORD)])
     arguments = {key: value for key, value in known.items() if key in signature.parameters} | settings
-    try:
+    fit = f"fit {name}{signature}"
+    with InputError.expecting(f"settings of {name}", fit, lambda error: str(error).removeprefix("got "), on=TypeError):
         signature.bind(**arguments)
-    except TypeError as error:
-        raise InputError.expected(
-            f"settings of {name}", f"fit {name}{signature}", str(error).removeprefix("got ")
-        ) from error
-    try:
+    # A factory is the user's code, and may fail in any way.
+    with InputError.expecting("name", f"lead to a factory that makes a model by {name}", raised):
         return as_module(make(**arguments))
-    except CertcalError:
-        raise
-    except Exception as error:  # a factory is the user's code, and may fail in any way
-        raise InputError.expected("name", f"lead to a factory that makes a model by {name}", raised(error)) from error
 
 
 def _named(name: str) -> Callable[..., nn.Module]:
@@ -136,13 +129,12 @@ def _resnet50(*, classes: int, channels: int) -> nn.Module:
 
 def _imported(path: str) -> Callable[..., Any]:
     module_name, _, attribute = path.partition(":")
-    try:
+    wanted = "be an importable package.module:factory"
+    failures = (ImportError, AttributeError, TypeError, ValueError)  # the last two of relative and empty names
+    with InputError.expecting("name", wanted, lambda error: f"{path!r}: {error}", on=failures):
         found: Any = importlib.import_module(module_name)
         for part in attribute.split("."):
             found = getattr(found, part)
-    # Relative and empty names raise TypeError and ValueError.
-    except (ImportError, AttributeError, TypeError, ValueError) as error:
-        raise InputError.expected("name", "be an importable package.module:factory", f"{path!r}: {error}") from error
     if not callable(found):
         raise InputError.expected("name", "lead to something callable", f"{path!r}, {kind_of(found)}")
     return found  # type: ignore[no-any-return]

@@ -111,12 +111,10 @@ def _read_torch(file: Path) -> Any:
 
 def _read_safetensors(file: Path) -> Any:
     package = _safetensors()
-    try:
+    with InputError.expecting(str(file), "be a safetensors file"):  # its errors have no common base
         state = package.load_file(file, device="cpu")
         with sys.modules["safetensors"].safe_open(file, framework="pt") as opened:
             recorded = (opened.metadata() or {}).get(_DIGEST)
-    except Exception as error:  # its errors have no common base
-        raise InputError.expected(str(file), "be a safetensors file", one_line(error)) from error
     if recorded not in (None, _digest(state)):
         raise InputError.expected(str(file), "be as it was written", "a damaged file")
     return state

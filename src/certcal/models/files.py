@@ -3,6 +3,7 @@
 import hashlib
 import json
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -51,10 +52,8 @@ class _Session:
         # As many threads as torch has, and none that waits for work beside it.
         options.intra_op_num_threads, options.inter_op_num_threads = torch.get_num_threads(), 1
         options.log_severity_level = 3
-        try:
+        with InputError.expecting("model", "be an ONNX file that ONNX Runtime opens"):
             self._session = runtime.InferenceSession(str(self.path), options, providers=["CPUExecutionProvider"])
-        except Exception as error:  # its errors have no common base
-            raise InputError.expected("model", "be an ONNX file that ONNX Runtime opens", one_line(error)) from error
         if len(self._session.get_inputs()) != 1:
             names = ", ".join(one.name for one in self._session.get_inputs())
             raise InputError.expected("model", "be an ONNX file with one input", names)
@@ -93,23 +92,18 @@ class _Session:
 
 def _exported(path: Path, *, trust: bool, **_: Any) -> Network:
     _check_trusted(path, trust)
-    try:
+    with _opening("be a file of torch.export.save", path):
         return None, exported(torch.export.load(str(path)))
-    except Exception as error:
-        raise InputError.expected("model", "be a file of torch.export.save", f"{path}: {one_line(error)}") from error
 
 
 def _script(path: Path, *, trust: bool, **_: Any) -> Network:
     _check_trusted(path, trust)
     import warnings
 
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # the files are there all the same
-            return None, torch.jit.load(str(path), map_location="cpu")  # type: ignore[no-untyped-call]
-    except Exception as error:
-        wanted = "be a TorchScript file (weights alone go into --weights, beside the network's name)"
-        raise InputError.expected("model", wanted, f"{path}: {one_line(error)}") from error
+    wanted = "be a TorchScript file (weights alone go into --weights, beside the network's name)"
+    with _opening(wanted, path), warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # the files are there all the same
+        return None, torch.jit.load(str(path), map_location="cpu")  # type: ignore[no-untyped-call]
 
 
 def _check_trusted(path: Path, trust: bool) -> None:
@@ -130,16 +124,12 @@ def _hugging_face(folder: str, **settings: Any) -> Network:
     if kind not in (None, "single_label_classification"):
         wanted = "tell classes apart, one for each input: certcal certifies no " + str(kind).replace("_", " ")
         raise InputError.expected("model", wanted, f"{path}, made for it")
-    try:
+    with _opening("be a folder of an image classifier", path):
         network, loaded = transformers.AutoModelForImageClassification.from_pretrained(
             path,
             **settings | {"local_files_only": True, "trust_remote_code": False, "weights_only": True},
             output_loading_info=True,
         )
-    except Exception as error:  # whatever the folder lacks
-        raise InputError.expected(
-            "model", "be a folder of an image classifier", f"{path}: {one_line(error)}"
-        ) from error
     if missing := sorted(loaded["missing_keys"]):
         made = ", ".join(_config(path).get("architectures") or ["another task"])
         got = f"{path}, made for {made}, without {missing[0]}"
@@ -148,20 +138,15 @@ def _hugging_face(folder: str, **settings: Any) -> Network:
 
 
 def _config(folder: Path) -> dict[str, Any]:
-    try:
-        return dict(json.loads((folder / "config.json").read_text(encoding="utf-8")))
-    except (ValueError, TypeError) as error:
-        raise InputError.expected(str(folder / "config.json"), "be JSON", one_line(error)) from error
+    file = folder / "config.json"
+    with InputError.expecting(str(file), "be JSON", on=(ValueError, TypeError)):
+        return dict(json.loads(file.read_text(encoding="utf-8")))
 
 
 def _timm(name: str, *, trust: bool, classes: int, channels: int = 3, **settings: Any) -> Network:
     timm = optional("timm", "timm: names", hint=" It needs torchvision, built for the torch that is installed.")
-    try:
+    with _opening("be timm: and a name of its models", repr(name)):
         network: nn.Module = timm.create_model(name, **{"num_classes": classes, "in_chans": channels} | settings)
-    except Exception as error:
-        raise InputError.expected(
-            "model", "be timm: and a name of its models", f"{name!r}: {one_line(error)}"
-        ) from error
     about = getattr(network, "pretrained_cfg", None) or {}
     known = "mean" in about and len(about["mean"]) == channels
     return Normalize(about["mean"], about["std"]) if known else None, network
@@ -174,6 +159,11 @@ def optional(package: str, what: str, *, hint: str = "") -> Any:
     except Exception as error:  # beside another build of torch, torchvision fails while importing, with a RuntimeError
         told = f"For {what} certcal needs {package}, which did not import here: {one_line(error).rstrip('.')}.{hint}"
         raise InputError(told) from error
+
+
+def _opening(wanted: str, source: object) -> AbstractContextManager[None]:
+    """Within this context a model is opened, which may fail with anything."""
+    return InputError.expecting("model", wanted, lambda error: f"{source}: {one_line(error)}")
 
 
 def _existing(name: str) -> Path:

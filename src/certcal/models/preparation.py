@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import interpolate
 
-from certcal.errors import InputError, one_line
+from certcal.errors import InputError
 from certcal.models.normalization import Normalize
 
 _FILTERS = {0: "nearest-exact", 2: "bilinear", 3: "bicubic"}  # by Pillow's numbers
@@ -69,20 +69,15 @@ def preparation(folder: Path, channels: int) -> nn.Module | None:
     file = folder / "preprocessor_config.json"
     if not file.is_file():
         return None
-    try:
+    with InputError.expecting(str(file), "be JSON", on=ValueError):
         given = json.loads(file.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise InputError.expected(str(file), "be JSON", one_line(error)) from error
     unread = next((key for key in _OTHERS if given.get(key)), None)
     if unread is not None or not any(key in given for key in _READ):
         wanted = "scale, crop and normalise images in the usual ways (else prepare them yourself: my_nets:make)"
         raise InputError.expected(str(file), wanted, unread or "none of " + ", ".join(_READ))
-    try:
+    wanted = "hold sizes, means and standard deviations"
+    with InputError.expecting(str(file), wanted, repr, on=(KeyError, TypeError, ValueError)):
         layers = [layer for layer in (_resize(given), _normalise(given, channels)) if layer is not None]
-    except (KeyError, TypeError, ValueError) as error:
-        if isinstance(error, InputError):
-            raise
-        raise InputError.expected(str(file), "hold sizes, means and standard deviations", repr(error)) from error
     return nn.Sequential(*layers) if layers else None
 
 

@@ -252,10 +252,9 @@ def _device(name: str, cluster: Cluster | None) -> torch.device:
     """A device of this machine, or one of the kind that the workers of a cluster have."""
     if cluster is None:
         return check_device("device", name)
-    try:
+    wanted = "name a kind of device, such as 'cpu' or 'cuda'"
+    with InputError.expecting("device", wanted, repr(name), on=(RuntimeError, TypeError)):
         return torch.device(torch.device(name).type)
-    except (RuntimeError, TypeError) as error:
-        raise InputError.expected("device", "name a kind of device, such as 'cpu' or 'cuda'", repr(name)) from error
 
 
 @contextmanager

@@ -44,10 +44,8 @@ def pack(
     model: nn.Module, header: EvidenceHeader, conditions: Conditions, shape: tuple[int, ...], probe: list[float]
 ) -> Parcel:
     """The parcel of a model that is on the CPU."""
-    try:
+    with InputError.expecting("model", "be one that can be pickled and sent to workers", _brief):
         pickled = ray.cloudpickle.dumps(model)
-    except Exception as error:  # whatever its parts raise when they are pickled
-        raise InputError.expected("model", "be one that can be pickled and sent to workers", _brief(error)) from error
     return Parcel(pickled, header, conditions, shape, probe)
 
 
