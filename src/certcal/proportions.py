@@ -68,7 +68,7 @@ def clopper_pearson_lower(successes: ArrayLike | int, trials: ArrayLike | int, *
     [0.0, 0.976, 0.9931]
     """
     check_level("alpha", alpha)
-    return _lower_limits(*as_fractions("successes", successes, trials), alpha)
+    return _limits(*as_fractions("successes", successes, trials), alpha, -1)
 
 
 def clopper_pearson_upper(successes: ArrayLike | int, trials: ArrayLike | int, *, alpha: float) -> FloatArray:
@@ -85,7 +85,7 @@ def clopper_pearson_upper(successes: ArrayLike | int, trials: ArrayLike | int, *
     [0.0069, 0.024, 1.0]
     """
     check_level("alpha", alpha)
-    return _upper_limits(*as_fractions("successes", successes, trials), alpha)
+    return _limits(*as_fractions("successes", successes, trials), alpha, 1)
 
 
 def tail_error(trials: FloatArray | float) -> FloatArray:
@@ -98,59 +98,43 @@ def _both_limits(k: FloatArray, n: FloatArray, level: float) -> tuple[FloatArray
     few = np.minimum(k, n - k)
     if n.size and (n == n.flat[0]).all():
         rare, place = np.unique(few, return_inverse=True)
-        low, up = (limits(rare, np.full(len(rare), n.flat[0]), level) for limits in (_lower_limits, _upper_limits))
+        low, up = (_limits(rare, np.full(len(rare), n.flat[0]), level, side) for side in (-1, 1))
         low, up = low[place].reshape(k.shape), up[place].reshape(k.shape)
     else:
-        low, up = _lower_limits(few, n, level), _upper_limits(few, n, level)
+        low, up = _limits(few, n, level, -1), _limits(few, n, level, 1)
     mostly = k > n / 2
     lower = np.where(mostly, np.nextafter(1.0 - up, 0.0), low)
     return lower, np.where(mostly, np.nextafter(1.0 - low, 1.0), up)
 
 
-# Limits below 1/2 are found as they are, those above as the complement of the other side's limit for the failures, so
-# that the smaller of limit and 1 - limit keeps its relative precision.
-def _lower_limits(k: FloatArray, n: FloatArray, level: float) -> FloatArray:
-    lower = np.zeros(k.shape)
-    small = (k > 0) & (k <= n / 2)
-    lower[small] = _small_lower(k[small], n[small], level)
-    large = k > n / 2
-    lower[large] = np.nextafter(1.0 - _small_upper((n - k)[large], n[large], level), 0.0)
-    return lower
+def _limits(k: FloatArray, n: FloatArray, level: float, side: int) -> FloatArray:
+    """Lower limits at side −1, upper ones at 1.
+
+    Limits below 1/2 are found as they are, those above as the complement of the other side's limit for the failures, so
+    that the smaller of limit and 1 - limit keeps its relative precision.
+    """
+    end = float(side > 0)
+    found = np.full(k.shape, end)
+    unsure = k < n if side > 0 else k > 0
+    small, large = unsure & (k <= n / 2), unsure & (k > n / 2)
+    found[small] = _small_limits(k[small], n[small], level, side)
+    found[large] = np.nextafter(1.0 - _small_limits((n - k)[large], n[large], level, -side), end)
+    return found
 
 
-def _upper_limits(k: FloatArray, n: FloatArray, level: float) -> FloatArray:
-    upper = np.ones(k.shape)
-    small = (k < n) & (k <= n / 2)
-    upper[small] = _small_upper(k[small], n[small], level)
-    large = (k < n) & (k > n / 2)
-    upper[large] = np.nextafter(1.0 - _small_lower((n - k)[large], n[large], level), 1.0)
-    return upper
+def _small_limits(k: FloatArray, n: FloatArray, level: float, side: int) -> FloatArray:
+    """Proportions under which at most k successes (at side 1), or at least k ≥ 1, have probability at most `level`."""
+    if side > 0:
+        inverse, tail, a, b = scipy.special.betainccinv, scipy.special.betaincc, k + 1, n - k
+    else:
+        inverse, tail, a, b = scipy.special.betaincinv, scipy.special.betainc, k, n - k + 1
 
+    def limits(own: slice) -> FloatArray:
+        here, there = a[own], b[own]
+        start = inverse(here, there, level)
+        return _settle(lambda p, at: tail(here[at], there[at], p), start, n[own], level, direction=side)
 
-def _small_upper(k: FloatArray, n: FloatArray, level: float) -> FloatArray:
-    """Proportions under which at most k successes have probability at most `level`."""
-
-    def limits(k: FloatArray, n: FloatArray) -> FloatArray:
-        start = scipy.special.betainccinv(k + 1, n - k, level)
-        return _settle(lambda p, at: scipy.special.betaincc(k[at] + 1, n[at] - k[at], p), start, n, level, direction=1)
-
-    return _in_blocks(limits, k, n)
-
-
-def _small_lower(k: FloatArray, n: FloatArray, level: float) -> FloatArray:
-    """Proportions under which at least k ≥ 1 successes have probability at most `level`."""
-
-    def limits(k: FloatArray, n: FloatArray) -> FloatArray:
-        start = scipy.special.betaincinv(k, n - k + 1, level)
-        return _settle(lambda p, at: scipy.special.betainc(k[at], n[at] - k[at] + 1, p), start, n, level, direction=-1)
-
-    return _in_blocks(limits, k, n)
-
-
-def _in_blocks(limits: Callable[[FloatArray, FloatArray], FloatArray], k: FloatArray, n: FloatArray) -> FloatArray:
-    """The limits of each count, on several cores where there are many."""
-    parts = shared_blocks(len(k), lambda at: limits(k[at], n[at]), step=_BLOCK)
-    return np.concatenate([np.empty(0), *parts])
+    return np.concatenate([np.empty(0), *shared_blocks(len(k), limits, step=_BLOCK)])  # on several cores if many
 
 
 def _settle(
