@@ -121,7 +121,7 @@ def rng():
 @pytest.fixture
 def no_rehearsal(monkeypatch):
     """Without timing the model first, so that forward passes can be counted."""
-    monkeypatch.setattr("certcal.smoothing.local.fastest_threads", lambda call: nullcontext())
+    monkeypatch.setattr("certcal.smoothing.job.fastest_threads", lambda call: nullcontext())
 
 
 @pytest.fixture(scope="session")

@@ -116,12 +116,12 @@ def test_ctrl_c_in_a_first_look_stops_after_it(settings, eager, tmp_path):
 
 
 def test_an_interrupted_run_has_inputs_of_all_classes_though_a_folder_has_one_after_the_other(settings, monkeypatch):
-    from certcal.smoothing import local
+    from certcal.smoothing import job
 
     held = dict(np.load("data.npz"))
     order = np.argsort(held["labels"], kind="stable")
     np.savez("data.npz", inputs=held["inputs"][order], labels=held["labels"][order])
-    windows, sample = [], local._sample_window
+    windows, sample = [], job._sample_window
 
     def cut(*arguments):
         if len(windows) == 1:
@@ -129,8 +129,8 @@ def test_an_interrupted_run_has_inputs_of_all_classes_though_a_folder_has_one_af
         windows.append(1)
         sample(*arguments)
 
-    monkeypatch.setattr(local, "_sample_window", cut)
-    monkeypatch.setattr(local, "WINDOW", 8)
+    monkeypatch.setattr(job, "_sample_window", cut)
+    monkeypatch.setattr(job, "WINDOW", 8)
     run = RunFolder.named("cut")
     with pytest.raises(KeyboardInterrupt):
         certify_run(run, settings)

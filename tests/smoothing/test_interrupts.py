@@ -113,7 +113,7 @@ class TestInterrupts:
         with pytest.raises(KeyboardInterrupt):
             collect(Counting(small_model(), 10**9, None), store=tmp_path)
         monkeypatch.undo()
-        monkeypatch.setattr("certcal.smoothing.local.fastest_threads", lambda call: nullcontext())
+        monkeypatch.setattr("certcal.smoothing.job.fastest_threads", lambda call: nullcontext())
         self.resumed(tmp_path)
 
     @pytest.mark.slow

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from certcal.smoothing.batch_size import MOST_ROWS, fastest_batch
-from certcal.smoothing.passes import Work, aligned_passes, packed_passes
+from certcal.smoothing.passes import MOST_ROWS, Work, aligned_passes, fastest_batch, packed_passes
 from collecting import assert_same, collect
 
 SPANS = st.lists(st.tuples(st.integers(0, 9), st.integers(1, 9)), min_size=1, max_size=6).map(

@@ -3,7 +3,7 @@
 import copy
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager, nullcontext
+from contextlib import closing, contextmanager, nullcontext
 from os import PathLike
 from typing import Any
 
@@ -13,7 +13,6 @@ from torch import nn
 from certcal.cluster import Cluster, as_cluster
 from certcal.errors import CertcalWarning, InputError, kind_of
 from certcal.inputs import check_device
-from certcal.interrupts import deferred_interrupts
 from certcal.models import (
     NOISE,
     PROBES,
@@ -37,10 +36,8 @@ from certcal.proportions import guessing
 from certcal.scalars import check_choice, check_flag, check_integer, check_number, one_or_more
 from certcal.settings import MAX_CHUNK, MAX_DRAWS, Outputs, Precision, Values, checks
 from certcal.smoothing.evidence import Evidence, EvidenceHeader
-from certcal.smoothing.job import Job, StoppingRule
+from certcal.smoothing.job import Job, StoppingRule, sample_here
 from certcal.smoothing.keeper import Keeper
-from certcal.smoothing.local import sample_here
-from certcal.smoothing.schedule import Schedule
 from certcal.smoothing.shards import SCHEMA
 from certcal.smoothing.sources import Source
 from certcal.smoothing.store import EvidenceStore
@@ -195,7 +192,9 @@ def collect_evidence(
             if cluster is None:
                 sample_here(ready, conditions, shape, job)
             elif not job.over:
-                _sample_there(cluster, ready, conditions, probe, shape, job)
+                from certcal.smoothing.remote import sample_there
+
+                sample_there(cluster, ready, conditions, probe, shape, job)
     evidence = keeper.evidence(source.indices)
     if (guesses := _doubt(evidence)) is not None:
         warnings.warn(guesses, CertcalWarning, stacklevel=2)
@@ -227,25 +226,6 @@ def _tempered(temperatures: Sequence[float] | None, outputs: str) -> dict[str, A
     if outputs != "logits":
         raise InputError.expected("temperatures", "be left out for a model that gives probabilities", list(found))
     return {"temperatures": found, "schema": SCHEMA}
-
-
-def _sample_there(
-    cluster: Cluster, model: nn.Module, conditions: Conditions, probe: list[float], shape: torch.Size, job: Job
-) -> None:
-    """Draw on the workers of a cluster."""
-    from certcal.smoothing.remote import pack, sample_on
-
-    parcel = pack(model, job.keeper.header, conditions, tuple(shape), probe)
-
-    def schedule(batch: int) -> Schedule:
-        shown.enter_context(job.meter)  # which counts from the first draws, not from the checks before them
-        return Schedule(job, batch=batch)
-
-    with ExitStack() as shown, deferred_interrupts() as interrupted:
-        try:
-            sample_on(cluster, parcel, schedule, interrupted)
-        finally:
-            job.keeper.save()
 
 
 def _device(name: str, cluster: Cluster | None) -> torch.device:

@@ -11,6 +11,12 @@ from torch import Tensor
 from certcal.blocks import slices
 from certcal.smoothing.evidence import Counts
 
+# Trials of batch sizes on a GPU.
+FIRST_NUMBERS = 2**20  # of the first trial: the inputs of a pass, 4 MB
+MOST_ROWS = 2**17
+FACTOR = 4  # from trial to trial: each makes the library choose its convolutions anew, which takes longest
+GAIN = 1.1  # what makes another trial worth while
+
 
 @dataclass(frozen=True, eq=False)
 class Work:
@@ -73,3 +79,28 @@ def packed_passes(work: Work, rows: int, unit: int, device: torch.device) -> Ite
     runs = torch.from_numpy(np.stack([np.repeat(work.slot, counts), first])).to(device)
     for some in slices(runs.shape[1], max(1, rows // unit)):
         yield Pass(runs[:, some], unit)
+
+
+def fastest_batch(seconds: Callable[[int], float | None], unit: int, elements: int) -> tuple[int, float]:
+    """The rows of a pass on a GPU of which most go through in a second, whole units, and how many do.
+
+    Ever more are tried until they gain little or do not fit.
+
+    Args:
+        seconds: how long so many rows take; None if they do not fit.
+        elements: numbers of one row.
+    """
+    rows = max(1, FIRST_NUMBERS // elements // unit) * unit
+    best, rate = unit, 0.0
+    while rows <= MOST_ROWS or rate == 0.0:
+        took = seconds(rows)
+        if took is None and rate == 0.0 and rows > unit:  # not even the first fits
+            rows = max(1, rows // FACTOR // unit) * unit
+            continue
+        if took is None or rows / took <= rate:
+            break
+        last, best, rate = rate, rows, rows / took
+        if rate < GAIN * last:
+            break
+        rows *= FACTOR
+    return best, rate

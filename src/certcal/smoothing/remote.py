@@ -12,6 +12,7 @@ from torch import nn
 from certcal.cluster import Call, Cluster, Pool, connected
 from certcal.errors import CertcalError, InputError
 from certcal.inputs import check_device
+from certcal.interrupts import deferred_interrupts
 from certcal.models import (
     Conditions,
     fastest_convolutions,
@@ -22,6 +23,7 @@ from certcal.models import (
     same_probe,
 )
 from certcal.smoothing.evidence import EvidenceHeader
+from certcal.smoothing.job import Job
 from certcal.smoothing.passes import Work
 from certcal.smoothing.sampler import Sampler, rows_on_cpu
 from certcal.smoothing.schedule import Schedule, Shard
@@ -40,25 +42,24 @@ class Parcel:
     probe: list[float]  # the model's answers to made-up inputs
 
 
-def pack(
-    model: nn.Module, header: EvidenceHeader, conditions: Conditions, shape: tuple[int, ...], probe: list[float]
-) -> Parcel:
-    """The parcel of a model that is on the CPU."""
+def sample_there(
+    cluster: Cluster, model: nn.Module, conditions: Conditions, probe: list[float], shape: torch.Size, job: Job
+) -> None:
+    """Check the cluster, place the model, which is on the CPU, once per worker, and draw all that the job asks for."""
     with InputError.expecting("model", "be one that can be pickled and sent to workers", _brief):
         pickled = ray.cloudpickle.dumps(model)
-    return Parcel(pickled, header, conditions, shape, probe)
-
-
-def sample_on(
-    cluster: Cluster, parcel: Parcel, make_schedule: Callable[[int], Schedule], interrupted: Callable[[], bool]
-) -> None:
-    """Check the cluster, place the model once per worker, and draw until the schedule is over."""
-    kind = torch.device(parcel.conditions.device).type
+    header, kind = job.keeper.header, torch.device(conditions.device).type
+    parcel = Parcel(pickled, header, conditions, tuple(shape), probe)
     # What a shard has at least; it grows with the speed that is seen.
-    rows = rows_on_cpu(parcel.header.elements) if kind == "cpu" else parcel.conditions.batch_size or 4000
-    batch = max(1, rows // parcel.header.chunk)
-    with connected(cluster, device=kind) as session, Pool(session, make_sampler, ray.put(parcel)) as pool:
-        _drive(pool, make_schedule(batch), session.workers, interrupted)
+    rows = rows_on_cpu(header.elements) if kind == "cpu" else conditions.batch_size or 4000
+    schedule = Schedule(job, batch=max(1, rows // header.chunk))
+    with deferred_interrupts() as interrupted:
+        try:
+            # The meter comes last: it counts from the first draws, not from the checks before them.
+            with connected(cluster, device=kind) as own, Pool(own, make_sampler, ray.put(parcel)) as pool, job.meter:
+                _drive(pool, schedule, own.workers, interrupted)
+        finally:
+            job.keeper.save()
 
 
 def _drive(pool: Pool, schedule: Schedule, workers: int, interrupted: Callable[[], bool]) -> None:

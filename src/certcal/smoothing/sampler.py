@@ -14,9 +14,8 @@ from torch import Tensor, nn
 
 from certcal.errors import CertcalError, InputError
 from certcal.models import Conditions, Noise, Purpose, Runner, to_grid, wait_for
-from certcal.smoothing.batch_size import fastest_batch
 from certcal.smoothing.evidence import Counts, EvidenceHeader
-from certcal.smoothing.passes import Pass, Work, aligned_passes, packed_passes
+from certcal.smoothing.passes import Pass, Work, aligned_passes, fastest_batch, packed_passes
 from certcal.smoothing.shards import Rows
 from certcal.smoothing.sources import Item
 from certcal.smoothing.tally import Tally

@@ -1,7 +1,5 @@
 """Statistics of a window of inputs under noise: whole numbers, so that no order or cut of the draws shows in them."""
 
-from collections.abc import Callable
-
 import torch
 from torch import Tensor
 
@@ -23,18 +21,22 @@ class Tally:
         # Each draw is rounded to whole units by itself.
         self.score_units, self.square_units = zeros(kinds, inputs), zeros(kinds, inputs)
         self.invalid = zeros(inputs)  # outputs that are no probabilities
+        self._counts = (self.votes, self.histogram, self.score_units, self.square_units, self.invalid)
         self._thresholds = torch.as_tensor(threshold_grid()[1:-1], dtype=torch.float32, device=device)
 
     def add(self, outputs: Tensor, slots: Tensor, selected: Tensor, kind: str) -> None:
         """Count outputs (rows, k) of a kind, as many rows for each of the slots; `selected` has one class per input."""
-        if kernels := kernels_for(outputs.device):
-            self._add_in_one_kernel(kernels.launch_tally_rows, outputs, slots, selected, kind)
-        else:
+        if (kernels := kernels_for(outputs.device)) is None:
             self._add(outputs.float(), slots, selected, kind)
+            return
+        logits, own = kind == "logits", self.temperatures
+        temperatures = torch.tensor(own, device=outputs.device) if own else None
+        counts, edges = self._counts, self._thresholds
+        kernels.launch_tally_rows(counts, outputs, slots, selected, edges, logits=logits, temperatures=temperatures)
 
     def reset(self) -> None:
         """Count from zero again."""
-        for counts in (self.votes, self.histogram, self.score_units, self.square_units, self.invalid):
+        for counts in self._counts:
             counts.zero_()
 
     def _add(self, outputs: Tensor, slots: Tensor, selected: Tensor, kind: str) -> None:
@@ -53,10 +55,3 @@ class Tally:
             self.square_units[t].scatter_add_(0, owner, (exact.square() / SCORE_UNIT).round().long())
             bad |= no_distribution(probs)
         self.invalid.scatter_add_(0, owner, bad.long())
-
-    def _add_in_one_kernel(
-        self, launch: Callable[..., None], outputs: Tensor, slots: Tensor, selected: Tensor, kind: str
-    ) -> None:
-        counts = (self.votes, self.histogram, self.score_units, self.square_units, self.invalid)
-        temperatures = torch.tensor(self.temperatures, device=outputs.device) if self.temperatures else None
-        launch(counts, outputs, slots, selected, self._thresholds, logits=kind == "logits", temperatures=temperatures)
