@@ -10,7 +10,7 @@ import torch
 
 from certcal import InputError
 from certcal.data import load_dataset
-from certcal.data.classes import CIFAR100
+from certcal.data.catalog import CIFAR100
 from formats import cifar_binary, python2_batch, random_images
 from reading import check, labels_of, refusal
 

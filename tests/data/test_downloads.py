@@ -15,8 +15,8 @@ import pytest
 
 from certcal import CertcalError
 from certcal.data import data_folders, download_dataset, load_dataset
-from certcal.data.catalog import DATASETS, NamedDataset
-from certcal.data.downloads import Download, fetch
+from certcal.data.catalog import DATASETS, Download, NamedDataset
+from certcal.data.downloads import fetch
 from formats import cifar_binary, idx_bytes, random_images
 
 

@@ -2,6 +2,7 @@
 
 from certcal.data.arrays import from_arrays
 from certcal.data.datasets import dataset_names, dataset_splits, download_dataset, load_dataset
+from certcal.data.downloads import data_folders
 from certcal.data.entries import as_pair, as_values, channels_first, is_grey, is_picture
 from certcal.data.images import (
     ImageData,
@@ -13,7 +14,6 @@ from certcal.data.images import (
     tensor_bytes,
 )
 from certcal.data.labels import as_classes, check_names, names_of_model
-from certcal.data.locate import data_folders
 from certcal.data.told_names import check_told_names
 
 __all__ = [

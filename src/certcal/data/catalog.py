@@ -9,12 +9,56 @@ from typing import Any
 from numpy.typing import NDArray
 
 from certcal.data.cifar import read_cifar_binary, read_cifar_python
-from certcal.data.classes import CIFAR10, CIFAR100, DIGITS, FASHION, KUZUSHIJI
-from certcal.data.downloads import Download
 from certcal.data.idx import read_idx_pair
 from certcal.data.svhn import read_svhn
 
+# Classes, in label order.
+DIGITS = tuple("0123456789")
+FASHION = (
+    "T-shirt/top",
+    "Trouser",
+    "Pullover",
+    "Dress",
+    "Coat",
+    "Sandal",
+    "Shirt",
+    "Sneaker",
+    "Bag",
+    "Ankle boot",
+)
+KUZUSHIJI = ("o", "ki", "su", "tsu", "na", "ha", "ma", "ya", "re", "wo")
+CIFAR10 = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
+CIFAR100 = tuple(  # as a list literal it would take a hundred lines
+    """
+    apple aquarium_fish baby bear beaver bed bee beetle bicycle bottle
+    bowl boy bridge bus butterfly camel can castle caterpillar cattle
+    chair chimpanzee clock cloud cockroach couch crab crocodile cup dinosaur
+    dolphin elephant flatfish forest fox girl hamster house kangaroo keyboard
+    lamp lawn_mower leopard lion lizard lobster man maple_tree motorcycle mountain
+    mouse mushroom oak_tree orange orchid otter palm_tree pear pickup_truck pine_tree
+    plain plate poppy porcupine possum rabbit raccoon ray road rocket
+    rose sea seal shark shrew skunk skyscraper snail snake spider
+    squirrel streetcar sunflower sweet_pepper table tank telephone television tiger tractor
+    train trout tulip turtle wardrobe whale willow_tree wolf woman worm
+    """.split()  # noqa: SIM905
+)
+
 Reader = Callable[[Sequence[Path]], tuple[NDArray[Any], NDArray[Any]]]
+
+
+@dataclass(frozen=True)
+class Download:
+    """One published file: where it is served, how to know it, and what it becomes.
+
+    The digest is an MD5 (32 hexadecimal digits) or SHA-256 (64) of the file as served or, with `unpacked`, of what a
+    .gz file contains, which stays the same when a mirror compresses it anew.
+    """
+
+    file: str
+    urls: tuple[str, ...]  # tried in turn
+    digest: str
+    unpacked: bool = False
+    members: tuple[str, ...] = ()  # what to take out of a tar archive, which itself is not kept
 
 
 @dataclass(frozen=True)

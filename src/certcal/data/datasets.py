@@ -1,6 +1,5 @@
 """One door to all data: a name, a .npz file or a folder of images in, labelled inputs out."""
 
-import difflib
 import os
 import re
 from collections.abc import Sequence
@@ -10,13 +9,12 @@ import torch
 
 from certcal.data.arrays import from_arrays, read_npz
 from certcal.data.catalog import DATASETS, NamedDataset
-from certcal.data.digits import read_digits
+from certcal.data.downloads import PathLike, download_folder, fetch_files, find_files, missing_files
 from certcal.data.folder import read_folder
 from certcal.data.images import ImageData
-from certcal.data.locate import PathLike, download_folder, fetch_files, find_files, missing_files
 from certcal.errors import InputError
 from certcal.files import expanded, printable
-from certcal.scalars import check_choice, check_integer
+from certcal.scalars import check_choice, check_integer, did_you_mean
 from certcal.settings import Scaling, Values
 
 TABLES = (".csv", ".tsv", ".parquet", ".xlsx")
@@ -90,7 +88,7 @@ def load_dataset(
     elif known is None:
         data = _from_file(path, split, held)
     elif known == "digits":
-        data = read_digits(split="test" if split is None else split)
+        data = _digits("test" if split is None else split)
     else:
         data = _from_files(DATASETS[known], "test" if split is None else split, root, download)
     if held is not data.values:
@@ -129,6 +127,24 @@ def _from_files(dataset: NamedDataset, split: str, root: PathLike | None, downlo
         raise InputError(f"{error} (In {', '.join(path.name for path in paths)} of {paths[0].parent}.)") from error
 
 
+def _digits(split: str) -> ImageData:
+    """1797 digits of 8×8 in [0, 1]; every fifth is the "test" split, the others "train", and "all" is all of them."""
+    check_choice("split", split, ("train", "test", "all"))
+    try:
+        from sklearn.datasets import load_digits
+    except ImportError as error:
+        raise InputError("The data set 'digits' comes with scikit-learn: pip install scikit-learn.") from error
+    bunch = load_digits()
+    # Counts of 0 to 16 dark pixels in each cell.
+    data = from_arrays(
+        (bunch.images / 16).astype("float32"), bunch.target, name=f"digits {split}", source="scikit-learn"
+    )
+    if split == "all":
+        return data
+    test = torch.arange(len(data)) % 5 == 4
+    return data.select(torch.nonzero(test if split == "test" else ~test).ravel())
+
+
 def _from_folder(path: Path, split: str | None, *, resize: int | None, crop: int | None, channels: int) -> ImageData:
     files, labels, classes = read_folder(path, split=split, resize=resize, crop=crop, channels=channels)
     name = printable(path.name if split is None else f"{path.name} {split}")
@@ -156,7 +172,5 @@ def _known_name(name: PathLike) -> str | None:
         return squeezed[key]
     if name.endswith(".npz") or os.sep in name or Path(name).exists():
         return None
-    close = [squeezed[match] for match in difflib.get_close_matches(key, squeezed, n=2)]
-    hint = f" (did you mean {' or '.join(map(repr, close))}?)" if close else ""
-    names = ", ".join(map(repr, dataset_names()))
-    raise InputError.expected("name", f"be one of {names}, a .npz file or a folder", f"{name!r}{hint}")
+    wanted = f"be one of {', '.join(map(repr, dataset_names()))}, a .npz file or a folder"
+    raise InputError.expected("name", wanted, f"{name!r}{did_you_mean(name, dataset_names())}")

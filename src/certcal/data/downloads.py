@@ -1,4 +1,4 @@
-"""Downloads that are kept only if their checksum is right."""
+"""The files of a named data set: where they are, how they get there, whole and verified, and what to say if not."""
 
 import gzip
 import hashlib
@@ -9,30 +9,71 @@ import tarfile
 import urllib.error
 import urllib.request
 import zlib
-from dataclasses import dataclass
+from collections.abc import Iterator
 from http.client import HTTPException
 from pathlib import Path
 
-from certcal.errors import CertcalError, one_line
-from certcal.files import replacing
+from certcal.data.catalog import Download, Layout, NamedDataset
+from certcal.errors import CertcalError, InputError, one_line
+from certcal.files import expanded, replacing
 
+PathLike = str | os.PathLike[str]
 TIMEOUT = 60.0  # seconds without a byte
 _FAILURES = (OSError, EOFError, zlib.error, HTTPException, tarfile.TarError, CertcalError)
 
 
-@dataclass(frozen=True)
-class Download:
-    """One published file: where it is served, how to know it, and what it becomes.
+def data_folders(root: PathLike | None = None) -> list[Path]:
+    """Where data is looked for, in this order: `root`, $CERTCAL_DATA, the user's cache. Downloads go into the first."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "certcal" / "data"
+    named = [root, os.environ.get("CERTCAL_DATA")]
+    return [*(expanded("root", folder) for folder in named if folder), cache]
 
-    The digest is an MD5 (32 hexadecimal digits) or SHA-256 (64) of the file as served or, with `unpacked`, of what a
-    .gz file contains, which stays the same when a mirror compresses it anew.
-    """
 
-    file: str
-    urls: tuple[str, ...]  # tried in turn
-    digest: str
-    unpacked: bool = False
-    members: tuple[str, ...] = ()  # what to take out of a tar archive, which itself is not kept
+def download_folder(dataset: NamedDataset, root: PathLike | None) -> Path:
+    """Where the downloaded files of a data set go."""
+    return data_folders(root)[0] / dataset.layouts[0].folders[0]
+
+
+def find_files(dataset: NamedDataset, split: str, root: PathLike | None) -> tuple[Layout, list[Path]] | None:
+    """The files of a split, in reading order, and the layout they are in; None if no folder has all of them."""
+    for folder, layout in _places(dataset, root):
+        spelled = [[folder / name for name in names if (folder / name).is_file()] for names in layout.files[split]]
+        if all(spelled):
+            return layout, [paths[0] for paths in spelled]
+    return None
+
+
+def fetch_files(dataset: NamedDataset, split: str, root: PathLike | None) -> None:
+    """Download what a split is made of, except files that are there already."""
+    folder = download_folder(dataset, root)
+    for item in dataset.downloads[split]:
+        if not all((folder / name).is_file() for name in item.members or (item.file,)):
+            fetch(item, folder)
+
+
+def missing_files(dataset: NamedDataset, split: str, root: PathLike | None) -> InputError:
+    """The error that says which files are expected where, and how to get them."""
+    names = ", ".join(spellings[0] for spellings in dataset.layouts[0].files[split])
+    looked = ", ".join(map(str, (*data_folders(root), *dataset.installed)))
+    package = f", or install the Debian package {dataset.package}" if dataset.package else ""
+    hint = (
+        f"Put them into {download_folder(dataset, root)}, or allow a download (download=True, --download) where there "
+        f"is a network{package}"
+    )
+    return InputError.expected(
+        "root", f"lead to the {dataset.name} {split} files {names}", f"none or not all of them in {looked}. {hint}"
+    )
+
+
+def _places(dataset: NamedDataset, root: PathLike | None) -> Iterator[tuple[Path, Layout]]:
+    for base in data_folders(root):
+        for layout in dataset.layouts:
+            yield from ((base / folder, layout) for folder in layout.folders)
+        # The MNIST family shares its file names, so loose files are taken only from where the user points at.
+        if root is not None and base == expanded("root", root):
+            yield from ((base, layout) for layout in dataset.layouts)
+    for layout in dataset.layouts:
+        yield from ((folder, layout) for folder in dataset.installed)
 
 
 def fetch(item: Download, folder: Path) -> None:
@@ -81,11 +122,9 @@ def _verify(item: Download, part: Path) -> None:
     opener = gzip.open if item.unpacked else open
     with opener(part, "rb") as file:
         # MD5 is what was published; it guards against damage here, not against forgery.
-        digest = hashlib.new(algorithm, usedforsecurity=False)
-        while block := file.read(1 << 20):
-            digest.update(block)
-    if digest.hexdigest() != item.digest:
-        raise CertcalError(f"{algorithm} is {digest.hexdigest()} instead of {item.digest}")
+        digest = hashlib.file_digest(file, lambda: hashlib.new(algorithm, usedforsecurity=False)).hexdigest()
+    if digest != item.digest:
+        raise CertcalError(f"{algorithm} is {digest} instead of {item.digest}")
 
 
 def _extract(archive: Path, members: tuple[str, ...], folder: Path) -> None:

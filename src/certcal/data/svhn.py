@@ -25,7 +25,7 @@ def read_svhn(paths: Sequence[Path]) -> tuple[NDArray[np.uint8], NDArray[np.int6
     images = images.reshape(*images.shape[:3], -1)  # a single image has lost its last axis
     if images.shape[3] != len(labels):
         raise InputError.expected(str(path), f"hold {images.shape[3]} labels, one per image", len(labels))
-    if not np.isin(labels, np.arange(1, 11)).all():
-        wrong = labels[~np.isin(labels, np.arange(1, 11))][0]
-        raise InputError.expected(str(path), "hold labels from 1 to 10", wrong)
+    wrong = labels[~np.isin(labels, np.arange(1, 11))]
+    if len(wrong):
+        raise InputError.expected(str(path), "hold labels from 1 to 10", wrong[0])
     return np.ascontiguousarray(images.transpose(3, 2, 0, 1)), labels.astype(np.int64) % 10
