@@ -158,19 +158,16 @@ def as_numbers(name: str, value: ArrayLike | float) -> FloatArray:
 def as_counts(name: str, value: ArrayLike | int) -> FloatArray:
     """Whole numbers ≥ 0 of any shape, as float64, in which the special functions take them."""
     counts = as_numbers(name, value)
-    bad = ~((counts >= 0) & (counts == np.floor(counts)) & np.isfinite(counts))
-    if bad.any():
-        raise InputError.expected(name, "be whole numbers ≥ 0", counts[bad].flat[0])
+    whole = (counts >= 0) & (counts == np.floor(counts)) & np.isfinite(counts)
+    check_each(name, np.ravel(whole), "be whole numbers ≥ 0", lambda at: f"{counts.flat[at]}")
     return counts
 
 
 def as_fractions(name: str, successes: ArrayLike | int, trials: ArrayLike | int) -> tuple[FloatArray, FloatArray]:
     """Counts and the trials they are out of, in one shape."""
     counts, total = broadcast(name, as_counts(name, successes), "trials", as_counts("trials", trials))
-    over = counts > total
-    if over.any():
-        got = f"{counts[over].flat[0]:g} of {total[over].flat[0]:g}"
-        raise InputError.expected(name, "be at most `trials`", got)
+    within = np.ravel(counts <= total)
+    check_each(name, within, "be at most `trials`", lambda at: f"{counts.flat[at]:g} of {total.flat[at]:g}")
     return counts, total
 
 
@@ -188,10 +185,8 @@ def as_class_probabilities(probs: ArrayLike, labels: ArrayLike) -> tuple[FloatAr
     table = given.astype(np.float64, copy=False)
     if table.ndim != 2 or table.shape[0] == 0 or table.shape[1] < 2:
         raise InputError.expected("probs", "have shape (inputs, classes ≥ 2)", f"shape {table.shape}")
-    outside = ~((table >= 0.0) & (table <= 1.0))
-    if outside.any():
-        row, column = divmod(_first(outside.ravel()), table.shape[1])
-        raise InputError.expected("probs", "lie in [0, 1]", f"{table[row, column]} in row {row}")
+    within = ((table >= 0.0) & (table <= 1.0)).ravel()
+    check_each("probs", within, "lie in [0, 1]", lambda at: f"{table.flat[at]} in row {at // table.shape[1]}")
     # Softmax outputs sum to 1 within about 1e-6 in single and 1e-2 in half precision; logits do not come near.
     half = "16" in str(getattr(probs, "dtype", given.dtype))
     near = np.abs(table.sum(axis=1) - 1.0) <= (2e-2 if half else 1e-4)
@@ -205,15 +200,12 @@ def as_class_numbers(name: str, value: ArrayLike, *, inputs: int, classes: int |
     vector = as_vector(name, value)
     if len(vector) != inputs:
         raise InputError.expected(name, f"have an entry for each of {inputs} inputs", len(vector))
-    limit, whole = (
-        2**53 if classes is None else classes,
-        vector.dtype.kind in "iu" or (vector == np.floor(vector)).all(),
-    )
-    if vector.dtype.kind == "b" or not (whole and vector.min() >= 0 and vector.max() < limit):
-        valid = (vector >= 0) & (vector < limit) & (vector == np.floor(vector))
-        got = "booleans" if vector.dtype.kind == "b" else f"{vector[_first(~valid)]} at index {_first(~valid)}"
-        wanted = "be whole numbers ≥ 0" if classes is None else f"be whole numbers from 0 to {classes - 1:,}"
-        raise InputError.expected(name, wanted, got)
+    wanted = "be whole numbers ≥ 0" if classes is None else f"be whole numbers from 0 to {classes - 1:,}"
+    if vector.dtype.kind == "b":
+        raise InputError.expected(name, wanted, "booleans")
+    limit, whole = 2**53 if classes is None else classes, vector.dtype.kind in "iu" or vector == np.floor(vector)
+    if not (vector.min() >= 0 and vector.max() < limit and np.all(whole)):
+        check_each(name, (vector >= 0) & (vector < limit) & whole, wanted, vector)
     return vector.astype(np.int64)
 
 
@@ -250,7 +242,3 @@ def make_settings(kind: type[Settings], values: dict[str, Any]) -> Settings:
         if name not in known:
             raise InputError.expected("settings", f"name one of {', '.join(known)}", repr(name))
     return kind(**values)
-
-
-def _first(flags: NDArray[np.bool_]) -> int:
-    return int(np.argmax(flags))

@@ -9,7 +9,7 @@ import numpy as np
 import scipy
 
 from certcal.errors import InputError
-from certcal.inputs import as_counts, as_numbers, broadcast
+from certcal.inputs import as_counts, as_numbers, broadcast, check_each
 from certcal.scalars import check_level
 from certcal.types import ArrayLike, FloatArray
 
@@ -37,7 +37,6 @@ def hoeffding(
     >>> float(lower.round(4)), float(upper.round(4))
     (0.8571, 0.9429)
     """
-    check_level("alpha", alpha)
     s, n, off = _sums(total, trials, rounding)
     return _around(s, n, dkw_half_width(n, alpha=alpha), off)
 
@@ -192,7 +191,6 @@ def _sums(
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     s, n = broadcast("total", as_numbers("total", total), "trials", as_counts("trials", trials))
     off, n = broadcast("rounding", as_numbers("rounding", rounding), "trials", n)
-    bad = ~((s >= 0) & (s <= n * (1 + sum_error(n)) + off))
-    if bad.any():
-        raise InputError.expected("total", "lie in [0, trials]", f"{s[bad].flat[0]:g} of {n[bad].flat[0]:g} trials")
+    within = np.ravel((s >= 0) & (s <= n * (1 + sum_error(n)) + off))
+    check_each("total", within, "lie in [0, trials]", lambda at: f"{s.flat[at]:g} of {n.flat[at]:g} trials")
     return s, n, off
