@@ -15,6 +15,7 @@ from certcal.errors import InputError, kind_of, with_article
 
 P = ParamSpec("P")
 R = TypeVar("R")
+Test = Callable[[Any], bool]
 MOST_VALUES = 1000  # of a list; each radius is a line of the table and a view of the page
 
 
@@ -123,33 +124,29 @@ def guarded(function: Callable[P, R]) -> Callable[P, R]:
     @functools.wraps(function)
     def checked(*args: P.args, **kwargs: P.kwargs) -> R:
         given = signature.bind(*args, **kwargs).arguments
-        for name, (described, fits) in wanted().items():
-            if name in given and not fits(given[name]):
+        for name, (described, tests) in wanted().items():
+            if name in given and not any(fits(given[name]) for fits in tests):
                 raise InputError.expected(name, f"be {described}", kind_of(given[name]))
         return function(*args, **kwargs)
 
     return checked
 
 
-def _wanted(function: Callable[..., Any]) -> Iterator[tuple[str, tuple[str, Callable[[Any], bool]]]]:
-    """By parameter, what it should be, and whether something is."""
+def _wanted(function: Callable[..., Any]) -> Iterator[tuple[str, tuple[str, list[Test]]]]:
+    """By parameter, what it should be, and tests of which something that is passes one."""
     for name, own in inspect.get_annotations(function).items():
         try:
             hint = eval(own, function.__globals__) if isinstance(own, str) else own
         except NameError:  # known to type checkers only
             continue
         options = get_args(hint) if isinstance(hint, UnionType) else (hint,)
-        found = [_fitting(one, options) for one in options]
-        if name != "return" and None not in found:
-            named = " or ".join(dict.fromkeys(one[0] for one in found if one and one[0]))
-            yield name, (named, functools.partial(_any, [one[1] for one in found if one]))
+        found = [one for one in (_fitting(option, options) for option in options) if one is not None]
+        if name != "return" and len(found) == len(options):
+            named = " or ".join(dict.fromkeys(described for described, _ in found if described))
+            yield name, (named, [fits for _, fits in found])
 
 
-def _any(tests: list[Callable[[Any], bool]], value: Any) -> bool:
-    return any(fits(value) for fits in tests)
-
-
-def _fitting(hint: Any, options: tuple[Any, ...]) -> tuple[str, Callable[[Any], bool]] | None:
+def _fitting(hint: Any, options: tuple[Any, ...]) -> tuple[str, Test] | None:
     """What one of the options is called, and whether something is one; None where other checks say more."""
     kind, inner = get_origin(hint) or hint, get_args(hint)[:1]
     if kind is NoneType and len(options) > 1:
@@ -166,16 +163,11 @@ def _fitting(hint: Any, options: tuple[Any, ...]) -> tuple[str, Callable[[Any], 
         return "a function", callable
     if kind in (Sequence, Iterable) and (inner == (str,) or _is_ours(*inner)):
         described = "texts" if inner == (str,) else inner[0].__name__
-        return f"a list of {described}", functools.partial(_is_list, inner)
-    return (with_article(kind.__name__), functools.partial(_is_a, kind)) if _is_ours(kind) else None
-
-
-def _is_list(inner: tuple[Any, ...], value: Any) -> bool:
-    return isinstance(value, list | tuple) and all(_is_a(inner, one) for one in value)
-
-
-def _is_a(kinds: Any, value: Any) -> bool:
-    return isinstance(value, kinds)
+        return (
+            f"a list of {described}",
+            lambda value: isinstance(value, list | tuple) and all(isinstance(one, inner) for one in value),
+        )
+    return (with_article(kind.__name__), lambda value: isinstance(value, kind)) if _is_ours(kind) else None
 
 
 def _is_ours(kind: Any) -> bool:

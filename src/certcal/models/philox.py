@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cache
+from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, NamedTuple
 
@@ -193,15 +194,8 @@ def _signed(word: int) -> int:
     return word - 2**64 if word >= 2**63 else word
 
 
+@cache
 def kernels_for(device: torch.device) -> Any:
     """The kernels, if they can be compiled for a device; without, a GPU draws the same noise in plain torch, slowly."""
-    if device.type != "cuda" or not _has_triton():
-        return None
-    from certcal.models import kernels
-
-    return kernels
-
-
-@cache
-def _has_triton() -> bool:
-    return find_spec("triton") is not None
+    usable = device.type == "cuda" and find_spec("triton") is not None
+    return import_module("certcal.models.kernels") if usable else None
