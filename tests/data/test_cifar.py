@@ -92,10 +92,10 @@ class TestCifar:
 
 def test_a_pickle_cannot_write_on_what_it_is_given(tmp_path):
     """A BUILD step would otherwise set attributes of the functions handed out."""
-    from certcal.data import pickles
+    from certcal.data import cifar
 
     path = tmp_path / "batch"
     path.write_bytes(b"\x80\x02c_codecs\nencode\n}X\x07\x00\x00\x00__doc__X\x08\x00\x00\x00hijackedsb.")
     with pytest.raises(InputError, match="to be a pickle of plain data and arrays"):
-        pickles.load_plain_pickle(path)
-    assert pickles._encoded.__doc__ is None
+        cifar.load_plain_pickle(path)
+    assert cifar._encoded.__doc__ is None

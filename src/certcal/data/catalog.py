@@ -81,11 +81,6 @@ class NamedDataset:
     installed: tuple[Path, ...] = ()  # folders where a system package puts the files
     package: str = ""  # the package that does
 
-    @property
-    def splits(self) -> tuple[str, ...]:
-        """The splits it has."""
-        return tuple(self.downloads)
-
 
 def _idx_dataset(
     name: str,

@@ -32,7 +32,7 @@ def dataset_splits(name: str, *, root: PathLike | None = None) -> dict[str, str 
         return dict.fromkeys(("train", "test", "all"), "scikit-learn")
     if known is None:
         raise InputError.expected("name", f"be one of {', '.join(map(repr, dataset_names()))}", repr(name))
-    found = {split: find_files(DATASETS[known], split, root) for split in DATASETS[known].splits}
+    found = {split: find_files(DATASETS[known], split, root) for split in DATASETS[known].downloads}
     return {split: None if files is None else str(files[1][0].parent) for split, files in found.items()}
 
 
