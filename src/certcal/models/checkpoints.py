@@ -13,10 +13,9 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor, nn
 
-from certcal.data import tensor_bytes
 from certcal.errors import InputError, one_line
 from certcal.files import expanded, replacing
-from certcal.models.fingerprint import unwrapped
+from certcal.models.fingerprint import add_state, unwrapped
 from certcal.models.normalization import Normalize
 
 Model = TypeVar("Model", bound=nn.Module)
@@ -72,9 +71,7 @@ def state_digest(model: nn.Module) -> str:
 
 def _digest(state: State) -> str:
     digest = hashlib.sha256()
-    for name in sorted(state):
-        digest.update(f"{name}:{state[name].dtype}:{tuple(state[name].shape)}\n".encode())
-        digest.update(tensor_bytes(state[name]))
+    add_state(digest, state)
     return digest.hexdigest()
 
 

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from importlib import import_module
 from pathlib import Path
@@ -174,16 +174,10 @@ def _existing(name: str) -> Path:
 
 
 def _content(path: Path) -> str:
-    """SHA-256 of a file and of those beside it that it names, such as weights in net.onnx.data."""
-    digest = hashlib.sha256()
-    for part in [path, *sorted(_beside(path))]:
-        digest.update(part.read_bytes())
+    """SHA-256 of an ONNX file and of those beside it that it names, such as net.onnx.data: they hold its weights."""
+    content = path.read_bytes()
+    digest = hashlib.sha256(content)
+    for part in sorted(path.parent.iterdir()):
+        if part != path and len(part.name) > 4 and part.name.encode() in content and part.is_file():
+            digest.update(part.read_bytes())
     return digest.hexdigest()
-
-
-def _beside(path: Path) -> Iterator[Path]:
-    """Files of its folder that an ONNX file names: they hold its weights."""
-    names = path.read_bytes()
-    for part in path.parent.iterdir():
-        if part != path and len(part.name) > 4 and part.name.encode() in names and part.is_file():
-            yield part

@@ -1,6 +1,7 @@
 """A fingerprint and a probe by which evidence knows its model: its tensors, and what it makes of fixed inputs."""
 
 import hashlib
+from collections.abc import Mapping
 from typing import cast
 
 import numpy as np
@@ -27,15 +28,19 @@ def model_fingerprint(model: nn.Module) -> str:
     for name, module in plain.named_modules():
         digest.update(f"{name}:{_lasting_name(type(module))}\n".encode())
     # Buffers that are left out of the state_dict still shape the outputs.
-    state: dict[str, object] = dict(plain.named_buffers()) | dict(plain.state_dict())
+    add_state(digest, dict(plain.named_buffers()) | dict(plain.state_dict()))
+    return digest.hexdigest()
+
+
+def add_state(digest: "hashlib._Hash", state: Mapping[str, object]) -> None:
+    """Add names and tensors to a digest, and what modules' get_extra_state returns."""
     for name in sorted(state):
         value = state[name]
         if isinstance(value, Tensor):
             digest.update(f"{name}:{value.dtype}:{tuple(value.shape)}\n".encode())
             digest.update(tensor_bytes(value))
-        else:  # what a module's get_extra_state returns
+        else:
             digest.update(f"{name}={value!r}\n".encode())
-    return digest.hexdigest()
 
 
 def model_probe(
@@ -45,11 +50,14 @@ def model_probe(
 
     In full precision and without choosing convolutions by their speed, so that it comes out alike on all devices.
     """
-    inputs = made_up_inputs(PROBES, shape).to(device)
+    return _answers(model, made_up_inputs(PROBES, shape).to(device), PROBES, kind)
+
+
+def _answers(model: nn.Module, batch: Tensor, rows: int, kind: str) -> list[float]:
     with torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True, allow_tf32=False):
-        answers = as_outputs(model(inputs), PROBES, kind=kind)
-    probe: list[float] = answers.float().flatten().tolist()
-    return probe
+        answers = as_outputs(model(batch), len(batch), kind=kind)
+    first: list[float] = answers.float()[:rows].flatten().tolist()
+    return first
 
 
 def check_rows(model: nn.Module, inputs: Tensor, device: torch.device, *, kind: str) -> list[float]:
@@ -61,11 +69,8 @@ def check_rows(model: nn.Module, inputs: Tensor, device: torch.device, *, kind: 
     """
     others = made_up_inputs(len(inputs), tuple(inputs.shape[1:]))
     beside, alone = torch.cat([inputs, others]).to(device), inputs[:2].to(device)
-    with torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True, allow_tf32=False):
-        first, second, third = (
-            as_outputs(model(batch.clone()), len(batch), kind=kind).float()[: len(inputs)].flatten().tolist()
-            for batch in (beside, inputs.to(device), alone)
-        )
+    batches = (beside, inputs.to(device), alone)
+    first, second, third = (_answers(model, batch.clone(), len(inputs), kind) for batch in batches)
     if not (same_probe(second, first) and same_probe(third, first)):
         got = "outputs that depend on the other inputs of their batch, or on chance: batch statistics, dropout"
         raise InputError.expected("model", "answer each input by itself, the same way every time", got)
