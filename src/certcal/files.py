@@ -144,16 +144,13 @@ def plain(value: Any) -> Any:
 
 def printable(text: str) -> str:
     """The text with escapes for what steers a terminal, turns the direction of writing, or is no Unicode."""
+    steering = ("Cc", "Cf", "Cs")  # control, format, and the halves in which Python keeps bytes of odd file names
     return "".join(
-        char if char == "\n" or unicodedata.category(char) not in _STEERING else _escape(char) for char in text
+        char.encode("unicode_escape", "surrogatepass").decode()
+        if char != "\n" and unicodedata.category(char) in steering
+        else char
+        for char in text
     )
-
-
-_STEERING = ("Cc", "Cf", "Cs")  # control, format, and the halves in which Python keeps bytes of odd file names
-
-
-def _escape(char: str) -> str:
-    return char.encode("unicode_escape", "surrogatepass").decode()
 
 
 def csv_text(heads: Sequence[str], lines: Iterable[Iterable[object]]) -> str:

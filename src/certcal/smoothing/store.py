@@ -56,7 +56,13 @@ class EvidenceStore:
             for shard, found in headers.items():
                 check_same_header(found, header, str(self.folder))
                 check_same_probe(shard, probe)
-            self.header = _with_plan(header, [*headers.values(), *self._plan(header)], str(self.folder))
+            planned, plan = list(headers.values()), read_plan(self.folder)
+            if plan is not None and replace(plan, looks=header.looks, stages=header.stages) == header:
+                planned.append(plan)  # written down for these very draws
+            for own in planned:
+                _check_same_plan(own, planned[0], str(self.folder))
+            first = planned[0] if planned else header
+            self.header = replace(header, looks=first.looks, stages=first.stages)
         except BaseException:
             self.close()
             raise
@@ -82,19 +88,6 @@ class EvidenceStore:
     def rows(self) -> Rows:
         """All rows of all shards."""
         return _rows_of(self.shards(), self.header)
-
-    def _plan(self, header: EvidenceHeader) -> list[EvidenceHeader]:
-        """The header that was written down for these very draws, if there is one."""
-        plan = read_plan(self.folder)
-        same = plan is not None and replace(plan, looks=header.looks, stages=header.stages) == header
-        return [plan] if plan is not None and same else []
-
-
-def _with_plan(header: EvidenceHeader, found: list[EvidenceHeader], place: str) -> EvidenceHeader:
-    """The header with the looks that those there were planned for, if any are there."""
-    for own in found:
-        _check_same_plan(own, found[0], place)
-    return replace(header, looks=found[0].looks, stages=found[0].stages) if found else header
 
 
 @guarded
