@@ -65,19 +65,9 @@ __all__ = [
     "top_label_brier_score",
 ]
 
-# Everything is loaded when first used, so that `import certcal` and `certcal --help` are quick.
-_ROOMS = {
-    "attacks": "ace_attack",
-    "certificates": "ConfidenceIntervals certified_accuracy certified_radius confidence_bounds",
-    "evaluation": "evaluate",
-    "metrics": "adaptive_calibration_error expected_calibration_error reliability_curve top_label_brier_score",
-    "recalibration": "recalibrate",
-    "smoothing": "Evidence collect_evidence load_evidence save_evidence",
-    "worstcase": (
-        "Kind Solution allowed_failures certified_brier_score certified_calibration_error "
-        "jointly_certified_brier_score jointly_certified_calibration_error population_bound"
-    ),
-}
+# Everything is loaded when first used, so that `import certcal` and `certcal --help` are quick. The lowest room is
+# asked first: those before the one that has a name are what it imports anyway, or little beside it.
+_ROOMS = ("metrics", "smoothing", "certificates", "worstcase", "evaluation", "recalibration", "attacks")
 # Names that stood here once.
 _MOVED = dict.fromkeys(
     (
@@ -88,12 +78,12 @@ _MOVED = dict.fromkeys(
     ),
     "worstcase",
 ) | {"clopper_pearson": "proportions"}
-_ROOM_OF = {name: room for room, names in _ROOMS.items() for name in names.split()}
 
 
 def __getattr__(name: str) -> Any:
-    if name in _ROOM_OF:
-        found = getattr(import_module(f"{__name__}.{_ROOM_OF[name]}"), name)
+    if name in __all__:
+        rooms = (import_module(f"{__name__}.{room}") for room in _ROOMS)
+        found = getattr(next(room for room in rooms if name in room.__all__), name)
     elif name == "__version__":
         found = import_module("importlib.metadata").version(__name__)
     elif name in _MOVED:  # an AttributeError would lose its words in `from certcal import …`

@@ -34,7 +34,7 @@ from certcal.models import (
 from certcal.progress import Progress
 from certcal.proportions import guessing
 from certcal.scalars import check_choice, check_flag, check_integer, check_number, one_or_more
-from certcal.settings import MAX_CHUNK, MAX_DRAWS, Outputs, Precision, Values, checks
+from certcal.settings import MAX_DRAWS, CertifySettings, Values
 from certcal.smoothing.evidence import Evidence, EvidenceHeader
 from certcal.smoothing.job import Job, StoppingRule, sample_here
 from certcal.smoothing.keeper import Keeper
@@ -120,20 +120,14 @@ def collect_evidence(
             whole number of chunks; a warning.
         CertcalError: if the model gives no probabilities, or evidence cannot be read or written.
     """
-    checks.sigma("sigma", sigma)
-    for name, value, most in (("n", n, MAX_DRAWS), ("n0", n0, MAX_CHUNK), ("chunk", chunk, MAX_CHUNK)):
-        check_integer(name, value, minimum=1, maximum=most)
-    check_integer("batch_size", 1 if batch_size is None else batch_size, minimum=1)
-    check_flag("fuse", fuse)
-    for name, flag in (("compile", compile), ("progress", progress)):
-        check_flag(name, bool(flag) if flag is None else flag)
+    drawn: dict[str, Any] = {"sigma": sigma, "n": n, "n0": n0, "chunk": chunk, "seed": seed, "outputs": outputs}
+    run: dict[str, Any] = {"precision": precision, "batch_size": batch_size, "fuse": fuse, "compile": compile}
+    CertifySettings(**drawn, **run)  # which checks each of them
+    check_flag("progress", bool(progress) if progress is None else progress)
     if store is not None and not isinstance(store, str | PathLike):
         raise InputError.expected("store", "be a path", kind_of(store))
     if begin is not None and not callable(begin):
         raise InputError.expected("begin", "be a function or None", kind_of(begin))
-    checks.seed("seed", seed)
-    check_choice("outputs", outputs, tuple(Outputs))
-    check_choice("precision", precision, tuple(Precision))
     targets = _chunk_targets(n, chunk, stages, stop)
     if targets[-1] * chunk != n:
         told = f"n = {n} becomes {targets[-1] * chunk}: draws are made in whole chunks of {chunk}; see `chunk`."

@@ -136,7 +136,13 @@ def draw_chunks(
 
 def check_model(parcel: Parcel) -> nn.Module:
     """On a node: the model, which can be made here and is the driver's."""
-    model = _unpacked(parcel).eval()
+    try:
+        model: nn.Module = ray.cloudpickle.loads(parcel.model).eval()
+    except Exception as error:  # a module that is not there, or is another one
+        raise CertcalError(
+            f"The model cannot be made {_here()}: {_brief(error)}. The file that its class comes from has to be "
+            "importable on every node, installed or on its PYTHONPATH; weights travel with the run."
+        ) from error
     if model_fingerprint(model) != parcel.header.model:
         raise CertcalError(f"The model's weights or classes are others {_here()} than where the run was started.")
     with torch.inference_mode():
@@ -146,17 +152,6 @@ def check_model(parcel: Parcel) -> nn.Module:
             f"The model's outputs are others {_here()} than where the run was started although its weights are the "
             "same: the file its class comes from may be another version."
         )
-    return model
-
-
-def _unpacked(parcel: Parcel) -> nn.Module:
-    try:
-        model: nn.Module = ray.cloudpickle.loads(parcel.model)
-    except Exception as error:  # a module that is not there, or is another one
-        raise CertcalError(
-            f"The model cannot be made {_here()}: {_brief(error)}. The file that its class comes from has to be "
-            "importable on every node, installed or on its PYTHONPATH; weights travel with the run."
-        ) from error
     return model
 
 
