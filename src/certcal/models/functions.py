@@ -38,14 +38,18 @@ class Function(nn.Module):
         self.parts = nn.ModuleList(dict.fromkeys(_networks(call)))
 
     def forward(self, inputs: Tensor) -> Any:
-        """What the function answers."""
         return self.call(inputs)
 
     def get_extra_state(self) -> str:
         """The function's name and instructions, by which its fingerprint knows it."""
-        code = getattr(_plain(self.call), "__code__", None)
-        own = "" if code is None else _digest([code.co_code, repr(_constants(code)).encode()])
-        return f"{_name(self.call)} {own}"
+        function = _plain(self.call)
+        named = function if hasattr(function, "__qualname__") else type(function)
+        own = ""
+        if code := getattr(function, "__code__", None):
+            # Of functions inside it their instructions: their own name holds an address.
+            constants = [one.co_code if inspect.iscode(one) else one for one in code.co_consts]
+            own = _digest([code.co_code, repr(constants).encode()])
+        return f"{named.__module__}.{named.__qualname__} {own}"
 
     def set_extra_state(self, state: str) -> None:
         """Nothing to restore."""
@@ -60,11 +64,9 @@ class Program(nn.Module):
         self.content = content
 
     def forward(self, inputs: Tensor) -> Any:
-        """What the program answers."""
         return self._held[0](inputs)
 
     def get_extra_state(self) -> str:
-        """The digest of its content."""
         return self.content
 
     def set_extra_state(self, state: str) -> None:
@@ -109,17 +111,6 @@ def _of(values: Iterable[object]) -> Iterator[nn.Module]:
 
 def _plain(call: Any) -> Any:
     return _plain(call.func) if isinstance(call, partial) else inspect.unwrap(call)
-
-
-def _name(call: Any) -> str:
-    function = _plain(call)
-    named = function if hasattr(function, "__qualname__") else type(function)
-    return f"{named.__module__}.{named.__qualname__}"
-
-
-def _constants(code: Any) -> list[Any]:
-    """The constants of a function; of functions inside it, their instructions, as their own name holds an address."""
-    return [one.co_code if inspect.iscode(one) else one for one in code.co_consts]
 
 
 def _digest(parts: Iterable[bytes]) -> str:

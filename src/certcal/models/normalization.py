@@ -48,7 +48,6 @@ class Unscale(nn.Module):
         self.model = as_module(model)
 
     def forward(self, inputs: Tensor) -> object:
-        """What the model answers."""
         sides = (-1, *[1] * (inputs.ndim - 2))
         return self.model(inputs * self.std.reshape(sides) + self.mean.reshape(sides))
 
