@@ -40,18 +40,8 @@ def shared_blocks(length: int, work: Callable[[slice], Result], *, step: int) ->
     cores = min(_cores(), most) if most > 1 else 1
     if cores == 1:
         return map(work, parts)
-    waiting, found = iter(enumerate(parts)), dict[int, Result]()
-
-    def share() -> None:
-        for number, own in waiting:
-            found[number] = work(own)
-
-    with ThreadPoolExecutor(cores - 1) as pool:
-        others = [pool.submit(share) for _ in range(cores - 1)]
-        share()  # here meanwhile: a thread takes longer to start than a block to do
-        for other in others:
-            other.result()
-    return (found[number] for number in range(len(parts)))
+    with ThreadPoolExecutor(cores) as pool:
+        return iter(list(pool.map(work, parts)))
 
 
 def _cores() -> int:

@@ -63,9 +63,7 @@ class EvidenceHeader:
     chunk: int  # estimation draws per chunk, the unit in which they are stored
     precision: str  # what the model ran in, such as "float32 on cpu": the certificate is of that model
     looks: int = 1  # how many looks at the data were planned before the first draw
-    stages: tuple[
-        int, ...
-    ] = ()  # after how many draws: the plan; empty in evidence of schema 1, which kept none for sure
+    stages: tuple[int, ...] = ()  # the plan: after how many draws; empty in schema 1, which kept none for sure
     outputs: str = "logits"  # how the model's outputs were read, or "probabilities"
     noise: str = "torch"  # the generator: its name and version, or "torch" in evidence of schema 1
     grid: float = 0.0  # the step of the grid to which inputs and noise were rounded; 0 if they were not
