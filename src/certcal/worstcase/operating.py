@@ -51,8 +51,7 @@ def operating_curve(
     """
     problem = WorstCaseProblem.checked(lower, upper, correct, population=population, uncertified=uncertified)
     points = np.linspace(0.0, 1.0, 101).round(2) if thresholds is None else as_probabilities("thresholds", thresholds)
-    clean, known = _clean(problem, lower, correct, confidence, population)
-    return _curve(problem, points, problem.failed(failures), clean, known, _whose(lower, population))
+    return _curve(problem, points, lower, confidence, population, failures)
 
 
 def certified_operating_point(
@@ -78,17 +77,9 @@ def certified_operating_point(
     Accept from 0.5: whatever the attack, at least 66.6 % of the 3 inputs are accepted, and at least 50.0 % of \
 those accepted are right.
     """
-    at = checks.share("threshold", threshold)
-    return operating_curve(
-        lower,
-        upper,
-        correct,
-        thresholds=[at],
-        confidence=confidence,
-        population=population,
-        uncertified=uncertified,
-        failures=failures,
-    )[0]
+    at = np.array([checks.share("threshold", threshold)])
+    problem = WorstCaseProblem.checked(lower, upper, correct, population=population, uncertified=uncertified)
+    return _curve(problem, at, lower, confidence, population, failures)[0]
 
 
 def certified_threshold(
@@ -123,11 +114,10 @@ def certified_threshold(
     name, given = ("accuracy", accuracy) if risk is None else ("risk", risk)
     asked = checks.share(name, given)
     problem = WorstCaseProblem.checked(lower, upper, correct, population=population, uncertified=uncertified)
-    clean, known = _clean(problem, lower, correct, confidence, population)
     # Nothing changes on (v, w] between neighbouring values: the smallest float above v stands for all of it.
     ends = np.unique(np.where(problem.correct, problem.lower, problem.upper))
     pieces = np.append(0.0, np.nextafter(ends[:-1], 2.0))
-    curve = _curve(problem, pieces, problem.failed(failures), clean, known, _whose(lower, population))
+    curve = _curve(problem, pieces, lower, confidence, population, failures)
     helpful = curve.right > 0
     if not helpful.any():
         raise NoThresholdError.expected(name, "be asked of bounds with an input that is sure to be right", "none")
@@ -143,70 +133,59 @@ def certified_threshold(
     return curve[int(enough.argmax())]
 
 
-def _whose(given: object, population: str) -> str:
-    """Which inputs a sentence is about: of bounds, uncertified ones may have been left out."""
-    return "certified " if isinstance(given, ConfidenceIntervals) and population == Population.CERTIFIED else ""
+def _curve(
+    problem: WorstCaseProblem,
+    thresholds: FloatArray,
+    given: object,
+    confidence: ArrayLike | None,
+    population: str,
+    failures: int,
+) -> OperatingCurve:
+    """The counts at each threshold; a failed certificate turns a right input into a wrong one that is accepted.
+
+    Failing one that counts as right is best for the adversary: (A − 1) / (A + B) ≤ A / (A + B + 1).
+    """
+    without: dict[str, IntArray] = {}
+    if (clean := _clean(problem, given, confidence, population)) is not None:
+        own = _reaching(*clean, thresholds)
+        without = {"clean_right": own, "clean_accepted": own + _reaching(clean[0], ~clean[1], thresholds)}
+    right, size, failed = problem.correct, problem.size, problem.failed(failures)
+    sure = _reaching(problem.lower, right, thresholds)
+    certain = sure + _reaching(problem.lower, ~right, thresholds)
+    wrong = _reaching(problem.upper, ~right, thresholds) + problem.uncertified
+    possible = wrong + _reaching(problem.upper, right, thresholds)
+    left_out = isinstance(given, ConfidenceIntervals) and population == Population.CERTIFIED
+    return OperatingCurve(
+        threshold=thresholds,
+        # Nobody is below a threshold of 0, whatever the certificates say.
+        certain=np.where(thresholds > 0, np.maximum(certain - failed, 0), size),
+        right=np.maximum(sure - failed, 0),
+        accepted=sure + wrong + np.clip(failed - sure, 0, size - sure - wrong),
+        reachable=possible + failed > 0,
+        inputs=size,
+        failures=failed,
+        whose="certified " if left_out else "",
+        **without,
+    )
 
 
 def _clean(
-    problem: WorstCaseProblem,
-    given: object,
-    correct: ArrayLike | None,
-    confidence: ArrayLike | None,
-    population: str,
-) -> tuple[FloatArray | None, BoolArray | None]:
+    problem: WorstCaseProblem, given: object, confidence: ArrayLike | None, population: str
+) -> tuple[FloatArray, BoolArray] | None:
     """Clean confidences and correctness of the inputs, where they are known."""
     if isinstance(given, ConfidenceIntervals):
         if confidence is not None:
             raise InputError.expected("confidence", "be left out with bounds, which bring their own", "both")
-        if population == Population.ALL:
-            return given.confidence, given.correct
-        seen = np.flatnonzero(given.certified)
+        seen = np.flatnonzero(given.certified | (population == Population.ALL))
         return given.confidence[seen], given.correct[seen]
     if confidence is None:
-        return None, None
+        return None
     if problem.uncertified:
         wanted = "be left out with `uncertified` inputs, whose confidences are not given"
         raise InputError.expected("confidence", wanted, "both")
     clean = as_probabilities("confidence", confidence)
     check_same_length("confidence", clean, "lower", problem.lower)
     return clean, problem.correct
-
-
-def _curve(
-    problem: WorstCaseProblem,
-    thresholds: FloatArray,
-    failed: int,
-    clean: FloatArray | None,
-    known: BoolArray | None,
-    whose: str = "",
-) -> OperatingCurve:
-    """The counts at each threshold; a failed certificate turns a right input into a wrong one that is accepted.
-
-    Failing one that counts as right is best for the adversary: (A − 1) / (A + B) ≤ A / (A + B + 1).
-    """
-    right, size = problem.correct, problem.size
-    sure = _reaching(problem.lower, right, thresholds)
-    certain = sure + _reaching(problem.lower, ~right, thresholds)
-    wrong = _reaching(problem.upper, ~right, thresholds) + problem.uncertified
-    possible = wrong + _reaching(problem.upper, right, thresholds)
-    without: dict[str, IntArray] = {}
-    if clean is not None and known is not None:
-        own = _reaching(clean, known, thresholds)
-        without = {"clean_right": own, "clean_accepted": own + _reaching(clean, ~known, thresholds)}
-    accepted = sure + wrong + np.clip(failed - sure, 0, size - sure - wrong)
-    return OperatingCurve(
-        threshold=thresholds,
-        # Nobody is below a threshold of 0, whatever the certificates say.
-        certain=np.where(thresholds > 0, np.maximum(certain - failed, 0), size),
-        right=np.maximum(sure - failed, 0),
-        accepted=accepted,
-        reachable=possible + failed > 0,
-        inputs=size,
-        failures=failed,
-        whose=whose,
-        **without,
-    )
 
 
 def _reaching(values: FloatArray, who: BoolArray, thresholds: FloatArray) -> IntArray:

@@ -69,16 +69,14 @@ class OperatingCurve:
     clean_accuracy: FloatArray = field(init=False)
 
     def __post_init__(self) -> None:
-        unknown = np.full(len(self.threshold), np.nan)
         # Where nobody wrong can be accepted and nobody right must be, whoever is accepted is right.
         least = np.where(self.accepted > 0, self.right / np.maximum(self.accepted, 1), 1.0)
         shown = {"coverage": self.certain / self.inputs, "accuracy": np.where(self.reachable, least, np.nan)}
-        if self.clean_accepted is None or self.clean_right is None:
-            shown |= {"clean_coverage": unknown, "clean_accuracy": unknown}
-        else:
-            share = self.clean_right / np.maximum(self.clean_accepted, 1)
-            shown["clean_coverage"] = self.clean_accepted / self.inputs
-            shown["clean_accuracy"] = np.where(self.clean_accepted > 0, share, np.nan)
+        unknown = np.full(len(self.threshold), np.nan)
+        accepted = unknown if self.clean_accepted is None else self.clean_accepted
+        right = unknown if self.clean_right is None else self.clean_right
+        shown["clean_coverage"] = accepted / self.inputs
+        shown["clean_accuracy"] = np.where(accepted > 0, right / np.maximum(accepted, 1), np.nan)
         for name, values in shown.items():
             object.__setattr__(self, name, values)
 
