@@ -162,9 +162,9 @@ def test_the_worst_case_diagram_is_that_of_the_witness():
 
     for lower, upper, correct, _ in CATALOGUE.values():
         problem = WorstCaseProblem.checked(lower, upper, correct)
-        tables, cell_of = tabulate(problem)
-        goal = goals(problem.bins, optimise(tables, problem.bins)[0])
-        confidence, _ = send(problem, cell_of, goal)
+        tables, _ = tabulate(problem)
+        signs, _ = optimise(tables, problem.bins)
+        goal, (confidence, _) = goals(problem.bins, signs), send(problem, signs)
         for ours, expected in zip(
             bin_sums_at(goal, tables), bin_sums(confidence, problem.correct, problem.bins), strict=True
         ):

@@ -8,9 +8,8 @@ from certcal.worstcase import (
     AdmmSettings,
     WorstCaseProblem,
 )
-from certcal.worstcase.admm import initialise, step
-from certcal.worstcase.diagnostics import Recorder, constraint_distances, lagrangian_terms
-from certcal.worstcase.projections import onto_assignments, onto_bounds, onto_box, onto_sphere
+from certcal.worstcase.admm import initialise, onto_assignments, onto_bounds, onto_box, onto_sphere, step
+from certcal.worstcase.solve import Recorder, constraint_distances, lagrangian_terms
 from problems import smoothed_like
 
 

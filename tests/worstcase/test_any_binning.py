@@ -14,8 +14,7 @@ from certcal import (
 )
 from certcal.metrics import equal_count_edges
 from certcal.worstcase import WorstCaseProblem, any_binning_calibration_error, equal_count_calibration_error
-from certcal.worstcase.cuts import RunProgram, best_runs
-from certcal.worstcase.dominance import Below
+from certcal.worstcase.cuts import Below, RunProgram, best_runs
 from enumeration import GRID, any_binning_errors, equal_count_errors, every_attack, grid_sets
 from laws import examples
 from problems import CATALOGUE, mixed, smoothed_like
@@ -91,7 +90,7 @@ def test_many_inputs_are_rounded_outward(monkeypatch):
 
 @pytest.mark.parametrize("cells", [0, 10**6])
 def test_points_below_two_thresholds_are_counted_in_blocks_and_at_once(cells, monkeypatch, rng):
-    monkeypatch.setattr("certcal.worstcase.dominance._CELLS", cells)
+    monkeypatch.setattr("certcal.worstcase.cuts._CELLS", cells)
     for points in (1, 2, 15, 16, 17, 100):
         x, y = rng.integers(0, 12, (2, points)) / 12
         amount = rng.integers(-9, 9, points)

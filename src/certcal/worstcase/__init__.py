@@ -3,10 +3,16 @@
 from typing import TYPE_CHECKING
 
 from certcal.later import later
-from certcal.worstcase.any_binning import any_binning_calibration_error, without_bins
+from certcal.worstcase.any_binning import any_binning_calibration_error, equal_count_calibration_error, without_bins
 from certcal.worstcase.approximate import approximate_certified_calibration_error
-from certcal.worstcase.brier import brier_confidences, certified_brier_score, certified_log_score
-from certcal.worstcase.equal_count import equal_count_calibration_error
+from certcal.worstcase.closed_form import (
+    brier_confidences,
+    certified_auroc,
+    certified_brier_score,
+    certified_log_score,
+    certified_risk_coverage_area,
+    risk_coverage_area,
+)
 from certcal.worstcase.exact import certified_calibration_error, optimise, rounding_bound, solve_exact
 from certcal.worstcase.gradient import (
     differentiable_certified_calibration_error,
@@ -36,13 +42,12 @@ from certcal.worstcase.operating_points import OperatingCurve, OperatingPoint
 from certcal.worstcase.pooled import PooledClaim, pooled_calibration_error, pooled_claims
 from certcal.worstcase.population import PopulationBound, population_bound
 from certcal.worstcase.problem import WorstCaseProblem, choose_few_bins
-from certcal.worstcase.ranking import certified_auroc, certified_risk_coverage_area, risk_coverage_area
 from certcal.worstcase.reach import ReachTables, bin_sums_at, goals, tabulate
 from certcal.worstcase.settings import AdmmSettings, DeceSettings
 from certcal.worstcase.solution import FreeInput, Kind, Solution, Status
 
 if TYPE_CHECKING:
-    from certcal.worstcase.assignments import Assignments
+    from certcal.worstcase.admm import Assignments
 
 __all__ = [
     "AdmmSettings",
@@ -97,4 +102,4 @@ __all__ = [
     "without_bins",
 ]
 
-__getattr__ = later(__name__, assignments="Assignments")  # it needs torch
+__getattr__ = later(__name__, admm="Assignments")  # it needs torch

@@ -4,10 +4,14 @@ Paper: Sec. 3.4, Alg. 1, App. E.3 (Lagrangian), E.4 (updates), G.1–G.2 (what m
 Errs: low. ADMM returns a feasible point, so its value is at most the true worst case and certifies nothing.
 
 All runs of a hyperparameter grid are one tensor program: variables have shape (runs, b, n), settings (runs, 1, 1).
-The sparse matrices C, K and E of the paper are dense sums and products here.
+The inputs run along the last axis, where memory is contiguous, so that sums over bins and over inputs are both fast.
+The sparse matrices C, K and E of the paper are dense sums and products here. Of the projections onto its sets
+(App. E.4) each docstring is the problem solved.
 """
 
+import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,9 +20,8 @@ from torch import Tensor
 
 from certcal.inputs import check_device, contiguous
 from certcal.types import FloatArray
-from certcal.worstcase.brier import brier_confidences
+from certcal.worstcase.closed_form import brier_confidences
 from certcal.worstcase.problem import WorstCaseProblem
-from certcal.worstcase.projections import onto_assignments, onto_bounds, onto_box, onto_sphere
 from certcal.worstcase.settings import AdmmSettings
 
 
@@ -127,8 +130,7 @@ def step(program: Program, state: State, settings: AdmmSettings) -> State:
     """
     z, rho = state.z, state.rho
     a = updated_assignment(program, state, settings)  # Alg. 1, line 2
-    sign = (a * (program.correct - z)).sum(dim=2, keepdim=True).sign()
-    gradient = sign * a + state.dual5 + rho * (z - state.g)
+    gradient = bin_signs(program, a, z) * a + state.dual5 + rho * (z - state.g)
     z = z - program.confidence_rate * gradient  # Alg. 1, line 3
     v5 = state.dual5 / rho + z
     g = onto_bounds(v5, program.low, program.high)  # Alg. 1, line 4
@@ -136,16 +138,20 @@ def step(program: Program, state: State, settings: AdmmSettings) -> State:
     return settle_assignment(program, state, settings)  # Alg. 1, lines 5–7
 
 
+def bin_signs(program: Program, a: Tensor, z: Tensor) -> Tensor:
+    """Signs of E(z)' a, shape (runs, b, 1)."""
+    return (a * (program.correct - z)).sum(dim=2, keepdim=True).sign()
+
+
 def updated_assignment(program: Program, state: State, settings: AdmmSettings) -> Tensor:
     """One gradient step in a, at the confidences z of the state. Alg. 1, line 2."""
     a, rho = state.a, state.rho
     gap = program.correct - state.z  # e_{n,m} = c_n − z_{n,m}
-    sign = (a * gap).sum(dim=2, keepdim=True).sign()  # of E(z)' a, per bin
     per_input = state.dual3 + rho * (a.sum(dim=1, keepdim=True) - 1)
     per_blocked = state.dual4 + rho * (program.blocked * a).sum(dim=1, keepdim=True)
     gradient = (
         state.dual1 + state.dual2 + rho * (2 * a - state.q1 - state.q2)
-        + per_input + program.blocked * per_blocked - sign * gap
+        + per_input + program.blocked * per_blocked - bin_signs(program, a, state.z) * gap
     )  # fmt: skip
     gradient = gradient.clamp(-settings.gradient_clip, settings.gradient_clip)
     a = a - program.assignment_rate * gradient
@@ -195,3 +201,61 @@ def project(program: Program, state: State) -> tuple[Tensor, Tensor, Tensor]:
     gap = program.correct[0] - confidence
     sums = gap.new_zeros(state.a.shape[:2]).scatter_add(1, bins, gap)
     return bins, confidence, sums.abs().sum(dim=1) / state.a.shape[2]
+
+
+@dataclass(eq=False)
+class Assignments:
+    """ADMM's assignment of confidences to bins, which takes one step for each of the inputs'. Paper: Alg. 2."""
+
+    program: Program
+    state: State
+    settings: AdmmSettings
+
+    @classmethod
+    def even(cls, problem: WorstCaseProblem, confidence: FloatArray, settings: AdmmSettings) -> "Assignments":
+        """Alg. 2, t = 1: a = 1 / M, duals 0; the problem says which bins each input can reach (K), and c."""
+        return cls(*initialise(problem, confidence, settings), settings)
+
+    def pushes(self, confidence: Tensor) -> Tensor:
+        """Which way each confidence goes to raise ‖E(z)' a‖_1 at a^(t−1), shape (n,); and on to a^(t).
+
+        That is the sign of −Σ_m s_m a_{n,m}.
+        """
+        spread = confidence.to(self.state.z).expand_as(self.state.z)  # h: z^(t−1), the same in every bin
+        state = self.state._replace(z=spread)
+        push = -(bin_signs(self.program, state.a, spread) * state.a).sum(dim=1).sign().squeeze(0)
+        a = updated_assignment(self.program, state, self.settings)  # a^(t), from z^(t−1)
+        self.state = settle_assignment(self.program, state._replace(a=a), self.settings)  # q_1, q_2, λ and ρ
+        return push
+
+
+def onto_box(point: Tensor) -> Tensor:
+    """argmin ‖q − point‖₂ subject to q ∈ S_b = [0, 1]^{NM}."""
+    return point.clamp(0.0, 1.0)
+
+
+def onto_sphere(point: Tensor) -> Tensor:
+    """argmin ‖q − point‖₂ subject to q ∈ S_2, the sphere through the corners of the unit cube, per run.
+
+    S_2 has centre ½·1 and radius √(NM) / 2; together with the box it leaves exactly the binary vectors. All of the
+    sphere is nearest to its centre, where two bins make ADMM start: the corner 1 is taken.
+    """
+    ray = point - 0.5
+    length: Tensor = torch.linalg.vector_norm(ray, dim=(1, 2), keepdim=True)
+    radius = math.sqrt(point.shape[1] * point.shape[2]) / 2
+    return 0.5 + torch.where(length > 0, ray * (radius / length), 0.5)
+
+
+def onto_bounds(point: Tensor, low: Tensor, high: Tensor) -> Tensor:
+    """argmin ‖g − point‖₂ subject to g ∈ S_z, i.e. l' ≤ g ≤ u' entry by entry."""
+    return torch.minimum(torch.maximum(point, low), high)
+
+
+def onto_assignments(point: Tensor, barrier: Tensor) -> Tensor:
+    """argmin ‖a − point‖₂ subject to a binary, one bin per input (C'a = 1), none inaccessible (K'a = 0).
+
+    Returned as the chosen bin of each input, shape (runs, n): the accessible bin with the largest entry.
+    `barrier` is ∞ where a bin is inaccessible and 0 elsewhere, shape (1, b, n).
+    """
+    # Along this axis `max` finds indices ten times faster than `argmax`.
+    return (point - barrier).max(dim=1).indices

@@ -1,6 +1,9 @@
-"""The worst calibration error over every partition into at most M intervals, chosen after the attack.
+"""The worst calibration error over binnings that move with the attack. Proofs: docs/any_binning.md.
 
-It bounds every binning: equal width, equal count with moving bins, or any other. Proof: docs/any_binning.md.
+Over every partition into at most M intervals, chosen after the attack, it bounds every binning: equal width, equal
+count with moving bins, or any other. With equal counts, the k-th smallest confidence stays between the k-th smallest l
+and the k-th smallest u. So does the cut there, and the program over cuts, held to these windows, gives an upper bound.
+For a few inputs a mixed-integer program is exact.
 """
 
 from dataclasses import replace
@@ -9,20 +12,22 @@ from typing import Any
 import numpy as np
 
 from certcal.certificates import ConfidenceIntervals
-from certcal.metrics import Bins
-from certcal.scalars import check_integer
+from certcal.errors import CertcalError, InputError
+from certcal.metrics import Bins, adaptive_calibration_error, equal_count_edges
+from certcal.scalars import check_choice, check_integer
 from certcal.settings import MAX_BINS, Population
-from certcal.types import ArrayLike
-from certcal.worstcase.brier import brier_confidences
-from certcal.worstcase.cuts import RunProgram, Runs, Windows, best_runs
-from certcal.worstcase.exact import free_input
+from certcal.types import ArrayLike, FloatArray
+from certcal.worstcase.closed_form import brier_confidences
+from certcal.worstcase.cuts import RunProgram, Windows, best_runs
+from certcal.worstcase.exact import free_input, solve_exact
 from certcal.worstcase.failing import most_to_gain
 from certcal.worstcase.problem import WorstCaseProblem
-from certcal.worstcase.reach import goals, send, tabulate
+from certcal.worstcase.reach import send
 from certcal.worstcase.solution import Kind, Solution
 
 MOST_INPUTS = 2**15  # seconds; beyond it bounds are rounded outward to a grid
 _GRID = 2.0**11
+MOST_BINARIES = 400  # inputs × bins that the mixed-integer program takes: seconds to minutes
 
 
 def any_binning_calibration_error(
@@ -69,28 +74,23 @@ def solve_cuts(problem: WorstCaseProblem, size: int, failures: int, windows: Win
     rounding = 1.0 / program.unit + 2.0**-51  # docs/any_binning.md
     far = without_bins(problem, failures)
     total = float(best.total) + most_to_gain(problem, failures)
-    value = min(total / problem.size + 2.0**-51, far, 1.0)
-    witness, stats = _witness(problem, best, failures)
-    return replace(
-        witness,
-        value=value,
-        kind=Kind.UPPER if coarse or failures or windows is not None or problem.restricts else Kind.EXACT,
-        stats={"inputs": inputs, "uncertified": problem.uncertified, "rounding": rounding, "without_bins": far} | stats,
-    )
-
-
-def _witness(problem: WorstCaseProblem, runs: Runs, failures: int) -> tuple[Solution, dict[str, Any]]:
-    """Every input where the runs send it, and the calibration error that this attains in these bins."""
-    bins = Bins.from_edges(np.concatenate([[0.0], runs.cuts, [1.0]]))
-    signs = runs.signs.astype(np.int32)
-    own = replace(problem, bins=bins)
-    confidence, place = send(own, tabulate(own)[1], goals(bins, signs))
+    # Every input goes where the runs send it, which attains this calibration error in these bins.
+    bins, signs = Bins.from_edges(np.concatenate([[0.0], best.cuts, [1.0]])), best.signs.astype(np.int32)
+    confidence, place = send(replace(problem, bins=bins), signs)
     gaps = np.bincount(place, problem.correct - confidence, minlength=len(bins))
-    free = free_input(bins, signs, problem.uncertified)
-    if free is not None:
-        gaps[free.bin] += free.count * (free.correct - free.confidence)
-    stats = {"edges": bins.edges, "attained": float(np.abs(gaps).sum() / problem.size), "failures": failures}
-    return Solution(0.0, Kind.EXACT, confidence, place, signs, free), stats
+    at = free_input(bins, signs, problem.uncertified)
+    if at is not None:
+        gaps[at.bin] += at.count * (at.correct - at.confidence)
+    stats: dict[str, Any] = {"inputs": inputs, "uncertified": problem.uncertified, "rounding": rounding}
+    stats |= {
+        "without_bins": far,
+        "edges": bins.edges,
+        "attained": float(np.abs(gaps).sum() / problem.size),
+        "failures": failures,
+    }
+    upper = coarse or failures or windows is not None or problem.restricts
+    value = min(total / problem.size + 2.0**-51, far, 1.0)
+    return Solution(value, Kind.UPPER if upper else Kind.EXACT, confidence, place, signs, at, stats=stats)
 
 
 def without_bins(problem: WorstCaseProblem, failures: int = 0) -> float:
@@ -104,3 +104,136 @@ def without_bins(problem: WorstCaseProblem, failures: int = 0) -> float:
     free = float(problem.after_failures(failures).free_earning(np.ones(1))[0])
     total = (float(gaps.sum()) + free) * (1 + 2.0**-46) + failures  # pairwise sums: below 64 roundings
     return min(float(np.nextafter(total / problem.size, 2.0)), 1.0)
+
+
+def equal_count_calibration_error(
+    lower: ArrayLike | ConfidenceIntervals,
+    upper: ArrayLike | None = None,
+    correct: ArrayLike | None = None,
+    *,
+    population: str = Population.CERTIFIED,
+    n_bins: int = 15,
+    uncertified: int = 0,
+    failures: int = 0,
+    method: str = "bound",
+) -> Solution:
+    """The largest calibration error with equally filled bins that are cut anew after the attack.
+
+    With method "bound" an upper bound, valid however equal confidences are shared among bins; the confidences are a
+    feasible attack, `stats["attained"]` is its `adaptive_calibration_error` and `stats["gap"]` how far the bound is
+    above it. With method "milp" the exact value for inputs × bins up to 400, ties shared as the adversary likes.
+
+    Paper: App. L names it as future work; docs/any_binning.md.   Errs: high.
+
+    >>> bounds = [0.1, 0.5, 0.6, 0.7], [0.6, 0.9, 0.8, 0.9], [1, 0, 1, 0]
+    >>> bound = equal_count_calibration_error(*bounds, n_bins=2)
+    >>> exact = equal_count_calibration_error(*bounds, n_bins=2, method="milp")
+    >>> round(bound.stats["attained"], 6), round(exact.value, 4), round(bound.value, 4)
+    (0.775, 0.775, 0.775)
+    """
+    size = check_integer("n_bins", n_bins, minimum=1, maximum=MAX_BINS)
+    check_choice("method", method, ("bound", "milp"))
+    problem = WorstCaseProblem.checked(lower, upper, correct, population=population, uncertified=uncertified)
+    problem.check_few_free()
+    failed = problem.failed(failures)
+    if method == "milp":
+        return _by_milp(problem, size, failed)
+    free = problem.uncertified + failed
+    # One float wider: then a cut can part inputs at the very same confidence, as codes that cut a sorted list do.
+    low, high = np.nextafter(problem.lower, 0.0), np.nextafter(problem.upper, 1.0)
+    ranks = np.ceil(np.arange(1, size) * problem.size / size).astype(np.intp) - 1
+    sorted_low = np.sort(np.append(low, np.zeros(free)))
+    sorted_high = np.sort(np.append(high, np.ones(free)))
+    # Failed inputs are among `low` as well: dropping any of them leaves no rank lower than this, and none higher.
+    windows = Windows(sorted_low[ranks], np.nextafter(sorted_high[ranks + failed], 2.0))
+    found = solve_cuts(replace(problem, lower=low, upper=high), size, failed, windows)
+    value, attained, witness = found.value, float("nan"), found.confidence
+    if not free:
+        attained, witness = _best_attack(problem, witness, size)
+        value = max(value, attained)
+    stats = {**found.stats, "attained": attained, "gap": value - attained}
+    return replace(found, value=value, confidence=witness, bins=None, signs=None, stats=stats)
+
+
+def _best_attack(problem: WorstCaseProblem, found: FloatArray, size: int) -> tuple[float, FloatArray]:
+    """The worst of a few feasible attacks: that of the program, the far ends, and that of bins frozen at the middle."""
+    middle = (problem.lower + problem.upper) / 2
+    frozen = replace(problem, bins=Bins.from_edges(equal_count_edges(middle, n_bins=min(size, MAX_BINS))))
+    attacks = [
+        np.clip(found, problem.lower, problem.upper),
+        brier_confidences(problem),
+        solve_exact(frozen).confidence,
+    ]
+    errors = [adaptive_calibration_error(z, problem.correct, n_bins=size) for z in attacks]
+    return max(zip(errors, attacks, strict=True), key=lambda pair: pair[0])
+
+
+def _by_milp(problem: WorstCaseProblem, size: int, failures: int) -> Solution:
+    """Which bin each input is in, where in it, and the signs of the bins, by HiGHS.
+
+    a_nm: input n is in bin m; y_nm = a_nm z_n; q_m: the cuts; s_m: the sign of bin m; t_m: its gap.
+    """
+    from scipy import sparse
+    from scipy.optimize import Bounds, LinearConstraint, milp
+
+    inputs = len(problem.lower)
+    if problem.uncertified or failures:
+        raise InputError.expected("method", "be 'bound' with uncertified inputs or failures", "'milp'")
+    if inputs * size > MOST_BINARIES:
+        raise InputError.expected("method", f"be 'bound' beyond {MOST_BINARIES} inputs × bins", f"{inputs * size}")
+    # How many of n distinct confidences `adaptive_calibration_error` puts into each bin.
+    cuts = np.clip(np.ceil(np.arange(1, size) * inputs / size - 0.5).astype(np.intp), 1, max(inputs - 1, 1))
+    counts = np.diff(np.unique(np.concatenate([[0], cuts, [inputs]])))
+    bins = len(counts)
+    n, m = (part.ravel() for part in np.meshgrid(np.arange(inputs), np.arange(bins), indexing="ij"))
+    pair, pairs = np.arange(inputs * bins), inputs * bins
+    y0, q0, s0, t0 = pairs, 2 * pairs, 2 * pairs + bins + 1, 2 * pairs + 2 * bins + 1
+    width = t0 + bins
+    blocks: list[Any] = []
+
+    def add(rows: int, entries: list[tuple[Any, Any, Any]], low: Any, high: Any) -> None:
+        """Constraints low ≤ Σ value · column ≤ high, from entries (row, column, value)."""
+        row, column, value = (
+            np.concatenate([np.broadcast_to(entry[part], np.shape(entry[0])) for entry in entries]) for part in range(3)
+        )
+        table = sparse.csr_array((value.astype(np.float64), (row, column)), shape=(rows, width))
+        blocks.append(LinearConstraint(table, low, high))
+
+    low, high, right = problem.lower[n], problem.upper[n], problem.correct[n].astype(float)
+    add(inputs, [(n, pair, 1.0)], 1.0, 1.0)  # every input in one bin
+    add(bins, [(m, pair, 1.0)], counts.astype(float), counts.astype(float))
+    add(pairs, [(pair, y0 + pair, 1.0), (pair, pair, -low)], 0.0, np.inf)  # l a ≤ y ≤ u a
+    add(pairs, [(pair, y0 + pair, 1.0), (pair, pair, -high)], -np.inf, 0.0)
+    # In bin m: q_m ≤ z ≤ q_{m+1}, where z = Σ_m y.
+    z = [(np.repeat(pair, bins), y0 + (np.repeat(n, bins) * bins + np.tile(np.arange(bins), pairs)), 1.0)]
+    add(pairs, [*z, (pair, q0 + m, -1.0), (pair, pair, -1.0)], -1.0, np.inf)
+    add(pairs, [*z, (pair, q0 + m + 1, -1.0), (pair, pair, 1.0)], -np.inf, 1.0)
+    gap: list[tuple[Any, Any, Any]] = [(m, pair, -right), (m, y0 + pair, 1.0)]  # minus the gap of each bin
+    every, big = np.arange(bins), 2.0 * inputs
+    add(bins, [*gap, (every, t0 + every, 1.0), (every, s0 + every, big)], -np.inf, big)  # t ≤ gap if s = 1
+    turned = [(row, column, -np.asarray(value)) for row, column, value in gap]
+    add(bins, [*turned, (every, t0 + every, 1.0), (every, s0 + every, -big)], -np.inf, 0.0)  # t ≤ −gap if s = 0
+    cost, whole = np.zeros(width), np.zeros(width)
+    cost[t0:] = -1.0
+    whole[:pairs] = whole[s0:t0] = 1
+    ceiling = np.ones(width)
+    ceiling[t0:] = inputs
+    for presolve in (True, False):  # on degenerate intervals HiGHS may fail one way and not the other
+        result = milp(
+            cost,
+            constraints=blocks,
+            integrality=whole,
+            bounds=Bounds(np.zeros(width), ceiling),
+            options={"mip_rel_gap": 0.0, "presolve": presolve},
+        )
+        if result.success:
+            break
+    else:
+        raise CertcalError(f"The mixed-integer program was not solved: {result.message}")
+    place = result.x[:pairs].reshape(inputs, bins).argmax(axis=1)
+    witness = np.clip(result.x[y0:q0].reshape(inputs, bins).sum(axis=1), problem.lower, problem.upper)
+    value = float(-result.mip_dual_bound if result.mip_dual_bound is not None else -result.fun) / inputs
+    attained = float(np.abs(np.bincount(place, problem.correct - witness, minlength=bins)).sum() / inputs)
+    # HiGHS holds its constraints to about 1e-6.
+    stats = {"inputs": inputs, "attained": attained, "gap": value - attained, "tolerance": 1e-5}
+    return Solution(min(value, 1.0), Kind.EXACT, witness, bins=place.astype(np.int16), stats=stats)

@@ -17,7 +17,7 @@ from certcal.metrics import Bins
 from certcal.settings import Population
 from certcal.types import ArrayLike, FloatArray, IntArray
 from certcal.worstcase.problem import Score, WorstCaseProblem
-from certcal.worstcase.reach import ReachTables, block_length, goals, send, tabulate
+from certcal.worstcase.reach import ReachTables, block_length, send, tabulate
 from certcal.worstcase.solution import FreeInput, Kind, Solution
 
 PLUS, MINUS = 0, 1  # positions of the two signs in tables
@@ -63,9 +63,9 @@ def certified_calibration_error(
 
 def solve_exact(problem: WorstCaseProblem) -> Solution:
     """The worst case of a problem, with signs, bins and witness."""
-    tables, cell_of = tabulate(problem)
+    tables, _ = tabulate(problem)
     signs, total = optimise(tables, problem.bins, problem.free_earning if problem.uncertified else None)
-    confidence, bins = send(problem, cell_of, goals(problem.bins, signs))
+    confidence, bins = send(problem, signs)
     inputs, block = len(problem.lower), block_length(problem.bins)
     # What uncertified inputs earn is added in pairs: below 64 roundings of each.
     additions = min(inputs, block) + inputs // block + (64 if problem.restricts else 0)

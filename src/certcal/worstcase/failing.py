@@ -18,7 +18,7 @@ import numpy as np
 from certcal.types import FloatArray, IntArray
 from certcal.worstcase.exact import PLUS, RunSums, free_input, optimise, rounding_bound, run_worth, with_free_inputs
 from certcal.worstcase.problem import WorstCaseProblem
-from certcal.worstcase.reach import ReachTables, block_length, goals, send, tabulate
+from certcal.worstcase.reach import block_length, send, tabulate
 from certcal.worstcase.solution import Kind, Solution
 
 # Additions of the dynamic program, (bins · failures)²: about a second. Beyond it failures are counted in twos, fours …
@@ -29,7 +29,7 @@ MOST_AT_ONCE = 2**13  # scores that are sorted together: of fewer, it is the cal
 
 def solve_with_failures(problem: WorstCaseProblem, failures: int) -> Solution:
     """The worst case with `failures` ≤ n certificates failed, with signs, witness and who failed."""
-    tables, cell_of = tabulate(problem)
+    tables, _ = tabulate(problem)
     inputs, bins = len(problem.lower), problem.bins
     step, drops = _plan(inputs, len(bins), failures)
 
@@ -43,14 +43,14 @@ def solve_with_failures(problem: WorstCaseProblem, failures: int) -> Solution:
         total += most_to_gain(problem, failures)
     if step:
         earned = with_free_inputs(run_worth(tables, bins.edges), bins.edges, partial(free, failed=drops * step))
-        signs, best = best_signs_with_failures(earned, smallest_sums(problem, cell_of, tables, step, drops))
+        signs, best = best_signs_with_failures(earned, smallest_sums(problem, step, drops))
         total = min(total, best)
     # Sums of the smallest scores pass through as many additions, those of the program through two more per run.
     block = block_length(bins)
     additions = min(inputs, block) + inputs // block + max(failures, drops * step) + 8 * len(bins)
     additions += 64 if problem.restricts else 0
     rounding = rounding_bound(additions, inputs, bins)
-    confidence, assigned, found = _witness(problem, cell_of, signs, failures)
+    confidence, assigned, found = _witness(problem, signs, failures)
     return Solution(
         value=min(total / problem.size + rounding, 1.0),
         kind=kind,
@@ -86,11 +86,9 @@ def most_to_gain(problem: WorstCaseProblem, failures: int) -> float:
     return float(np.partition(loss, len(loss) - failures)[len(loss) - failures :].sum())
 
 
-def _witness(
-    problem: WorstCaseProblem, cell_of: IntArray, signs: IntArray, failures: int
-) -> tuple[FloatArray, IntArray, dict[str, Any]]:
+def _witness(problem: WorstCaseProblem, signs: IntArray, failures: int) -> tuple[FloatArray, IntArray, dict[str, Any]]:
     """Confidences and bins with those that score least failed, shape (n,); who failed, and the error they attain."""
-    confidence, bins = send(problem, cell_of, goals(problem.bins, signs))
+    confidence, bins = send(problem, signs)
     score = signs[bins] * (problem.correct - confidence)
     failed = np.sort(np.argpartition(score, failures - 1)[:failures])
     free = free_input(problem.bins, signs, problem.uncertified + failures)
@@ -138,16 +136,14 @@ def _trace(best: FloatArray, worth: FloatArray, sign: int) -> IntArray:
     return signs
 
 
-def smallest_sums(
-    problem: WorstCaseProblem, cell_of: IntArray, tables: ReachTables, step: int, drops: int
-) -> FloatArray:
+def smallest_sums(problem: WorstCaseProblem, step: int, drops: int) -> FloatArray:
     """Σ of the k · step smallest scores of each run, shape (2, b, b, drops + 1) for (sign, a, b, k); ∞ if too few.
 
     By Lemma 3 of docs/exact.md the members of a + run score 1 − l (correct), e_a (incorrect, come from the left) or −l
     (incorrect, cannot escape); those of a − run u, 1 − e_{b+1} (correct, go on to the right) or u − 1. Read from right
     to left a − run is a + run, so one function serves both.
     """
-    size, edges = len(problem.bins), problem.bins.edges
+    (tables, cell_of), size, edges = tabulate(problem), len(problem.bins), problem.bins.edges
     cell = cell_of.astype(np.intp)
     first, last = cell // size % size, cell % size
     right, wrong = problem.correct, ~problem.correct

@@ -11,7 +11,7 @@ from certcal.proportions import TAIL_UNDERFLOW, tail_error
 from certcal.scalars import check_integer, check_level
 from certcal.settings import Population
 from certcal.types import ArrayLike
-from certcal.worstcase.brier import brier_confidences
+from certcal.worstcase.closed_form import brier_confidences
 from certcal.worstcase.exact import solve_exact
 from certcal.worstcase.failing import solve_with_failures
 from certcal.worstcase.problem import WorstCaseProblem
@@ -116,8 +116,7 @@ def jointly_certified_calibration_error(
         lower, upper, correct, population=population, n_bins=n_bins, edges=edges, uncertified=uncertified
     )
     # Those that fail may be certified or not. As many of each are more than there can be, and never earn less.
-    problem = problem.after_failures(check_integer("failures", failures, minimum=0))
-    count = min(failures, len(problem.lower))
+    count, problem = problem.failed(failures), problem.after_failures(failures)
     if count:
         return solve_with_failures(problem, count)
     exact = solve_exact(problem)

@@ -8,11 +8,11 @@ from certcal.certificates import ConfidenceIntervals
 from certcal.metrics import count_below, first_of_equals, first_sums
 from certcal.settings import Population
 from certcal.types import ArrayLike, FloatArray, IntArray
+from certcal.worstcase.closed_form import worst_ranks
 from certcal.worstcase.exact import free_input, optimise, rounding_bound
 from certcal.worstcase.failing import most_to_gain
 from certcal.worstcase.problem import WorstCaseProblem, once_per_problem
-from certcal.worstcase.ranking import worst_ranks
-from certcal.worstcase.reach import goals, send, tabulate
+from certcal.worstcase.reach import send, tabulate
 from certcal.worstcase.solution import Kind, Solution
 
 _END = 2.0  # a threshold above every confidence
@@ -108,7 +108,7 @@ def certified_largest_gap(
     beyond = passing(wrong) + wrong.sum(axis=1) - wrong.sum(axis=0)  # reach the bin and go on above it
     minus = high[0][:, own].sum(axis=0) + edge[1:] * (beyond + free) + (high[1] - right)[own, own]
     sign, bin_ = np.unravel_index(np.stack([plus, minus]).argmax(), (2, len(own)))
-    total = float(max(plus.max(), minus.max())) + most_to_gain(problem, failed)
+    total = float(max(plus.max(), minus.max()))
     confidence = _at_one_bin(problem, int(bin_), plus=sign == 0)
     signs = np.where(own == bin_, 1 if sign == 0 else -1, 0).astype(np.int32)
     at = float(edge[bin_] if sign == 0 else problem.bins.tops[bin_])
@@ -152,17 +152,16 @@ def certified_ks_error(
         at, total = float(below[over.argmax()]), float(over.max())
         confidence = np.where(~right & (low < at) & (high >= at), min(np.nextafter(at, 0.0), 1.0), high)
         place = problem.free_input(min(float(np.nextafter(at, 0.0)), 1.0), correct=False, bin=0)
-    found = _finished(problem, total + most_to_gain(problem, failed), failed, confidence)
+    found = _finished(problem, total, failed, confidence)
     return replace(found, free=place, stats={**found.stats, "threshold": at})
 
 
 def _solve_side(problem: WorstCaseProblem, weights: tuple[float, float], failed: int) -> Solution:
     """The program over runs of equal sign, where only the gaps of one sign count."""
-    tables, cell_of = tabulate(problem)
     free = (lambda best: problem.free_earning(best) + failed * best) if problem.uncertified + failed else None
-    signs, total = optimise(tables, problem.bins, free, weights)
-    confidence, bins = send(problem, cell_of, goals(problem.bins, signs))
-    found = _finished(problem, total + most_to_gain(problem, failed), failed, confidence)
+    signs, total = optimise(tabulate(problem)[0], problem.bins, free, weights)
+    confidence, bins = send(problem, signs)
+    found = _finished(problem, total, failed, confidence)
     # Uncertified inputs go to the side that counts, if a bin is on it.
     counted = np.where(signs > 0 if weights[0] else signs < 0, signs, 0)
     free_at = free_input(problem.bins, counted if counted.any() else signs, problem.uncertified)
@@ -173,7 +172,7 @@ def _finished(problem: WorstCaseProblem, total: float, failures: int, confidence
     inputs = len(problem.lower)
     rounding = rounding_bound(4 * inputs + 64, inputs, problem.bins)
     return Solution(
-        value=min(max(total / problem.size + rounding, 0.0), 1.0),
+        value=min(max((total + most_to_gain(problem, failures)) / problem.size + rounding, 0.0), 1.0),
         kind=Kind.UPPER if failures or problem.restricts else Kind.EXACT,
         confidence=confidence,
         stats={"inputs": inputs, "uncertified": problem.uncertified, "rounding": rounding, "failures": failures},

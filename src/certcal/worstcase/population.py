@@ -13,13 +13,13 @@ import numpy as np
 
 from certcal.certificates import ConfidenceIntervals
 from certcal.errors import InputError
-from certcal.metrics import Bins, sum_by_bin
+from certcal.metrics import sum_by_bin
 from certcal.scalars import check_level
 from certcal.settings import Population
 from certcal.types import ArrayLike, FloatArray, IntArray
 from certcal.worstcase.exact import RunSums, best_signs, free_input, rounding_bound, solve_exact, with_free_inputs
 from certcal.worstcase.problem import Score, WorstCaseProblem
-from certcal.worstcase.reach import goals, send, tabulate
+from certcal.worstcase.reach import send, tabulate
 from certcal.worstcase.solution import Solution
 
 # With fewer inputs Hoeffding's inequality is used, with more the empirical Bernstein inequality. The choice may depend
@@ -112,10 +112,9 @@ def _largest_with_spread(problem: WorstCaseProblem, sample: Solution, factor: fl
     """
     assert sample.signs is not None
     signs, size = sample.signs, problem.size
-    _, cell_of = tabulate(problem)
-    best = math.inf
+    inputs, best = len(problem.lower), math.inf
     for _ in range(4):
-        centre, deviation = _mean_and_deviation(problem, cell_of, signs)
+        centre, deviation = _mean_and_deviation(problem, signs)
         tau = max(deviation, 1.0 / math.sqrt(size))  # keeps the curvature below 2
         curvature = factor * size / (2.0 * tau * (size - 1))
 
@@ -126,17 +125,17 @@ def _largest_with_spread(problem: WorstCaseProblem, sample: Solution, factor: fl
             far += v
             return far
 
-        before, (signs, total) = signs, _best_signs_by(problem, cell_of, score)
-        rounding = (4.0 + 16.0 * curvature) * rounding_bound(len(cell_of), len(cell_of), problem.bins)
+        before, (signs, total) = signs, _best_signs_by(problem, score)
+        rounding = (4.0 + 16.0 * curvature) * rounding_bound(inputs, inputs, problem.bins)
         best = min(best, total / size + factor * tau / 2.0 + rounding)
         if np.array_equal(signs, before):
             break  # the same would be found again
     return best
 
 
-def _mean_and_deviation(problem: WorstCaseProblem, cell_of: IntArray, signs: IntArray) -> tuple[float, float]:
+def _mean_and_deviation(problem: WorstCaseProblem, signs: IntArray) -> tuple[float, float]:
     """Mean and standard deviation of what the inputs earn against these signs."""
-    confidence, bins = send(problem, cell_of, goals(problem.bins, signs))
+    confidence, bins = send(problem, signs)
     own = np.subtract(problem.correct, confidence, out=confidence)
     own *= signs.take(bins)
     free = free_input(problem.bins, signs, problem.uncertified)
@@ -147,32 +146,31 @@ def _mean_and_deviation(problem: WorstCaseProblem, cell_of: IntArray, signs: Int
     return mean, math.sqrt((float(np.square(own, out=own).sum()) + spread) / (problem.size - 1))
 
 
-def _best_signs_by(problem: WorstCaseProblem, cell_of: IntArray, score: Score) -> tuple[IntArray, float]:
+def _best_signs_by(problem: WorstCaseProblem, score: Score) -> tuple[IntArray, float]:
     """The signs with the largest Σ score(v_n(s)), and at least that sum."""
-    worth = _run_worth_by(problem, cell_of, score)
-    edges, count = problem.bins.edges, problem.uncertified
-    options = worth[None]
-    if count:
-        # As in `with_free_inputs`: φ is the larger of two. It is never below 1/2, so a smaller one is not it.
-        def free(values: FloatArray) -> FloatArray:
-            found, large = np.full(len(values), -np.inf), values >= 0.5
-            found[large] = problem.free_earning(values[large], score=score)
-            return found
+    worth = _run_worth_by(problem, score)
+    if not problem.uncertified:
+        return best_signs(worth)
 
-        options = with_free_inputs(worth, edges, free)
-    return max((best_signs(option) for option in options), key=lambda found: found[1])
+    # As in `with_free_inputs`: φ is the larger of two. It is never below 1/2, so a smaller one is not it.
+    def free(values: FloatArray) -> FloatArray:
+        found, large = np.full(len(values), -np.inf), values >= 0.5
+        found[large] = problem.free_earning(values[large], score=score)
+        return found
+
+    return max(map(best_signs, with_free_inputs(worth, problem.bins.edges, free)), key=lambda found: found[1])
 
 
-def _run_worth_by(problem: WorstCaseProblem, cell_of: IntArray, score: Score) -> FloatArray:
+def _run_worth_by(problem: WorstCaseProblem, score: Score) -> FloatArray:
     """Σ of score(v_n) over the inputs charged to a run a … b, shape (2, b, b): Lemma 3 of docs/exact.md."""
-    bins: Bins = problem.bins
-    size, cell, edges = len(bins), cell_of.astype(np.intp), bins.edges
+    (tables, cell_of), edges, size = tabulate(problem), problem.bins.edges, len(problem.bins)
+    cell = cell_of.astype(np.intp)
 
     def summed(values: FloatArray) -> Iterator[RunSums]:
         """Of wrong and of right ones."""
         return map(RunSums, sum_by_bin(cell, values, 2 * size * size).reshape(2, size, size))
 
-    wrong, right = map(RunSums, tabulate(problem)[0].count)
+    wrong, right = map(RunSums, tables.count)
     wrong_plus, right_plus = summed(score(problem.correct - problem.lower))
     wrong_minus, right_minus = summed(score(problem.upper - problem.correct))
     stuck = wrong_plus.last_inside - wrong_plus.comes_from_left

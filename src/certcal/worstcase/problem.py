@@ -17,8 +17,6 @@ from certcal.types import ArrayLike, BoolArray, FloatArray
 from certcal.worstcase.solution import FreeInput
 
 Score = Callable[[FloatArray], FloatArray]
-
-
 MOST_FREE = 2**24
 
 
@@ -96,11 +94,10 @@ class WorstCaseProblem:
         low, high, known = as_certified(lower, upper, correct, allow_empty=free > 0)
         return cls(low, high, known, choose_few_bins(n_bins, edges), free)
 
-    def with_few_free(self) -> "WorstCaseProblem":
-        """The problem itself, where its uncertified inputs can be counted one by one; else an `InputError`."""
+    def check_few_free(self) -> None:
+        """Refuse more uncertified inputs than can be counted one by one."""
         if self.uncertified > MOST_FREE:
             raise InputError.expected("uncertified", f"be at most {MOST_FREE:,} here", self.uncertified)
-        return self
 
     def free_earning(self, at_best: FloatArray, *, score: Score = np.asarray) -> FloatArray:
         """What the uncertified inputs earn together, at most, where an input of which nothing is known earns `at_best`.

@@ -76,8 +76,9 @@ def goals(bins: Bins, signs: IntArray) -> Goals:
     return Goals(np.stack([wrong_bin, right_bin]).astype(np.int16), np.stack([wrong, right]))
 
 
-def send(problem: WorstCaseProblem, cell_of: IntArray, goal: Goals) -> tuple[FloatArray, IntArray]:
-    """Every input at its goal: confidences within the bounds and their bins, shape (n,)."""
+def send(problem: WorstCaseProblem, signs: IntArray) -> tuple[FloatArray, IntArray]:
+    """Every input at its goal against these signs: confidences within the bounds and their bins, shape (n,)."""
+    cell_of, goal = tabulate(problem)[1], goals(problem.bins, signs)
     goal_confidence, goal_bin = goal.confidence.ravel(), goal.bin.ravel()
     confidence, bins = np.empty(len(cell_of)), np.empty(len(cell_of), dtype=goal_bin.dtype)
 

@@ -1,7 +1,7 @@
-"""The approximate solvers: the loop that drives the paper's ADMM, and its two baselines.
+"""The approximate solvers: the loop that drives the paper's ADMM, what it can record, and two baselines.
 
 The baselines are gradient ascent on the dECE, and the Brier confidences. Every solver's best point is made feasible to
-the last bit. Paper: Sec. 3.4, Alg. 1; Sec. 5.2, App. G.3 and M.2.   Errs: low.
+the last bit. Paper: Sec. 3.4, Alg. 1; Sec. 5.2, App. G.1 (its figures show what is recorded), G.3 and M.2.   Errs: low.
 """
 
 from collections.abc import Mapping
@@ -15,12 +15,13 @@ from certcal.inputs import check_device, contiguous
 from certcal.metrics import soft_bin_lines, sum_by_bin
 from certcal.threads import threads_worth
 from certcal.types import FloatArray, IntArray
-from certcal.worstcase.admm import initialise, make_step
-from certcal.worstcase.brier import brier_confidences
-from certcal.worstcase.diagnostics import Recorder
+from certcal.worstcase.admm import Program, State, initialise, make_step, onto_bounds, project
+from certcal.worstcase.closed_form import brier_confidences
 from certcal.worstcase.problem import WorstCaseProblem
 from certcal.worstcase.settings import AdmmSettings, DeceSettings
 from certcal.worstcase.solution import Kind, Solution, Status
+
+_SNAPSHOT = 150  # entries of a, in the paper's order a_{1,1}, …, a_{1,M}, a_{2,1}, …
 
 
 def solve_admm(problem: WorstCaseProblem, confidence: FloatArray, settings: AdmmSettings) -> Solution:
@@ -158,3 +159,65 @@ def _hard_error(z: Tensor, correct: Tensor, cutoffs: Tensor) -> Tensor:
     bins = torch.bucketize(z, cutoffs, right=True)
     sums = z.new_zeros(len(z), len(cutoffs) + 1).scatter_add(1, bins, correct - z)
     return sums.abs().sum(dim=1) / z.shape[1]
+
+
+class Recorder:
+    """Collects one row of diagnostics per step, on the device, and hands them out as arrays at the end."""
+
+    def __init__(self, snapshots: tuple[int, ...]) -> None:
+        self._steps_to_keep = frozenset(snapshots)
+        self._rows: list[dict[str, Tensor]] = []
+        self._snapshots: dict[int, Tensor] = {}
+
+    def watch(self, program: Program, state: State) -> None:
+        """Record the state before the first step and after each one."""
+        step = len(self._rows)
+        if step in self._steps_to_keep:
+            self._snapshots[step] = state.a.transpose(1, 2).flatten(1)[:, :_SNAPSHOT].clone()
+        self._rows.append(lagrangian_terms(program, state) | constraint_distances(program, state))
+
+    def results(self) -> dict[str, Any]:
+        """`history`: name → array (steps + 1, runs). `snapshots`: step → array (runs, 150)."""
+        history = {
+            name: torch.stack([row[name] for row in self._rows]).double().cpu().numpy() for name in self._rows[0]
+        }
+        snapshots = {step: np.asarray(a.double().cpu()) for step, a in self._snapshots.items()}
+        return {"history": history, "snapshots": snapshots}
+
+
+def lagrangian_terms(program: Program, state: State) -> dict[str, Tensor]:
+    """The augmented Lagrangian and its parts, each of shape (runs,), without the indicator functions."""
+    a, z, rho = state.a, state.z, state.rho[:, 0, 0]
+
+    def penalty(dual: Tensor, residual: Tensor) -> Tensor:
+        return (dual * residual).sum(dim=(1, 2)) + rho / 2 * residual.square().sum(dim=(1, 2))
+
+    objective = ((program.correct - z) * a).sum(dim=2).abs().sum(dim=1)
+    terms = {
+        "box": penalty(state.dual1, a - state.q1),
+        "sphere": penalty(state.dual2, a - state.q2),
+        "unique": penalty(state.dual3, a.sum(dim=1, keepdim=True) - 1),
+        "valid": penalty(state.dual4, (program.blocked * a).sum(dim=1, keepdim=True)),
+        "confidence": penalty(state.dual5, z - state.g),
+    }
+    return terms | {
+        "lagrangian": -objective + torch.stack(list(terms.values())).sum(dim=0),
+        "relaxed_error": objective / a.shape[2],
+        "projected_error": project(program, state)[2],
+    }
+
+
+def constraint_distances(program: Program, state: State) -> dict[str, Tensor]:
+    """Distance of (a, z) to each constraint set in the 1 and ∞ norms, each of shape (runs,)."""
+    a, z = state.a, state.z
+    residuals = {
+        "confidence": z - onto_bounds(z, program.low, program.high),
+        "binary": a - (a > 0.5).to(a.dtype),
+        "unique": a.sum(dim=1, keepdim=True) - 1,
+        "valid": (program.blocked * a).sum(dim=1, keepdim=True),
+    }
+    distances = {}
+    for name, residual in residuals.items():
+        distances[f"{name}_distance_1"] = residual.abs().sum(dim=(1, 2))
+        distances[f"{name}_distance_inf"] = residual.abs().amax(dim=(1, 2))
+    return distances
