@@ -82,12 +82,8 @@ def solve_cuts(problem: WorstCaseProblem, size: int, failures: int, windows: Win
     if at is not None:
         gaps[at.bin] += at.count * (at.correct - at.confidence)
     stats: dict[str, Any] = {"inputs": inputs, "uncertified": problem.uncertified, "rounding": rounding}
-    stats |= {
-        "without_bins": far,
-        "edges": bins.edges,
-        "attained": float(np.abs(gaps).sum() / problem.size),
-        "failures": failures,
-    }
+    stats |= {"without_bins": far, "edges": bins.edges, "failures": failures}
+    stats["attained"] = float(np.abs(gaps).sum() / problem.size)
     upper = coarse or failures or windows is not None or problem.restricts
     value = min(total / problem.size + 2.0**-51, far, 1.0)
     return Solution(value, Kind.UPPER if upper else Kind.EXACT, confidence, place, signs, at, stats=stats)
@@ -185,53 +181,39 @@ def _by_milp(problem: WorstCaseProblem, size: int, failures: int) -> Solution:
     cuts = np.clip(np.ceil(np.arange(1, size) * inputs / size - 0.5).astype(np.intp), 1, max(inputs - 1, 1))
     counts = np.diff(np.unique(np.concatenate([[0], cuts, [inputs]])))
     bins = len(counts)
-    n, m = (part.ravel() for part in np.meshgrid(np.arange(inputs), np.arange(bins), indexing="ij"))
-    pair, pairs = np.arange(inputs * bins), inputs * bins
-    y0, q0, s0, t0 = pairs, 2 * pairs, 2 * pairs + bins + 1, 2 * pairs + 2 * bins + 1
-    width = t0 + bins
-    blocks: list[Any] = []
-
-    def add(rows: int, entries: list[tuple[Any, Any, Any]], low: Any, high: Any) -> None:
-        """Constraints low ≤ Σ value · column ≤ high, from entries (row, column, value)."""
-        row, column, value = (
-            np.concatenate([np.broadcast_to(entry[part], np.shape(entry[0])) for entry in entries]) for part in range(3)
-        )
-        table = sparse.csr_array((value.astype(np.float64), (row, column)), shape=(rows, width))
-        blocks.append(LinearConstraint(table, low, high))
-
-    low, high, right = problem.lower[n], problem.upper[n], problem.correct[n].astype(float)
-    add(inputs, [(n, pair, 1.0)], 1.0, 1.0)  # every input in one bin
-    add(bins, [(m, pair, 1.0)], counts.astype(float), counts.astype(float))
-    add(pairs, [(pair, y0 + pair, 1.0), (pair, pair, -low)], 0.0, np.inf)  # l a ≤ y ≤ u a
-    add(pairs, [(pair, y0 + pair, 1.0), (pair, pair, -high)], -np.inf, 0.0)
-    # In bin m: q_m ≤ z ≤ q_{m+1}, where z = Σ_m y.
-    z = [(np.repeat(pair, bins), y0 + (np.repeat(n, bins) * bins + np.tile(np.arange(bins), pairs)), 1.0)]
-    add(pairs, [*z, (pair, q0 + m, -1.0), (pair, pair, -1.0)], -1.0, np.inf)
-    add(pairs, [*z, (pair, q0 + m + 1, -1.0), (pair, pair, 1.0)], -np.inf, 1.0)
-    gap: list[tuple[Any, Any, Any]] = [(m, pair, -right), (m, y0 + pair, 1.0)]  # minus the gap of each bin
-    every, big = np.arange(bins), 2.0 * inputs
-    add(bins, [*gap, (every, t0 + every, 1.0), (every, s0 + every, big)], -np.inf, big)  # t ≤ gap if s = 1
-    turned = [(row, column, -np.asarray(value)) for row, column, value in gap]
-    add(bins, [*turned, (every, t0 + every, 1.0), (every, s0 + every, -big)], -np.inf, 0.0)  # t ≤ −gap if s = 0
-    cost, whole = np.zeros(width), np.zeros(width)
-    cost[t0:] = -1.0
-    whole[:pairs] = whole[s0:t0] = 1
-    ceiling = np.ones(width)
-    ceiling[t0:] = inputs
+    pairs, big = inputs * bins, 2.0 * inputs
+    one, same, own = np.ones((inputs, 1)), sparse.eye_array(pairs), sparse.eye_array(bins)
+    by_input, by_bin = sparse.kron(sparse.eye_array(inputs), np.ones((1, bins))), sparse.kron(one.T, own)
+    ends = problem.lower, problem.upper, problem.correct.astype(float)
+    low, high, right = (sparse.diags_array(np.repeat(value, bins)) for value in ends)
+    z = sparse.kron(sparse.eye_array(inputs), np.ones((bins, bins)))  # of each input, Σ_m y, for each of its bins
+    first, last = (sparse.kron(one, sparse.eye_array(bins, bins + 1, k=shift)) for shift in (0, 1))
+    rows: list[tuple[list[Any], Any, Any]] = [  # of a, y, q, s and t; what each sum is at least and at most
+        ([by_input, None, None, None, None], 1.0, 1.0),  # every input in one bin
+        ([by_bin, None, None, None, None], counts, counts),
+        ([-low, same, None, None, None], 0.0, np.inf),  # l a ≤ y ≤ u a
+        ([-high, same, None, None, None], -np.inf, 0.0),
+        ([-same, z, -first, None, None], -1.0, np.inf),  # in bin m: q_m ≤ z ≤ q_{m+1}
+        ([same, z, -last, None, None], -np.inf, 1.0),
+        ([-by_bin @ right, by_bin, None, big * own, own], -np.inf, big),  # t ≤ gap if s = 1
+        ([by_bin @ right, -by_bin, None, -big * own, own], -np.inf, 0.0),  # t ≤ −gap if s = 0
+    ]
+    least, most = (np.concatenate([np.broadcast_to(row[side], row[0][0].shape[0]) for row in rows]) for side in (1, 2))
+    sizes = [pairs, pairs, bins + 1, bins, bins]
     for presolve in (True, False):  # on degenerate intervals HiGHS may fail one way and not the other
         result = milp(
-            cost,
-            constraints=blocks,
-            integrality=whole,
-            bounds=Bounds(np.zeros(width), ceiling),
+            np.repeat([0.0, 0.0, 0.0, 0.0, -1.0], sizes),
+            constraints=LinearConstraint(sparse.block_array([row for row, _, _ in rows]), least, most),
+            integrality=np.repeat([1, 0, 0, 1, 0], sizes),
+            bounds=Bounds(0.0, np.repeat([1.0, 1.0, 1.0, 1.0, inputs], sizes)),
             options={"mip_rel_gap": 0.0, "presolve": presolve},
         )
         if result.success:
             break
     else:
         raise CertcalError(f"The mixed-integer program was not solved: {result.message}")
-    place = result.x[:pairs].reshape(inputs, bins).argmax(axis=1)
-    witness = np.clip(result.x[y0:q0].reshape(inputs, bins).sum(axis=1), problem.lower, problem.upper)
+    a, y = result.x[: 2 * pairs].reshape(2, inputs, bins)
+    place, witness = a.argmax(axis=1), np.clip(y.sum(axis=1), problem.lower, problem.upper)
     value = float(-result.mip_dual_bound if result.mip_dual_bound is not None else -result.fun) / inputs
     attained = float(np.abs(np.bincount(place, problem.correct - witness, minlength=bins)).sum() / inputs)
     # HiGHS holds its constraints to about 1e-6.
