@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from certcal import InputError, evaluate
 from certcal.certificates import certify_radii, confidence_bounds, confidence_bounds_at
-from certcal.certificates.shares import shares_of_alpha
+from certcal.certificates.looks import shares_of_alpha
 from certcal.settings import EvaluateSettings, build
 from certcal.smoothing import load_evidence
 from laws import examples

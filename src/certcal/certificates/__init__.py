@@ -3,26 +3,33 @@
 from typing import TYPE_CHECKING
 
 from certcal.certificates.cells import MeanLimits
-from certcal.certificates.confidence import PAPER, confidence_bounds, confidence_bounds_at
+from certcal.certificates.confidence import (
+    PAPER,
+    StepFunction,
+    StopWhenDecided,
+    TailLimits,
+    as_levels,
+    confidence_bounds,
+    confidence_bounds_at,
+)
 from certcal.certificates.intervals import ConfidenceIntervals
 from certcal.certificates.logs import LOG_METHOD, intervals_from_log, read_certification_log, write_certification_log
 from certcal.certificates.looks import PLANNED_SHARE, share_of_delta
 from certcal.certificates.margins import intervals_from_lipschitz, intervals_from_logits, intervals_from_margins
-from certcal.certificates.prediction import Predictions, predict_classes
 from certcal.certificates.radius import (
     NO_CLASS,
     Decision,
+    Predictions,
     Radii,
     average_certified_radius,
     certified_accuracy,
     certified_radius,
     certified_radius_with_runner_up,
     certify_radii,
+    predict_classes,
     rival_votes,
 )
-from certcal.certificates.stopping import StopWhenDecided
 from certcal.certificates.tables import intervals_by_radius, intervals_from_table, table_of
-from certcal.certificates.tails import StepFunction, TailLimits, as_levels
 from certcal.certificates.votes import intervals_from_votes
 from certcal.later import later
 from certcal.settings import Method, RunnerUp

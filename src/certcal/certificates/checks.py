@@ -33,18 +33,14 @@ def check_evidence(evidence: Evidence) -> Evidence:
         counts = getattr(evidence, name)
         _require(counts.min(axis=1) >= 0, name, "hold counts ≥ 0")
         _require(counts.sum(axis=1) == evidence.draws, name, "add up to `evidence.draws`")
-    _check_sums(evidence)
-    return evidence
-
-
-def _check_sums(evidence: Evidence) -> None:
-    # Both describe the same scores. A millionth per draw covers scores summed in another precision.
+    # Sums and counts describe the same scores. A millionth per draw covers scores summed in another precision.
     slack = 1e-6 * evidence.draws
     ends = np.stack([evidence.thresholds[:-1], evidence.thresholds[1:]], axis=1)
     parts = shared_blocks(len(evidence), lambda part: evidence.histogram[part] @ ends, step=_ROWS)
     least, most = np.concatenate([np.empty((0, 2)), *parts]).T
     total = evidence.score_sum
     _require((total >= least - slack) & (total <= most + slack), "score_sum", "agree with `evidence.histogram`")
+    return evidence
 
 
 def _require(holds: BoolArray, name: str, requirement: str) -> None:

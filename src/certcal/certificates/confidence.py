@@ -1,22 +1,27 @@
-"""C2: between which values the smoothed confidence stays while the input moves by up to R."""
+"""C2: between which values the smoothed confidence stays while the input moves by up to R.
 
-from collections.abc import Callable, Iterable, Mapping
+So does the mean of a map of scores, which never falls. Proof: docs/recalibration.md, "Inside the expectation".
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
+import scipy
 
 from certcal.certificates import limits
 from certcal.certificates.cells import CellLimits, MeanLimits
 from certcal.certificates.intervals import ConfidenceIntervals
-from certcal.certificates.looks import share_of_delta
-from certcal.certificates.radius import Radii, certify_radii
-from certcal.certificates.shares import shares_of_alpha
-from certcal.certificates.tails import StepFunction, levels_of
+from certcal.certificates.looks import share_of_delta, shares_of_alpha, upper_limits_by_look
+from certcal.certificates.radius import certify_radii
+from certcal.errors import InputError
+from certcal.inputs import as_probabilities
 from certcal.scalars import check_choice, one_or_more
-from certcal.settings import PREDICTION_SHARE, Method, RunnerUp, checks
-from certcal.smoothing import Evidence
-from certcal.types import FloatArray
+from certcal.settings import PREDICTION_SHARE, Method, Record, RunnerUp, checks, setting
+from certcal.smoothing import CELLS, Evidence
+from certcal.types import ArrayLike, BoolArray, FloatArray
 
 # The paper's choices, as options of `confidence_bounds` and `evaluate`: its CDF certificate, and alpha for each of C1
 # and C2.
@@ -29,6 +34,17 @@ _LIMITS: dict[Method, Callable[[Evidence, float], MeanLimits | CellLimits]] = {
     Method.CDF_CP: limits.clopper_pearson_limits,
     Method.CDF_CP_MEAN: limits.combined_limits,
 }
+# Methods whose limits are of P(score ≥ s) at each threshold. The others know the mean of the score itself alone.
+_OF_TAILS = (Method.CDF, Method.CDF_CP)
+_WIDTH = checks.number("lie in (0, 1]", lambda number: 0 < number <= 1)
+
+
+class StepFunction(Protocol):
+    """A function of the score that has one value on each cell of the threshold grid and never falls."""
+
+    @property
+    def levels(self) -> FloatArray:
+        """Its values, shape (256,)."""
 
 
 def confidence_bounds(
@@ -98,6 +114,23 @@ def confidence_bounds_at(
     Paper: App. A.1, C1 and C2.   Errs: outward, and towards not certified.
     """
     distances = [checks.radius("radii", radius) for radius in one_or_more("radii", radii)]
+    certified, found, terms = _event(evidence, alpha, method, split_alpha, prediction_share, runner_up)
+    levels = None if score_map is None else levels_of(score_map, terms["method"], evidence.temperature)
+    return [_intervals(evidence, found, levels, certified, distance, terms) for distance in distances]
+
+
+def _event(
+    evidence: Evidence,
+    alpha: float,
+    method: str = Method.CDF_CP,
+    split_alpha: bool = True,
+    prediction_share: float = PREDICTION_SHARE,
+    runner_up: str = RunnerUp.COMPLEMENT,
+) -> tuple[FloatArray, MeanLimits | CellLimits, dict[str, Any]]:
+    """What holds of every input at all radii with probability at least 1 - alpha, and the terms to record with it.
+
+    Its certified radius, and limits of its confidence at the input itself.
+    """
     first, second = shares_of_alpha(alpha, split_alpha=split_alpha, prediction_share=prediction_share)
     terms: dict[str, Any] = {
         "alpha": float(alpha),
@@ -106,17 +139,15 @@ def confidence_bounds_at(
         "prediction_share": prediction_share,
         "runner_up": RunnerUp(check_choice("runner_up", runner_up, tuple(RunnerUp))),
     }
-    levels = None if score_map is None else levels_of(score_map, terms["method"], evidence.temperature)
-    certified = certify_radii(evidence, alpha=first, runner_up=runner_up)
-    found = _LIMITS[terms["method"]](evidence, second)
-    return [_intervals(evidence, found, levels, certified, distance, terms) for distance in distances]
+    radius = certify_radii(evidence, alpha=first, runner_up=runner_up).radius
+    return radius, _LIMITS[terms["method"]](evidence, second), terms
 
 
 def _intervals(
     evidence: Evidence,
     found: MeanLimits | CellLimits,
     levels: FloatArray | None,
-    radii: Radii,
+    radius: FloatArray,
     distance: float,
     terms: dict[str, Any],
 ) -> ConfidenceIntervals:
@@ -142,8 +173,8 @@ def _intervals(
         index=evidence.index,
         content=evidence.content,
         label=evidence.label,
-        certified=radii.radius >= distance,
-        certified_radius=radii.radius,
+        certified=radius >= distance,
+        certified_radius=radius,
         radius=distance,
         delta_share=share_of_delta(evidence),
         temperature=evidence.temperature,
@@ -151,3 +182,90 @@ def _intervals(
         least=0.0 if levels is None else float(levels[0]),
         **terms,
     )
+
+
+def levels_of(score_map: StepFunction, method: str, temperature: float) -> FloatArray:
+    """The values of a map of scores; an `InputError` if it is none, the method cannot certify it, or its scores differ.
+
+    A map keeps the temperature of the scores that it was fitted to, and deployment divides logits by it.
+    """
+    if not hasattr(score_map, "levels"):
+        wanted = "be a map of scores, from `fit_score_map` (others: `evaluate(recalibration=…)`)"
+        raise InputError.expected("score_map", wanted, type(score_map).__name__)
+    fitted = getattr(score_map, "divisor", None)
+    if fitted not in (None, temperature):
+        wanted = f"be fitted at the temperature {temperature:g} of the evidence"
+        raise InputError.expected("score_map", wanted, f"one for `evidence.at_temperature({fitted:g})`")
+    _check_tails(method)
+    return as_levels(score_map.levels)
+
+
+def as_levels(levels: ArrayLike) -> FloatArray:
+    """The values of a step function on the cells of the grid: 256 of them in [0, 1] that never fall."""
+    values = as_probabilities("levels", levels)
+    if len(values) != CELLS:
+        raise InputError.expected("levels", f"be {CELLS} values, one for each cell of the grid", len(values))
+    if (np.diff(values) < 0).any():
+        raise InputError.expected("levels", "never fall", f"a fall at index {int(np.argmax(np.diff(values) < 0)) + 1}")
+    return values
+
+
+class TailLimits:
+    """Limits of P(score ≥ s) of every input at every threshold, and who is certified: what score maps are fitted to."""
+
+    def __init__(self, evidence: Evidence, **terms: Any) -> None:
+        """Terms as for `confidence_bounds`: alpha and others."""
+        self.evidence = evidence
+        self._radius, self._limits, known = _event(evidence, **terms)
+        _check_tails(known["method"])
+
+    def certified(self, radius: float) -> BoolArray:
+        """Which inputs are certified at a radius, shape (n,)."""
+        return np.asarray(self._radius >= checks.radius("radii", radius))
+
+    def at(self, radius: float, rows: BoolArray) -> Iterator[tuple[FloatArray, FloatArray]]:
+        """Lower and upper limits of some inputs within a radius, (rows, 255), in order and some rows at a time."""
+        assert isinstance(self._limits, CellLimits)
+        return self._limits.tails(self.evidence.header.shift(radius), rows)
+
+
+def _check_tails(method: str) -> None:
+    if method not in _OF_TAILS:
+        raise InputError.expected("method", "be 'cdf' or 'cdf-cp' with a map of scores", f"'{method}'")
+
+
+@dataclass(frozen=True, kw_only=True)
+class StopWhenDecided(Record):
+    """Stop an input once every requested radius is decided and its intervals are as narrow as asked.
+
+    A radius is decided when the prediction is certified there, or when the votes rule out that it ever will be: an
+    input whose class has no majority is hopeless and stops at the first look. Whatever the rule says, certificates of
+    staged evidence stay valid, because alpha covers all looks (`certcal.certificates.looks`).
+
+    Use the radii, alpha and method you will certify with.
+    """
+
+    radii: tuple[float, ...] = setting(..., "at which to certify", check=checks.radius)
+    alpha: float = setting(..., "error probability per input", check=checks.level)
+    width: float = setting(
+        1.0, "of the confidence interval at every radius that is certified; 1 asks for nothing", check=_WIDTH
+    )
+    method: str = setting(Method.CDF_CP, "how confidences are bounded", choices=Method)
+    split_alpha: bool = setting(True, "one alpha for both certificates")
+    prediction_share: float = setting(PREDICTION_SHARE, "of an alpha that is split", check=checks.level)
+    runner_up: str = setting(RunnerUp.COMPLEMENT, "how the second class is bounded", choices=RunnerUp)
+
+    def __call__(self, evidence: Evidence) -> BoolArray:
+        """Which inputs need no more draws, shape (n,)."""
+        own = evidence.votes[np.arange(len(evidence)), evidence.selected]
+        most = upper_limits_by_look(evidence, own, self.alpha)
+        # With the runner-up bounded on its own even a class without majority may be certified some day.
+        hopeful = np.inf if self.runner_up == RunnerUp.BOUNDED else scipy.special.ndtri(most)
+        reachable = evidence.header.sigma * np.broadcast_to(hopeful, most.shape)
+        open_inputs = np.zeros(len(evidence), dtype=np.bool_)
+        options = {name: value for name, value in vars(self).items() if name != "width"}
+        for intervals in confidence_bounds_at(evidence, **options):
+            undecided = ~intervals.certified & (reachable > intervals.radius)
+            wide = intervals.certified & (intervals.upper - intervals.lower > self.width)
+            open_inputs |= undecided | wide
+        return ~open_inputs

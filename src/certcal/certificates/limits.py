@@ -6,6 +6,7 @@ however often one looks, so one error probability covers all radii and looks tog
 
 from collections.abc import Callable
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -29,19 +30,12 @@ _REMEMBERED = 2**17  # pairs of counts and draws, at most, whose limits are reme
 
 def hoeffding_limits(evidence: Evidence, alpha: float) -> MeanLimits:
     """Hoeffding limits of the mean scores: the paper's Standard certificate."""
-    total, n, off = evidence.score_sum, evidence.draws, evidence.score_rounding
-    return _mean_limits(evidence, alpha, lambda at, level: hoeffding(total[at], n[at], alpha=level, rounding=off[at]))
+    return _mean_limits(evidence, alpha, hoeffding, evidence.score_sum)
 
 
 def bernstein_limits(evidence: Evidence, alpha: float) -> MeanLimits:
     """Empirical Bernstein limits of the mean scores."""
-    total, square, n = evidence.score_sum, evidence.score_square_sum, evidence.draws
-    off = evidence.score_rounding
-    return _mean_limits(
-        evidence,
-        alpha,
-        lambda at, level: empirical_bernstein(total[at], square[at], n[at], alpha=level, rounding=off[at]),
-    )
+    return _mean_limits(evidence, alpha, empirical_bernstein, evidence.score_sum, evidence.score_square_sum)
 
 
 def dkw_limits(evidence: Evidence, alpha: float) -> CellLimits:
@@ -60,15 +54,14 @@ def combined_limits(evidence: Evidence, alpha: float) -> CellLimits:
     return cells.held_to(bernstein_limits(evidence, alpha * _MEAN_SHARE))
 
 
-def _mean_limits(evidence: Evidence, alpha: float, planned: Limits) -> MeanLimits:
-    total, n, off = evidence.score_sum, evidence.draws, evidence.score_rounding
-    lower, upper = by_look(
-        evidence.header,
-        n,
-        alpha,
-        planned=planned,
-        any_time=lambda at, level: anytime_limits(total[at], n[at], alpha=level, rounding=off[at]),
-    )
+def _mean_limits(evidence: Evidence, alpha: float, planned: Callable[..., Any], *sums: FloatArray) -> MeanLimits:
+    n, off = evidence.draws, evidence.score_rounding
+
+    def given(function: Callable[..., Any], *sums: FloatArray) -> Limits:
+        return lambda at, level: function(*(own[at] for own in sums), n[at], alpha=level, rounding=off[at])
+
+    any_time = given(anytime_limits, evidence.score_sum)
+    lower, upper = by_look(evidence.header, n, alpha, planned=given(planned, *sums), any_time=any_time)
     return MeanLimits(*_under_normals(evidence, lower, upper))
 
 
@@ -84,6 +77,14 @@ def _clopper_pearson(reached: Counts, draws: Counts, level: float, thresholds: i
 
 
 def _cell_limits(evidence: Evidence, alpha: float, band: Band) -> CellLimits:
+    """Limits at the interior thresholds as limits on the cells between them.
+
+    On [s_j, s_{j+1}) the tail P(score ≥ s) lies between its values at s_{j+1}, which may be 0 at the last threshold,
+    and at s_j, which is 1 at the first.
+
+    Paper: App. A.1, CDF certificate. The printed upper sum starts at j = 1 and so leaves out the first
+    interval [s_0, s_1); it is counted here.
+    """
     place, reached, draws = _distinct_pairs(evidence)
     inside = int(evidence.histogram.shape[1]) - 1  # thresholds that lie inside the grid
     asked = band, evidence.header, alpha, inside
@@ -91,7 +92,14 @@ def _cell_limits(evidence: Evidence, alpha: float, band: Band) -> CellLimits:
         lower, upper = _remembered(*asked, reached.tobytes(), draws.tobytes())
     else:
         lower, upper = _pair_limits(*asked, reached, draws)
-    return _cells(evidence, place, *_under_normals(evidence, lower, upper))
+    lower, upper = _under_normals(evidence, lower, upper)
+    return CellLimits(
+        widths=np.diff(evidence.thresholds),
+        lower=np.concatenate([[0.0], lower]),
+        lower_at=place[:, 1:],
+        upper=np.concatenate([[1.0], upper]),
+        upper_at=place[:, :-1],
+    )
 
 
 def _pair_limits(
@@ -120,24 +128,6 @@ def _under_normals(evidence: Evidence, lower: FloatArray, upper: FloatArray) -> 
     """Limits of what Gaussian noise gives, from those of what the noise that was drawn gives; docs/noise.md."""
     slip = evidence.header.slip
     return np.maximum(lower - slip, 0.0), np.minimum(upper + slip, 1.0)
-
-
-def _cells(evidence: Evidence, place: Index, lower: FloatArray, upper: FloatArray) -> CellLimits:
-    """Limits at the interior thresholds as limits on the cells between them.
-
-    On [s_j, s_{j+1}) the tail P(score ≥ s) lies between its values at s_{j+1}, which may be 0 at the last threshold,
-    and at s_j, which is 1 at the first.
-
-    Paper: App. A.1, CDF certificate. The printed upper sum starts at j = 1 and so leaves out the first
-    interval [s_0, s_1); it is counted here.
-    """
-    return CellLimits(
-        widths=np.diff(evidence.thresholds),
-        lower=np.concatenate([[0.0], lower]),
-        lower_at=place[:, 1:],
-        upper=np.concatenate([[1.0], upper]),
-        upper_at=place[:, :-1],
-    )
 
 
 def _distinct_pairs(evidence: Evidence) -> tuple[Index, Counts, Counts]:

@@ -13,9 +13,8 @@ from typing import Any
 import numpy as np
 import scipy
 
-from certcal.certificates.intervals import ConfidenceIntervals
+from certcal.certificates.intervals import ConfidenceIntervals, Stated
 from certcal.certificates.radius import NO_CLASS, Radii
-from certcal.certificates.stated import Stated
 from certcal.errors import InputError
 from certcal.scalars import check_flag, check_level, guarded
 from certcal.settings import Norm, RunnerUp, checks

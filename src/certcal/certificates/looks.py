@@ -1,15 +1,18 @@
-"""How much of alpha a look at the draws spends, so that certificates hold however often one looks.
+"""How alpha is shared: by an input's two certificates, and by all looks at the draws there may ever be.
 
-Nine tenths go evenly to the looks that were planned before the first draw, each with the exact limits for its number of
-draws. The last tenth covers every other number of draws, all of them at once. Proof: docs/certificates.md.
+Of looks, nine tenths go evenly to those that were planned before the first draw, each with the exact limits for its
+number of draws. The last tenth covers every other number of draws, all of them at once. Proof: docs/certificates.md.
 """
 
 from collections.abc import Callable
+from fractions import Fraction
+from math import nextafter
 
 import numpy as np
 
 from certcal.means import anytime_limits
 from certcal.proportions import clopper_pearson_upper
+from certcal.scalars import check_flag, check_level
 from certcal.smoothing import Counts, Evidence, EvidenceHeader
 from certcal.types import BoolArray, FloatArray
 
@@ -68,3 +71,21 @@ def share_of_delta(evidence: Evidence) -> float:
         return 0.0
     chunks = -(-most // evidence.header.chunk)
     return (1 - PLANNED_SHARE) / (chunks * (chunks + 1))
+
+
+def shares_of_alpha(alpha: float, *, split_alpha: bool, prediction_share: float) -> tuple[float, float]:
+    """The error probabilities of C1 and of C2: both hold with probability at least 1 minus their sum.
+
+    Paper: App. A.1 gives alpha to each, which is `split_alpha=False`.   Errs: low (their exact sum is at most alpha).
+
+    >>> shares_of_alpha(0.25, split_alpha=True, prediction_share=0.25)
+    (0.0625, 0.1875)
+    """
+    level, share = check_level("alpha", alpha), check_level("prediction_share", prediction_share)
+    if not check_flag("split_alpha", split_alpha):
+        return level, level
+    first = level * share
+    rest = level - first
+    while Fraction(first) + Fraction(rest) > Fraction(level):
+        rest = nextafter(rest, 0.0)
+    return first, rest

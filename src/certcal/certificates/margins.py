@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from certcal.certificates.intervals import ConfidenceIntervals
-from certcal.certificates.stated import SINGLE, UNSAID, Stated
+from certcal.certificates.intervals import SINGLE, UNSAID, ConfidenceIntervals, Stated
 from certcal.errors import InputError
 from certcal.inputs import as_class_numbers, as_numbers, as_probabilities, to_numpy
 from certcal.scalars import check_choice
@@ -154,16 +153,13 @@ def intervals_from_lipschitz(
     shift = math.nextafter(distance * factor * slope * (1 + 2.0**-50), math.inf) if distance else 0.0
     steepest = math.nextafter(factor * slope, math.inf)
     with np.errstate(over="ignore"):  # to ∞, which says nothing
-        bounds = [(margins + side * (shift + 2 * error)) / scale for side in (-1, 1)]
-    low, high = (np.nextafter(side, end) for side, end in zip(bounds, (-np.inf, np.inf), strict=True))
-    margins[rows, own] = np.inf
-    with np.errstate(over="ignore"):
+        low = np.nextafter((margins - (shift + 2 * error)) / scale, -np.inf)
+        high = np.nextafter((margins + (shift + 2 * error)) / scale, np.inf)
+        low[rows, own] = high[rows, own] = margins[rows, own] = np.inf
         least = ((margins - 2 * error).min(axis=1)) / steepest * (1 - 2.0**-50)
-    reached = np.where(least > 0, least, np.nan)
-    low[rows, own], high[rows, own] = np.inf, np.inf
-    lower, upper = _softmax(low, up=False), _softmax(high, up=True)
-    with np.errstate(over="ignore"):
         at = 1.0 / (1.0 + np.exp(-margins / scale).sum(axis=1))
+    reached = np.where(least > 0, least, np.nan)
+    lower, upper = _softmax(low, up=False), _softmax(high, up=True)
     return Stated("lipschitz", distance, Norm.L2).intervals(
         lower,
         upper,
@@ -195,26 +191,20 @@ def _as_bounds(lower: ArrayLike, upper: ArrayLike) -> tuple[FloatArray, FloatArr
 
 
 def _check_order(low: FloatArray, high: FloatArray, among: BoolArray | bool) -> None:
-    crossed = (low > high) & among
-    if crossed.any():
-        row, column = divmod(int(np.argmax(crossed)), low.shape[1])
+    for row, column in np.argwhere((low > high) & among)[:1]:
         got = f"{low[row, column]} > {high[row, column]} in row {row}, class {column}"
         raise InputError.expected("lower", "be at most `upper`", got)
 
 
 def _check_own(low: FloatArray, high: FloatArray, others: BoolArray) -> None:
     """Refuse margins that cannot be those of the predicted class: its own is 0, and at the input none is negative."""
-    wrong = ~others & ((low > SINGLE) | (high < -SINGLE))
-    if wrong.any():
-        row, column = divmod(int(np.argmax(wrong)), low.shape[1])
+    for row, column in np.argwhere(~others & ((low > SINGLE) | (high < -SINGLE)))[:1]:
         got = f"[{low[row, column]:g}, {high[row, column]:g}] in row {row}"
         cause = "(are these margins of the label, or of all classes but one?)"
         raise InputError.expected(
             "lower and upper", f"hold 0 at the predicted class itself, {column}", f"{got} {cause}"
         )
-    wrong = others & (high < -SINGLE)
-    if wrong.any():
-        row, column = divmod(int(np.argmax(wrong)), low.shape[1])
+    for row, column in np.argwhere(others & (high < -SINGLE))[:1]:
         got = f"{high[row, column]:g} in row {row}, class {column}, which then is ahead everywhere (is it z_j − z_A?)"
         raise InputError.expected("upper", "be ≥ 0, as the predicted class leads at the input itself", got)
 

@@ -8,9 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from certcal.certificates.columns import COLUMNS, KEY, Columns, read_columns
-from certcal.certificates.intervals import ConfidenceIntervals
+from certcal.certificates.intervals import UNSAID, ConfidenceIntervals, Stated
 from certcal.certificates.radius import NO_CLASS
-from certcal.certificates.stated import UNSAID, Stated
 from certcal.errors import InputError
 from certcal.inputs import (
     as_bounds,

@@ -5,9 +5,8 @@ Proof: docs/certificates.md, "Certificates from elsewhere".
 
 import numpy as np
 
-from certcal.certificates.intervals import ConfidenceIntervals
+from certcal.certificates.intervals import UNSAID, ConfidenceIntervals, Stated
 from certcal.certificates.radius import rival_votes
-from certcal.certificates.stated import UNSAID, Stated
 from certcal.errors import InputError
 from certcal.inputs import as_class_numbers, as_counts
 from certcal.settings import Domain, Norm
