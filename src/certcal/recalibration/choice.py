@@ -11,14 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from certcal.certificates import ConfidenceIntervals, confidence_bounds_at
+from certcal.certificates import ConfidenceIntervals
 from certcal.errors import InputError
 from certcal.evaluation import pareto_front
 from certcal.files import plain
 from certcal.recalibration.data import as_intervals
 from certcal.recalibration.fitting import recalibrate_bounds
 from certcal.recalibration.heldout import held_out_maps
-from certcal.recalibration.inside import fit_inside
+from certcal.recalibration.inside import fit_inside, fit_outside
 from certcal.recalibration.maps import AnyMap, IdentityMap, origin_of, temperature_facts
 from certcal.recalibration.score_maps import TemperedMap
 from certcal.recalibration.scores import Scores
@@ -61,9 +61,8 @@ class Candidate:
         if self.outside is None:
             first = evidence if isinstance(evidence, Evidence) else as_intervals(evidence)[0]
             return IdentityMap(about=temperature_facts(first.temperature))
-        terms = {name: shared.pop(name) for name in TERMS if name in shared}
         if isinstance(evidence, Evidence):
-            evidence = confidence_bounds_at(evidence, radii=radii or (), **terms)
+            return fit_outside(evidence, None, self.outside, shared | {"radii": radii or ()})
         return recalibrate_bounds(evidence, method=self.outside, **shared)
 
 

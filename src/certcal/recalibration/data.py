@@ -81,7 +81,7 @@ def data_from_arrays(
 
 
 def data_from_bounds(
-    bounds: ConfidenceIntervals | Sequence[ConfidenceIntervals],
+    bounds: Sequence[ConfidenceIntervals],
     weights: ArrayLike | None,
     clean_weight: float,
     *,
@@ -89,21 +89,19 @@ def data_from_bounds(
     edges: ArrayLike | None,
 ) -> FittingData:
     """Certificates of the same inputs at several radii: those certified at each, and all of them clean."""
-    several = [_rounded(own) for own in as_intervals(bounds)]
+    several = [_rounded(own) for own in bounds]
     share = checks.share("clean_weight", clean_weight)
     shares = check_weights(weights, len(several))
-    problems = []
-    for own, weight in zip(several, shares, strict=True):
-        if weight == 0:
-            continue  # a radius that counts nothing need not teach anything
+    # A radius that counts nothing need not teach anything.
+    counted = [own for own, weight in zip(several, shares, strict=True) if weight > 0]
+    for own in counted:
         where = f"inputs certified at R = {exactly(own.radius)}"
-        check_teaches("bounds", where, "correct", own.select(own.certified).correct)
-        problems.append(WorstCaseProblem.of(own, n_bins=n_bins, edges=edges))
-    counted = shares > 0
-    about = {"radii": [own.radius for own, counts in zip(several, counted, strict=True) if counts]}
-    about["weights"] = shares[counted].tolist()
+        check_teaches("bounds", where, "correct", own.correct[own.certified])
+    problems = tuple(WorstCaseProblem.of(own, n_bins=n_bins, edges=edges) for own in counted)
+    shares = shares[shares > 0]
+    about = {"radii": [own.radius for own in counted], "weights": shares.tolist()}
     clean = several[0].confidence, several[0].correct
-    return FittingData(tuple(problems), shares[counted] * (1.0 - share), *clean, share, about)
+    return FittingData(problems, shares * (1.0 - share), *clean, share, about)
 
 
 def _rounded(bounds: ConfidenceIntervals) -> ConfidenceIntervals:

@@ -8,12 +8,24 @@ import numpy as np
 from certcal.certificates import ConfidenceIntervals
 from certcal.errors import InputError
 from certcal.evaluation import sample_of
+from certcal.metrics import log_losses
 from certcal.recalibration.data import FittingData, NothingToFitError, as_intervals, data_from_arrays, data_from_bounds
-from certcal.recalibration.maps import IdentityMap, IsotonicMap, RecalibrationMap, temperature_facts
-from certcal.recalibration.parametric import fit_beta, fit_temperature, loss_of
+from certcal.recalibration.maps import (
+    BetaMap,
+    IdentityMap,
+    IsotonicMap,
+    RecalibrationMap,
+    TemperatureMap,
+    temperature_facts,
+)
 from certcal.scalars import check_choice
 from certcal.settings import CLEAN_WEIGHT, MapKind, Objective, OnFailure
 from certcal.types import ArrayLike, FloatArray
+from certcal.worstcase import solve_exact
+
+_LOG_TEMPERATURE = 4.0  # temperatures from e⁻⁴ to e⁴
+_LIMITS = ((0.0, 50.0), (0.0, 50.0), (-50.0, 50.0))  # of a, b and c
+Loss = Callable[[RecalibrationMap], float]
 
 
 def recalibrate(
@@ -59,18 +71,16 @@ def recalibrate(
     [0.1667, 0.22]
     """
     options = {"method": method, "objective": objective, "on_failure": on_failure}
+    usual = CLEAN_WEIGHT if isinstance(lower, ConfidenceIntervals) or confidence is not None else 0.0
+    share = usual if clean_weight is None else clean_weight
     if isinstance(lower, ConfidenceIntervals):
         if not (upper is None and correct is None and confidence is None):
             raise InputError.expected("upper", "be left out, with all other arrays, where bounds are given", "more")
-        share = CLEAN_WEIGHT if clean_weight is None else clean_weight
         return recalibrate_bounds(lower, clean_weight=share, n_bins=n_bins, edges=edges, **options)
-    usual = 0.0 if confidence is None else CLEAN_WEIGHT
-    share = usual if clean_weight is None else clean_weight
     found = _fit(
         lambda: data_from_arrays(lower, upper, correct, confidence, share, n_bins=n_bins, edges=edges), **options
     )
-    seen = {} if confidence is None else sample_of(np.asarray(confidence, dtype=np.float64))
-    return replace(found, about=dict(found.about) | seen)  # type: ignore[type-var]
+    return found if confidence is None else found.told(sample_of(np.asarray(confidence, dtype=np.float64)))
 
 
 def recalibrate_bounds(
@@ -103,8 +113,7 @@ def recalibrate_bounds(
         objective=objective,
         on_failure=on_failure,
     )
-    about = dict(found.about) | temperature_facts(several[0].temperature) | sample_of(several[0])
-    return replace(found, about=about)  # type: ignore[type-var]
+    return found.told(temperature_facts(several[0].temperature) | sample_of(several[0]))
 
 
 def _fit(gather: Callable[[], FittingData], *, method: str, objective: str, on_failure: str) -> RecalibrationMap:
@@ -119,24 +128,22 @@ def _fit(gather: Callable[[], FittingData], *, method: str, objective: str, on_f
         if on_failure == OnFailure.RAISE:
             raise
         return IdentityMap(about={"reason": str(error)})
-    fitted = _best_map(data, kind, goal)
+    fitted: RecalibrationMap
+    if kind is MapKind.ISOTONIC:
+        x, right, weight = data.worst_points()
+        fitted = IsotonicMap(*isotonic_fit(x, right.astype(np.float64), weight))
+    elif kind is MapKind.TEMPERATURE:
+        fitted = fit_temperature(loss_of(data, goal))
+    else:
+        loss = loss_of(data, goal)
+        fitted = fit_beta(loss, loss_of(data, Objective.BRIER) if goal is Objective.CALIBRATION else loss)
     about = {
         "objective": str(goal),
         "clean_weight": data.clean_weight,
         "certified": [problem.size for problem in data.problems],  # inputs fitted to, and of them wrong
         "wrong": [int((~problem.correct).sum()) for problem in data.problems],
     }
-    return replace(fitted, about=about | data.about)  # type: ignore[type-var]
-
-
-def _best_map(data: FittingData, kind: MapKind, goal: Objective) -> RecalibrationMap:
-    if kind is MapKind.ISOTONIC:
-        x, right, weight = data.worst_points()
-        return IsotonicMap(*isotonic_fit(x, right.astype(np.float64), weight))
-    loss = loss_of(data, goal)
-    if kind is MapKind.TEMPERATURE:
-        return fit_temperature(loss)
-    return fit_beta(loss, loss_of(data, Objective.BRIER) if goal is Objective.CALIBRATION else loss)
+    return fitted.told(about | data.about)
 
 
 def isotonic_fit(x: FloatArray, target: FloatArray, weight: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -158,3 +165,69 @@ def isotonic_fit(x: FloatArray, target: FloatArray, weight: FloatArray) -> tuple
     keep = np.append(True, np.diff(ends) > 0)  # a block of one knot has one end
     # Block means rise in exact arithmetic; rounding may put two next to each other the wrong way.
     return knots[ends[keep]], np.maximum.accumulate(np.repeat(level, 2)[keep])
+
+
+def loss_of(data: FittingData, objective: Objective) -> Loss:
+    """The number that a map is fitted to minimise: (1 − λ) · certified + λ · clean."""
+    x, right, weight = data.worst_points()
+
+    def proper(recalibration: RecalibrationMap) -> float:
+        z = recalibration.transform(x)
+        losses = log_losses(z, right) if objective is Objective.LOG else np.square(right - z)
+        return float((weight * losses).sum())
+
+    def calibration(recalibration: RecalibrationMap) -> float:
+        certified = []
+        for problem in data.problems:
+            lower, upper = recalibration.bounds(problem.lower, problem.upper)
+            certified.append(solve_exact(replace(problem, lower=lower, upper=upper)).value)
+        loss = float((data.weights * certified).sum())
+        if data.clean_weight:
+            loss += data.clean_weight * float(np.square(data.correct - recalibration.transform(data.confidence)).mean())
+        return loss
+
+    return calibration if objective is Objective.CALIBRATION else proper
+
+
+def fit_temperature(loss: Loss) -> TemperatureMap:
+    """The temperature with the least loss: the best of a fine grid, then refined between its neighbours."""
+
+    def at(log_temperature: float) -> float:
+        return loss(TemperatureMap(float(np.exp(log_temperature))))
+
+    # The calibration error jumps where confidences cross edges, so no derivative or unimodality is relied on; the grid
+    # holds 0, the identity, so the map found is no worse than that.
+    centre, width = 0.0, _LOG_TEMPERATURE
+    for _ in range(4):
+        grid = np.clip(centre + width * np.linspace(-1, 1, 41), -_LOG_TEMPERATURE, _LOG_TEMPERATURE)
+        centre = float(min(grid, key=at))
+        width /= 10
+    return TemperatureMap(float(np.exp(centre)))
+
+
+def fit_beta(loss: Loss, smooth: Loss) -> BetaMap:
+    """The beta map with the least loss found by descents from the identity and the best temperature.
+
+    A loss that jumps, other than `smooth`, is descended from the smooth optimum too.
+    """
+    inverse = 1.0 / fit_temperature(loss).temperature
+    starts = [BetaMap(1.0, 1.0, 0.0), _beta((inverse, inverse, 0.0))]
+    if loss is not smooth:
+        starts.append(fit_beta(smooth, smooth))
+    return min([*starts, *(_descend(loss, start, smooth=loss is smooth) for start in starts)], key=loss)
+
+
+def _descend(loss: Loss, start: BetaMap, *, smooth: bool) -> BetaMap:
+    from scipy.optimize import minimize
+
+    # Derivatives by differences magnify the last bits, by which machines differ, to the third digit of a parameter.
+    options = {"xatol": 1e-4, "fatol": 1e-9, "maxfev": 600} if smooth else {"xatol": 1e-3, "fatol": 1e-5, "maxfev": 400}
+    point = [start.a, start.b, start.c]
+    result = minimize(lambda point: loss(_beta(point)), point, method="Nelder-Mead", bounds=_LIMITS, options=options)
+    return _beta(result.x)
+
+
+def _beta(point: Sequence[float] | FloatArray) -> BetaMap:
+    """The map with these parameters, kept within their limits."""
+    a, b, c = (float(np.clip(value, *limits)) for value, limits in zip(point, _LIMITS, strict=True))
+    return BetaMap(a, b, c)

@@ -1,7 +1,8 @@
 """Fitting on one part of the inputs and reporting on another: before and after, over splits, folds and λ."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -13,7 +14,7 @@ from certcal.errors import InputError
 from certcal.evaluation import warn_if_fitted_to
 from certcal.recalibration.data import as_intervals
 from certcal.recalibration.fitting import recalibrate_bounds
-from certcal.recalibration.maps import AnyMap, RecalibrationMap
+from certcal.recalibration.maps import AnyMap
 from certcal.recalibration.scores import Scores, score_bounds, summary
 from certcal.scalars import check_integer, guarded, one_or_more
 from certcal.settings import CLEAN_WEIGHTS, OnFailure, checks
@@ -63,8 +64,7 @@ class HeldOut(ShownRows):
     def map(self) -> AnyMap:
         """The map that is kept, which knows how many splits there were and how many of them taught none."""
         counts = {"splits": len(self.maps), "splits_without_map": self.without_map}
-        own = self.maps[self.kept]
-        return replace(own, about=dict(own.about) | counts)  # type: ignore[type-var]
+        return self.maps[self.kept].told(counts)
 
     def of_kept(self, radius: float) -> tuple[Scores, Scores]:
         """Scores of the kept map before and after at one radius, on the inputs held out of its split."""
@@ -130,13 +130,10 @@ def held_out_scores(
         n_bins, edges: bins of the calibration errors.
         fitting: weights, clean_weight, method, objective as for `recalibrate_bounds`.
     """
-    several = as_intervals(bounds)
-
-    def fit(part: Sequence[ConfidenceIntervals]) -> RecalibrationMap:
-        return recalibrate_bounds(part, on_failure=OnFailure.IDENTITY, n_bins=n_bins, edges=edges, **fitting)
-
-    splits = {"holdout": holdout, "folds": folds, "repeats": repeats, "seed": seed}
-    return held_out_maps(several, fit, n_bins=n_bins, edges=edges, **splits)  # type: ignore[arg-type]
+    bins: dict[str, Any] = {"n_bins": n_bins, "edges": edges}
+    splits: dict[str, Any] = {"holdout": holdout, "folds": folds, "repeats": repeats, "seed": seed}
+    fit = partial(recalibrate_bounds, on_failure=OnFailure.IDENTITY, **bins, **fitting)
+    return held_out_maps(as_intervals(bounds), fit, **bins, **splits)
 
 
 @guarded
@@ -219,10 +216,7 @@ def split_inputs(
     for _ in range(repeats):
         order = rng.permutation(inputs)
         parts = [order[:held]] if folds is None else np.array_split(order, folds)
-        for part in parts:
-            out = np.zeros(inputs, dtype=bool)
-            out[part] = True
-            pairs.append((np.flatnonzero(~out), np.flatnonzero(out)))
+        pairs += [(np.setdiff1d(order, part), np.sort(part)) for part in parts]
     return pairs
 
 

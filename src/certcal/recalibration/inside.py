@@ -4,17 +4,17 @@ The certified score of a step function h is a convex function of its steps, so i
 docs/recalibration.md, "Inside the expectation".
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from certcal.certificates import Method, RunnerUp, TailLimits
+from certcal.certificates import Method, RunnerUp, TailLimits, confidence_bounds_at
 from certcal.metrics import Bins
 from certcal.recalibration.data import NothingToFitError, check_teaches, check_weights
 from certcal.recalibration.fitting import recalibrate_bounds
-from certcal.recalibration.maps import AnyMap, IdentityMap, origin_of, temperature_facts
+from certcal.recalibration.maps import AnyMap, IdentityMap, RecalibrationMap, origin_of, temperature_facts
 from certcal.recalibration.score_maps import FullMap, ScoreMap
 from certcal.recalibration.simplex import ROWS, as_steps, gram, least_on_simplex, on_grid
 from certcal.scalars import check_choice, one_or_more
@@ -95,24 +95,25 @@ def fit_score_map(
     return ScoreMap(_levels(steps), about=about | {"certified": data.counts[0], "wrong": data.counts[1]})
 
 
-def fit_inside(
-    evidence: Evidence, *, outside: str | None = None, clean_weight: float = CLEAN_WEIGHT, **options: Any
-) -> AnyMap:
+def fit_inside(evidence: Evidence, *, outside: str | None = None, **options: Any) -> AnyMap:
     """A map of scores, alone or before a map of the mean of kind `outside` that is fitted to what the first one gives.
 
     Options as for `fit_score_map`; with on_failure "identity" the map that changes nothing stands in for both.
     """
-    inside = fit_score_map(evidence, clean_weight=clean_weight, **options)
+    inside = fit_score_map(evidence, **options)
     if "reason" in inside.about:
         return IdentityMap(about=inside.about)
     if outside is None:
         return inside
-    terms = {name: options[name] for name in TERMS if name in options}
-    shared = {name: options[name] for name in ("weights", "n_bins", "edges") if name in options}
-    bounds = inside.certify(evidence, radii=options["radii"], **terms)
-    return FullMap(
-        inside, recalibrate_bounds(bounds, clean_weight=clean_weight, method=outside, **shared), about=inside.about
-    )
+    return FullMap(inside, fit_outside(evidence, inside, outside, options), about=inside.about)
+
+
+def fit_outside(evidence: Evidence, inside: ScoreMap | None, kind: str, options: Mapping[str, Any]) -> RecalibrationMap:
+    """The map of the mean of scores, or of what a map of scores makes of them; options as for `fit_score_map`."""
+    given = {name: value for name, value in options.items() if name in ("radii", *TERMS)}
+    shared = ("weights", "clean_weight", "n_bins", "edges", "on_failure")
+    bounds = confidence_bounds_at(evidence, score_map=inside, **given)
+    return recalibrate_bounds(bounds, method=kind, **{name: options[name] for name in shared if name in options})
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,7 +8,7 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy
@@ -73,11 +73,6 @@ class AnyMap(ShownRows, ABC):
             evidence = evidence.at_temperature(self.divisor)
         self._check_temperature(evidence.temperature)
         self._check_origin(evidence)
-        return self._certified(evidence, radii, terms)
-
-    def _certified(
-        self, evidence: Evidence, radii: Iterable[float] | float, terms: dict[str, Any]
-    ) -> list[ConfidenceIntervals]:
         inside, outside = self.stages
         found = confidence_bounds_at(evidence, radii=radii, score_map=inside, **terms)
         return [outside._mapped(own) for own in found]
@@ -110,15 +105,9 @@ class AnyMap(ShownRows, ABC):
         fitted = self.about.get("model", fingerprint)
         return "" if fitted == fingerprint else f"The map was fitted to model {fitted[:12]}, not {fingerprint[:12]}."
 
-    def _mapped(self, bounds: ConfidenceIntervals) -> ConfidenceIntervals:
-        """The certificates after the map of the mean."""
-        outside = self.stages[1]
-        lower, upper = outside.bounds(bounds.lower, bounds.upper)
-        confidence = np.clip(outside.transform(bounds.confidence), lower, upper)
-        # Another class's confidence goes through the same map.
-        other = None if bounds.other is None else outside.bounds(bounds.other, bounds.other)[1]
-        least = float(outside.bounds([bounds.least], [bounds.least])[0][0])
-        return replace(bounds, lower=lower, upper=upper, confidence=confidence, other=other, least=least)
+    def told(self, facts: Mapping[str, Any]) -> Self:
+        """The same map that knows more of how it was made."""
+        return replace(self, about={**self.about, **facts})  # type: ignore[type-var]
 
 
 def temperature_facts(temperature: float) -> dict[str, float]:
@@ -148,6 +137,15 @@ class RecalibrationMap(AnyMap):
         """Bounds of the recalibrated confidences, rounded outward: any confidence in [l, u] is mapped into them."""
         low, high = as_bounds(lower, upper, allow_empty=True)
         return self._rounded(low, DOWN), self._rounded(high, UP)
+
+    def _mapped(self, bounds: ConfidenceIntervals) -> ConfidenceIntervals:
+        """The certificates after the map."""
+        lower, upper = self.bounds(bounds.lower, bounds.upper)
+        confidence = np.clip(self.transform(bounds.confidence), lower, upper)
+        # Another class's confidence goes through the same map.
+        other = None if bounds.other is None else self.bounds(bounds.other, bounds.other)[1]
+        least = float(self.bounds([bounds.least], [bounds.least])[0][0])
+        return replace(bounds, lower=lower, upper=upper, confidence=confidence, other=other, least=least)
 
     @abstractmethod
     def _rounded(self, confidence: FloatArray, direction: int) -> FloatArray:

@@ -10,11 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from certcal.certificates import confidence_bounds_at
 from certcal.errors import InputError
-from certcal.recalibration.fitting import isotonic_fit, recalibrate_bounds
+from certcal.recalibration.fitting import isotonic_fit
 from certcal.recalibration.heldout import Indices, split_inputs
-from certcal.recalibration.inside import ScoreData, fit_score_map, steps_of
+from certcal.recalibration.inside import ScoreData, fit_outside, fit_score_map, steps_of
 from certcal.recalibration.maps import AnyMap, IdentityMap
 from certcal.recalibration.score_maps import FullMap
 from certcal.recalibration.simplex import as_steps, gram, least_on_simplex, means
@@ -26,8 +25,6 @@ from certcal.types import FloatArray
 FOLDS = 5
 # How much of the map of scores stands before an isotonic map of the mean; 0 is the latter alone, None the former alone.
 WAYS: tuple[float | None, ...] = (None, 1.0, 0.5, 0.0)
-
-
 _OPTIONS = {"weights", "clean_weight", "n_bins", "edges", "on_failure", *TERMS}
 
 
@@ -50,7 +47,6 @@ def fit_nested(evidence: Evidence, *, radii: Iterable[float] | float, alpha: flo
     alone = fit_score_map(evidence, **options)
     if "reason" in alone.about:
         return IdentityMap(about=alone.about)
-    terms = {name: options[name] for name in TERMS if name in options}
     losses = _losses(ScoreData.of(evidence, **{key: value for key, value in options.items() if key != "on_failure"}))
     means = losses.mean(axis=1)
     away = losses - losses[int(np.argmin(means))]
@@ -59,14 +55,9 @@ def fit_nested(evidence: Evidence, *, radii: Iterable[float] | float, alpha: flo
     about = dict(alone.about) | {"before_isotonic": way}
     if way is None:
         return replace(alone, about=about)
-    shared: dict[str, Any] = {"method": MapKind.ISOTONIC}
-    shared |= {name: options[name] for name in ("weights", "clean_weight", "n_bins", "edges") if name in options}
-    if way == 0:
-        bounds = confidence_bounds_at(evidence, radii=options["radii"], **terms)
-        return replace(recalibrate_bounds(bounds, **shared), about=about)  # type: ignore[type-var]
     mixed = replace(alone, levels=way * alone.levels + (1 - way) * cell_middles())
-    bounds = mixed.certify(evidence, radii=options["radii"], **terms)
-    return FullMap(mixed, recalibrate_bounds(bounds, **shared), about=about)
+    outside = fit_outside(evidence, mixed if way else None, MapKind.ISOTONIC, options)
+    return FullMap(mixed, outside, about=about) if way else replace(outside, about=about)  # type: ignore[type-var]
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +77,10 @@ def _losses(data: ScoreData) -> FloatArray:
     found, none = np.zeros((len(WAYS), count)), steps_of(cell_middles())
     splits, heaviest = split_inputs(count, folds=min(FOLDS, count), repeats=1), points.weight.max()
     # Every input is left out once, so sums of squares of those that are not are the whole less theirs.
-    lost = [_squares(_of(points, rest, count), heaviest) for _, rest in splits]
+    lost = []  # in units of the heaviest weight
+    for _, rest in splits:
+        own = _of(points, rest, count)
+        lost.append(gram((own.x - own.right[:, None]) * np.sqrt(own.weight / heaviest)[:, None]))
     for (fit, rest), without in zip(splits, lost, strict=True):
         taught, left = (_of(points, part, count) for part in (fit, rest))
         steps = least_on_simplex((sum(lost) - without) * (heaviest / count))
@@ -97,11 +91,6 @@ def _losses(data: ScoreData) -> FloatArray:
                 value = np.interp(value, *isotonic_fit(means(taught.x, mixed), taught.right, taught.weight))
             np.add.at(found[place], left.inputs, left.weight * np.square(value - left.right))
     return found
-
-
-def _squares(points: _Points, heaviest: float) -> FloatArray:
-    """The sums of squares that a map's steps are the least of, in units of the heaviest weight, shape (257, 257)."""
-    return gram((points.x - points.right[:, None]) * np.sqrt(points.weight / heaviest)[:, None])
 
 
 def _points(data: ScoreData) -> _Points:

@@ -1,6 +1,6 @@
 """Maps that act inside the expectation: on the score of each noisy draw, before the mean over the noise."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -11,7 +11,7 @@ from certcal.errors import InputError
 from certcal.inputs import as_probabilities
 from certcal.recalibration.maps import AnyMap, IdentityMap, RecalibrationMap
 from certcal.settings import checks
-from certcal.smoothing import Evidence, threshold_grid
+from certcal.smoothing import threshold_grid
 from certcal.types import ArrayLike, FloatArray
 
 
@@ -89,11 +89,6 @@ class TemperedMap(AnyMap):
     def divisor(self) -> float:
         """What logits are divided by."""
         return self.temperature
-
-    def certify(self, evidence: Evidence, *, radii: Iterable[float] | float, **terms: Any) -> list[ConfidenceIntervals]:
-        """The certificates of the mapped confidences at each radius, from scores at this temperature."""
-        self._check_origin(evidence)
-        return self.then._certified(evidence.at_temperature(self.temperature), radii, terms)
 
     def intervals(self, bounds: ConfidenceIntervals) -> ConfidenceIntervals:
         """Refused: bounds at another temperature follow from draws alone."""
