@@ -41,10 +41,9 @@ from certcal.worstcase.operating import (
 from certcal.worstcase.operating_points import OperatingCurve, OperatingPoint
 from certcal.worstcase.pooled import PooledClaim, pooled_calibration_error, pooled_claims
 from certcal.worstcase.population import PopulationBound, population_bound
-from certcal.worstcase.problem import WorstCaseProblem, choose_few_bins
+from certcal.worstcase.problem import FreeInput, Kind, Solution, Status, WorstCaseProblem, choose_few_bins
 from certcal.worstcase.reach import ReachTables, bin_sums_at, goals, tabulate
 from certcal.worstcase.settings import AdmmSettings, DeceSettings
-from certcal.worstcase.solution import FreeInput, Kind, Solution, Status
 
 if TYPE_CHECKING:
     from certcal.worstcase.admm import Assignments

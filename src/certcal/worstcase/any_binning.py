@@ -21,9 +21,8 @@ from certcal.worstcase.closed_form import brier_confidences
 from certcal.worstcase.cuts import RunProgram, Windows, best_runs
 from certcal.worstcase.exact import free_input, solve_exact
 from certcal.worstcase.failing import most_to_gain
-from certcal.worstcase.problem import WorstCaseProblem
+from certcal.worstcase.problem import Kind, Solution, WorstCaseProblem
 from certcal.worstcase.reach import send
-from certcal.worstcase.solution import Kind, Solution
 
 MOST_INPUTS = 2**15  # seconds; beyond it bounds are rounded outward to a grid
 _GRID = 2.0**11

@@ -7,9 +7,8 @@ from certcal.errors import InputError
 from certcal.inputs import as_probabilities, check_each, check_same_length, make_settings
 from certcal.scalars import check_choice
 from certcal.types import ArrayLike, FloatArray
-from certcal.worstcase.problem import WorstCaseProblem
+from certcal.worstcase.problem import Solution, WorstCaseProblem
 from certcal.worstcase.settings import AdmmSettings, DeceSettings
-from certcal.worstcase.solution import Solution
 
 
 def approximate_certified_calibration_error(

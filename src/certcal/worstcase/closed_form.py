@@ -13,8 +13,7 @@ from certcal.certificates import ConfidenceIntervals
 from certcal.metrics import Ranks, as_predictions, first_sums, log_losses
 from certcal.settings import Population
 from certcal.types import ArrayLike, FloatArray, IntArray
-from certcal.worstcase.problem import WorstCaseProblem, once_per_problem
-from certcal.worstcase.solution import Kind, Solution
+from certcal.worstcase.problem import Kind, Solution, WorstCaseProblem, once_per_problem
 
 _MOST_WORK = 2**24  # ways to share failures between right and wrong, times inputs, that are tried one by one
 

@@ -16,9 +16,8 @@ from certcal.certificates import ConfidenceIntervals
 from certcal.metrics import Bins
 from certcal.settings import Population
 from certcal.types import ArrayLike, FloatArray, IntArray
-from certcal.worstcase.problem import Score, WorstCaseProblem
+from certcal.worstcase.problem import FreeInput, Kind, Score, Solution, WorstCaseProblem
 from certcal.worstcase.reach import ReachTables, block_length, send, tabulate
-from certcal.worstcase.solution import FreeInput, Kind, Solution
 
 PLUS, MINUS = 0, 1  # positions of the two signs in tables
 

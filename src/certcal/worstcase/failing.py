@@ -17,9 +17,8 @@ import numpy as np
 
 from certcal.types import FloatArray, IntArray
 from certcal.worstcase.exact import PLUS, RunSums, free_input, optimise, rounding_bound, run_worth, with_free_inputs
-from certcal.worstcase.problem import WorstCaseProblem
+from certcal.worstcase.problem import Kind, Solution, WorstCaseProblem
 from certcal.worstcase.reach import block_length, send, tabulate
-from certcal.worstcase.solution import Kind, Solution
 
 # Additions of the dynamic program, (bins · failures)²: about a second. Beyond it failures are counted in twos, fours …
 MOST_WORK = 2**29

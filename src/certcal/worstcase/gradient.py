@@ -7,8 +7,7 @@ import numpy as np
 from certcal.errors import InputError
 from certcal.types import ArrayLike, BoolArray, FloatArray
 from certcal.worstcase.exact import solve_exact
-from certcal.worstcase.problem import WorstCaseProblem
-from certcal.worstcase.solution import Solution
+from certcal.worstcase.problem import Solution, WorstCaseProblem
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -14,8 +14,7 @@ from certcal.types import ArrayLike
 from certcal.worstcase.closed_form import brier_confidences
 from certcal.worstcase.exact import solve_exact
 from certcal.worstcase.failing import solve_with_failures
-from certcal.worstcase.problem import WorstCaseProblem
-from certcal.worstcase.solution import Kind, Solution
+from certcal.worstcase.problem import Kind, Solution, WorstCaseProblem
 
 
 def allowed_failures(inputs: int | ConfidenceIntervals, *, alpha: float | None = None, delta: float) -> int:

@@ -11,9 +11,8 @@ from certcal.types import ArrayLike, FloatArray, IntArray
 from certcal.worstcase.closed_form import worst_ranks
 from certcal.worstcase.exact import free_input, optimise, rounding_bound
 from certcal.worstcase.failing import most_to_gain
-from certcal.worstcase.problem import WorstCaseProblem, once_per_problem
+from certcal.worstcase.problem import Kind, Solution, WorstCaseProblem, once_per_problem
 from certcal.worstcase.reach import send, tabulate
-from certcal.worstcase.solution import Kind, Solution
 
 _END = 2.0  # a threshold above every confidence
 

@@ -18,9 +18,8 @@ from certcal.scalars import check_level
 from certcal.settings import Population
 from certcal.types import ArrayLike, FloatArray, IntArray
 from certcal.worstcase.exact import RunSums, best_signs, free_input, rounding_bound, solve_exact, with_free_inputs
-from certcal.worstcase.problem import Score, WorstCaseProblem
+from certcal.worstcase.problem import Score, Solution, WorstCaseProblem
 from certcal.worstcase.reach import send, tabulate
-from certcal.worstcase.solution import Solution
 
 # With fewer inputs Hoeffding's inequality is used, with more the empirical Bernstein inequality. The choice may depend
 # on nothing but the number of inputs.

@@ -17,9 +17,8 @@ from certcal.threads import threads_worth
 from certcal.types import FloatArray, IntArray
 from certcal.worstcase.admm import Program, State, initialise, make_step, onto_bounds, project
 from certcal.worstcase.closed_form import brier_confidences
-from certcal.worstcase.problem import WorstCaseProblem
+from certcal.worstcase.problem import Kind, Solution, Status, WorstCaseProblem
 from certcal.worstcase.settings import AdmmSettings, DeceSettings
-from certcal.worstcase.solution import Kind, Solution, Status
 
 _SNAPSHOT = 150  # entries of a, in the paper's order a_{1,1}, …, a_{1,M}, a_{2,1}, …
 
