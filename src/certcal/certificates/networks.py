@@ -66,9 +66,7 @@ def intervals_by_lirpa(
     where = Domain(usual if domain is None else check_choice("domain", domain, tuple(Domain)))
     if where is Domain.BOX and within is not Norm.LINF:
         raise InputError.expected("domain", "be everywhere in ℓ2, where the box is not used", repr(str(where)))
-    method = {Relaxation.IBP: "IBP", Relaxation.CROWN_IBP: "CROWN-IBP", Relaxation.CROWN: "CROWN"}[
-        Relaxation(check_choice("relaxation", relaxation, tuple(Relaxation)))
-    ]
+    method = check_choice("relaxation", relaxation, tuple(Relaxation)).upper()  # as auto_LiRPA names them
     distances = _distances(radii)
     points, logits = _logits(model, inputs)
     logits = logits.double()

@@ -81,10 +81,10 @@ def fit_score_map(
     about: dict[str, Any] = {"objective": str(goal), "clean_weight": data.clean_weight}
     about |= temperature_facts(evidence.temperature) | origin_of(evidence)
     about |= {"radii": [radius for radius, _ in data.used], "weights": [weight for _, weight in data.used]}
+    taught = [evidence.correct[data.limits.certified(radius)] for radius, _ in data.used]
     try:
-        for radius, _ in data.used:
-            certified = data.limits.certified(radius)
-            check_teaches("evidence", f"inputs certified at R = {radius:g}", "label", evidence.correct[certified])
+        for (radius, _), right in zip(data.used, taught, strict=True):
+            check_teaches("evidence", f"inputs certified at R = {radius:g}", "label", right)
     except NothingToFitError as error:
         if on_failure == OnFailure.RAISE:
             raise
@@ -92,7 +92,9 @@ def fit_score_map(
     steps = least_on_simplex(data.quadratic())
     if goal == Objective.CALIBRATION:
         steps = _descend(data, steps)
-    return ScoreMap(_levels(steps), about=about | {"certified": data.counts[0], "wrong": data.counts[1]})
+    about |= {"certified": [len(right) for right in taught], "wrong": [int((~right).sum()) for right in taught]}
+    levels = np.clip(np.cumsum(steps[:-1]), 0.0, 1.0)
+    return ScoreMap(np.maximum.accumulate(levels), about=about)
 
 
 def fit_inside(evidence: Evidence, *, outside: str | None = None, **options: Any) -> AnyMap:
@@ -142,13 +144,6 @@ class ScoreData:
         share, shares = checks.share("clean_weight", clean_weight), check_weights(weights, len(distances))
         used = [(radius, float(weight)) for radius, weight in zip(distances, shares, strict=True) if weight > 0]
         return cls(TailLimits(evidence, **terms), used, share, choose_few_bins(n_bins, edges))
-
-    @property
-    def counts(self) -> tuple[list[int], list[int]]:
-        """How many inputs are fitted to at each radius, and how many of them are wrong."""
-        kept = [self.limits.certified(radius) for radius, _ in self.used]
-        wrong = ~self.limits.evidence.correct
-        return [int(rows.sum()) for rows in kept], [int((rows & wrong).sum()) for rows in kept]
 
     def quadratic(self) -> FloatArray:
         """H with vᵀ H v = (1 − λ) Σ_r w_r · certified Brier at r + λ · clean Brier, shape (257, 257).
@@ -238,11 +233,6 @@ class _CalibrationLoss:
 def steps_of(levels: FloatArray) -> FloatArray:
     """Start, steps and what is left to 1 of a step function."""
     return np.concatenate([levels[:1], np.diff(levels), 1.0 - levels[-1:]])
-
-
-def _levels(steps: FloatArray) -> FloatArray:
-    levels = np.minimum(np.cumsum(steps[:-1]), 1.0)
-    return np.maximum.accumulate(np.maximum(levels, 0.0))
 
 
 def _padded(tails: FloatArray) -> FloatArray:

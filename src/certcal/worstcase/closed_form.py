@@ -213,5 +213,4 @@ def certified_risk_coverage_area(
 @once_per_problem
 def worst_ranks(problem: WorstCaseProblem) -> Ranks:
     """The certified inputs at the worst case of all rankings."""
-    right, wrong = np.flatnonzero(problem.correct), np.flatnonzero(~problem.correct)
-    return Ranks(np.sort(problem.lower[right]), np.sort(problem.upper[wrong]))
+    return Ranks.of(brier_confidences(problem), problem.correct)

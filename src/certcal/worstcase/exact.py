@@ -89,10 +89,10 @@ def optimise(
     """
     worth = run_worth(tables, bins.edges, weights)
     if free is None:
-        return best_signs(worth)
+        return best_signs(worth[None])
     # A free input earns on a side that counts: in the first + bin, or in the last − bin.
     options = with_free_inputs(worth, bins.edges, free)[np.flatnonzero(weights)]
-    return max(map(best_signs, options), key=lambda candidate: candidate[1])
+    return best_signs(options)
 
 
 def with_free_inputs(worth: FloatArray, edges: FloatArray, free: Score) -> FloatArray:
@@ -164,27 +164,31 @@ class RunSums:
         return self._corner[:-1, 1:] - self._both[:-1, None]
 
 
-def best_signs(worth: FloatArray) -> tuple[IntArray, float]:
-    """The signs whose alternating runs earn most, shape (b,), and what they earn.
+def best_signs(earned: FloatArray, smallest: FloatArray | None = None) -> tuple[IntArray, float]:
+    """The signs whose alternating runs earn most in any of the options, shape (b,), and what they earn.
 
-    best[sign][b] is the most that bins 0 … b − 1 can earn when the run ending there has that sign; the run before it
-    has the other sign.
+    `earned` (options, 2, b, b) is what runs earn, `smallest` (2, b, b, drops + 1) what dropping the inputs that score
+    least takes from them. best[…, sign, b, k] is the most that bins 0 … b − 1 can earn with k dropped when the run
+    ending there has that sign; the run before it has the other sign.
     """
-    size = worth.shape[1]
-    best = np.zeros((2, size + 1))
-    start = np.zeros((2, size + 1), dtype=np.intp)
+    worth = earned[..., None] if smallest is None else earned[..., None] - smallest
+    size, drops = worth.shape[2], worth.shape[4] - 1
+    best = np.full((len(worth), 2, size + 1, drops + 1), -np.inf)
+    best[:, :, 0, 0] = 0.0
     for stop in range(1, size + 1):
-        earned = best[::-1, :stop] + worth[:, :stop, stop - 1]
-        start[:, stop] = earned.argmax(axis=1)
-        best[:, stop] = earned.max(axis=1)
-    sign = int(best[:, size].argmax())
-    total = float(best[sign, size])
-    signs = np.empty(size, dtype=np.int32)
-    stop = size
-    while stop > 0:
-        begin = start[sign, stop]
+        before, run = best[:, ::-1, :stop], worth[:, :, :stop, stop - 1]
+        best[:, :, stop] = (before + run[..., :1]).max(axis=2)
+        for own in range(1, drops + 1):
+            reached = (before[..., : drops + 1 - own] + run[..., own, None]).max(axis=2)
+            np.maximum(best[:, :, stop, own:], reached, out=best[:, :, stop, own:])
+    option, sign = divmod(int(best[:, :, size, drops].argmax()), 2)
+    total = float(best[option, sign, size, drops])
+    signs, stop, left = np.empty(size, dtype=np.int32), size, drops
+    while stop > 0:  # run by run from the last
+        ways = best[option, 1 - sign, :stop, left::-1] + worth[option, sign, :stop, stop - 1, : left + 1]
+        begin, own = divmod(int(ways.argmax()), left + 1)
         signs[begin:stop] = 1 if sign == PLUS else -1
-        stop, sign = begin, 1 - sign
+        stop, left, sign = begin, left - own, 1 - sign
     return signs, total
 
 

@@ -16,7 +16,15 @@ from typing import Any
 import numpy as np
 
 from certcal.types import FloatArray, IntArray
-from certcal.worstcase.exact import PLUS, RunSums, free_input, optimise, rounding_bound, run_worth, with_free_inputs
+from certcal.worstcase.exact import (
+    RunSums,
+    best_signs,
+    free_input,
+    optimise,
+    rounding_bound,
+    run_worth,
+    with_free_inputs,
+)
 from certcal.worstcase.problem import Kind, Solution, WorstCaseProblem
 from certcal.worstcase.reach import block_length, send, tabulate
 
@@ -42,7 +50,7 @@ def solve_with_failures(problem: WorstCaseProblem, failures: int) -> Solution:
         total += most_to_gain(problem, failures)
     if step:
         earned = with_free_inputs(run_worth(tables, bins.edges), bins.edges, partial(free, failed=drops * step))
-        signs, best = best_signs_with_failures(earned, smallest_sums(problem, step, drops))
+        signs, best = best_signs(earned, smallest_sums(problem, step, drops))
         total = min(total, best)
     # Sums of the smallest scores pass through as many additions, those of the program through two more per run.
     block = block_length(bins)
@@ -100,39 +108,6 @@ def _witness(problem: WorstCaseProblem, signs: IntArray, failures: int) -> tuple
     attained = float(np.abs(gaps).sum() / problem.size)
     found = {"failures": failures, "failed": failed, "failed_correct": free.correct, "attained": attained}
     return confidence, bins, found
-
-
-def best_signs_with_failures(earned: FloatArray, smallest: FloatArray) -> tuple[IntArray, float]:
-    """The signs that earn most when the inputs that score least are dropped, shape (b,), and what they earn.
-
-    `earned` (options, 2, b, b) is what runs earn with nobody dropped, `smallest` (2, b, b, drops + 1) what dropping
-    takes from them. best[…, sign, b, k] is the most that bins 0 … b − 1 can earn with k dropped.
-    """
-    size, drops = smallest.shape[1], smallest.shape[3] - 1
-    worth = earned[..., None] - smallest
-    best = np.full((len(earned), 2, size + 1, drops + 1), -np.inf)
-    best[:, :, 0, 0] = 0.0
-    for stop in range(1, size + 1):
-        before, run = best[:, ::-1, :stop], worth[:, :, :stop, stop - 1]
-        for own in range(drops + 1):
-            reached = (before[..., : drops + 1 - own] + run[..., own, None]).max(axis=2)
-            np.maximum(best[:, :, stop, own:], reached, out=best[:, :, stop, own:])
-    option, sign = np.unravel_index(best[:, :, size, drops].argmax(), best.shape[:2])
-    total = float(best[option, sign, size, drops])
-    return _trace(best[option], worth[option], int(sign)), total
-
-
-def _trace(best: FloatArray, worth: FloatArray, sign: int) -> IntArray:
-    """The signs behind best[sign, b, drops], run by run from the last."""
-    size, left = best.shape[1] - 1, best.shape[2] - 1
-    signs = np.empty(size, dtype=np.int32)
-    stop = size
-    while stop > 0:
-        ways = best[1 - sign, :stop, left::-1] + worth[sign, :stop, stop - 1, : left + 1]
-        begin, own = np.unravel_index(ways.argmax(), ways.shape)
-        signs[begin:stop] = 1 if sign == PLUS else -1
-        stop, left, sign = int(begin), left - int(own), 1 - sign
-    return signs
 
 
 def smallest_sums(problem: WorstCaseProblem, step: int, drops: int) -> FloatArray:

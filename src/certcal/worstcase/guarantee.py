@@ -1,5 +1,6 @@
 """One claim for the whole set: all but K certificates hold, and what the K can do. Proofs: docs/guarantee.md."""
 
+from bisect import bisect_left
 from dataclasses import replace
 
 import numpy as np
@@ -44,16 +45,13 @@ def allowed_failures(inputs: int | ConfidenceIntervals, *, alpha: float | None =
     total = check_integer("inputs", inputs, minimum=1, maximum=2**53)
     level = check_level("alpha", alpha)
     check_level("delta", delta)
-    least, enough = -1, total  # P(X > −1) = 1 is too much, P(X > N) = 0 is not
     relative = float(tail_error(float(total)))
-    while enough - least > 1:
-        middle = (least + enough) // 2
-        tail = scipy.special.betainc(middle + 1, total - middle, level)  # P(X ≥ middle + 1)
-        if tail * (1 + relative) + TAIL_UNDERFLOW <= delta:
-            enough = middle
-        else:
-            least = middle
-    return enough
+
+    def enough(failures: int) -> bool:
+        tail = scipy.special.betainc(failures + 1, total - failures, level)  # P(X > failures)
+        return bool(tail * (1 + relative) + TAIL_UNDERFLOW <= delta)
+
+    return bisect_left(range(total), True, key=enough)  # N, if none of these: P(X > N) = 0
 
 
 def alpha_for_set(inputs: int, *, draws: int, delta: float) -> float:

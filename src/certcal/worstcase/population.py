@@ -149,7 +149,7 @@ def _best_signs_by(problem: WorstCaseProblem, score: Score) -> tuple[IntArray, f
     """The signs with the largest Σ score(v_n(s)), and at least that sum."""
     worth = _run_worth_by(problem, score)
     if not problem.uncertified:
-        return best_signs(worth)
+        return best_signs(worth[None])
 
     # As in `with_free_inputs`: φ is the larger of two. It is never below 1/2, so a smaller one is not it.
     def free(values: FloatArray) -> FloatArray:
@@ -157,7 +157,7 @@ def _best_signs_by(problem: WorstCaseProblem, score: Score) -> tuple[IntArray, f
         found[large] = problem.free_earning(values[large], score=score)
         return found
 
-    return max(map(best_signs, with_free_inputs(worth, problem.bins.edges, free)), key=lambda found: found[1])
+    return best_signs(with_free_inputs(worth, problem.bins.edges, free))
 
 
 def _run_worth_by(problem: WorstCaseProblem, score: Score) -> FloatArray:
