@@ -154,7 +154,7 @@ class Stated:
         confidence: FloatArray | None,
         index: ArrayLike | None = None,
         certified_radius: FloatArray | None = None,
-        sums_to_1: bool = False,
+        sums_to_1: bool = True,
         other: FloatArray | None = None,
         indexed: bool = True,
         **known: Any,

@@ -154,7 +154,6 @@ def intervals_from_log(
         confidence=share,
         index=read.index,
         certified_radius=known,
-        sums_to_1=True,
     )
 
 

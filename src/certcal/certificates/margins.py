@@ -65,7 +65,6 @@ def intervals_from_margins(
         certified=np.asarray(((low > 0) | ~others).all(axis=1)),
         confidence=None if confidence is None else as_probabilities("confidence", confidence),
         index=index,
-        sums_to_1=True,
     )
 
 
@@ -167,7 +166,6 @@ def intervals_from_lipschitz(
         predicted=own.astype(np.int64),
         certified=np.asarray(reached >= distance),
         confidence=np.clip(at, lower, upper),
-        sums_to_1=True,
         index=index,
         certified_radius=reached,
     )

@@ -202,6 +202,7 @@ def _intervals(columns: Columns, stated: Stated, known: dict[str, Any]) -> Confi
         certified_radius=reached,
         confidence=as_probabilities("confidence", columns["confidence"]) if "confidence" in columns else None,
         index=columns.get("index"),
+        sums_to_1=False,
         other=as_probabilities("other", columns["other"]) if "other" in columns else None,
         **known,
     )

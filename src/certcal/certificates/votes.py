@@ -71,5 +71,4 @@ def intervals_from_votes(
         certified=np.asarray(won - change > rival_votes(table, own) + change),
         confidence=np.clip(share, lower, upper),
         index=index,
-        sums_to_1=True,
     )
