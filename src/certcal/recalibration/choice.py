@@ -63,7 +63,8 @@ class Candidate:
             return IdentityMap(about=temperature_facts(first.temperature))
         if isinstance(evidence, Evidence):
             return fit_outside(evidence, None, self.outside, shared | {"radii": radii or ()})
-        return recalibrate_bounds(evidence, method=self.outside, **shared)
+        others = {name: value for name, value in shared.items() if name not in TERMS}  # which bounds have
+        return recalibrate_bounds(evidence, method=self.outside, **others)
 
 
 # Every kind of map; weights of clean points are closer together where kinds that differ by them were chosen most often.
