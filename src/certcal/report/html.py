@@ -1,8 +1,9 @@
-"""The report as one HTML file that needs nothing else: style, script and data are inside, the network is shut out."""
+"""Pages that need nothing else, each one HTML file: style, script and data are inside, the network is shut out."""
 
+import io
 import json
 from base64 import b64encode
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from decimal import ROUND_DOWN, Decimal
 from functools import cache
 from hashlib import sha256
@@ -95,6 +96,23 @@ def _environment() -> "Environment":
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True,
         loader=FunctionLoader(read_part),
     )  # fmt: skip
+
+
+def figure_row(draws: Sequence[Callable[..., Any]]) -> "Verbatim":
+    """Figures beside each other, each drawn by a function that takes the axes as `ax`."""
+    return Verbatim(f'<div class="figures">{"".join(f"<figure>{_svg(one)}</figure>" for one in draws)}</div>\n')
+
+
+def _svg(draw: Callable[..., Any]) -> str:
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    with matplotlib.rc_context({"svg.hashsalt": "certcal", "svg.fonttype": "none"}):
+        figure = Figure(figsize=(3.8, 3.2), layout="constrained")
+        draw(ax=figure.add_subplot())
+        text = io.StringIO()
+        figure.savefig(text, format="svg", metadata={"Date": None})
+    return text.getvalue()[text.getvalue().index("<svg") :]
 
 
 class Verbatim(str):

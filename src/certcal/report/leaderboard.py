@@ -1,31 +1,23 @@
 """The leaderboard of a reference pack: certified accuracy against certified errors at each radius, never one number."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from html import escape
 from itertools import cycle
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from certcal.evaluation import Rounding, pareto_front, percent
 from certcal.report.changes import COLOURS, MARKERS
 from certcal.report.figures import NEUTRAL, axes_of, finished
-from certcal.report.plain_page import figure_row, html_table, plain_page
+from certcal.report.html import figure_row, fill_page, read_part
 from certcal.scalars import exactly
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 SCORES = (("certified_ece", "certified ECE"), ("certified_brier", "certified Brier"))
-_EXPLAINED = (
-    "Each point is a model at one radius: further right and further down is better. There is no single score: a model "
-    "is in bold where no other one of its table is at least as accurate with at most its errors. Numbers under “as "
-    "published” are quoted from the paper and were not recomputed; its ACCE is an approximation from below, of no "
-    "guarantee. All others are recomputed from evidence in the pack. Certified accuracy is rounded down, certified "
-    "errors are rounded up."
-)
 
 
 @dataclass(frozen=True)
@@ -53,7 +45,8 @@ class Board:
 
 def leaderboard_page(boards: Sequence[Board]) -> str:
     """The page of all boards; it loads nothing and runs no script."""
-    return plain_page("Leaderboard of certified calibration", f"<p>{_EXPLAINED}</p>\n" + "".join(map(_board, boards)))
+    style = read_part("leaderboard.css")
+    return fill_page("leaderboard.html.j2", style=style, drawn=True, boards=[_board(one) for one in boards])
 
 
 def plot_standings(standings: Sequence[Standing], score: str, *, ax: "Axes | None" = None) -> "Axes":
@@ -74,22 +67,22 @@ def plot_standings(standings: Sequence[Standing], score: str, *, ax: "Axes | Non
     return finished(axes, xlabel="certified accuracy, %", ylabel=f"{label}, %", ylim=(0, 115 * max([0.01, *y])))
 
 
-def _board(board: Board) -> str:
+def _board(board: Board) -> dict[str, Any]:
     """One data set: per track and radius figures and a table, then what was published."""
-    parts = [f"<h2>{escape(board.data)}</h2>\n"]
-    for title, standings in board.tracks.items():
-        parts.append(f"<h3>{escape(title)}</h3>\n")
-        for radius in sorted({one.radius for one in standings}):
-            here = [one for one in standings if one.radius == radius and not np.isnan(one.certified_ece)]
-            if here:
-                parts.append(f"<h4>R = {exactly(radius)}</h4>\n")
-                parts.append(figure_row([partial(plot_standings, here, score) for score, _ in SCORES]))
-                parts.append(html_table(*standing_cells(here), "names"))
-    if board.published:
-        heads = ["method", "R", "range of certified accuracy, %", "ACCE, %", "CBS, %"]
-        lines = [[method, exactly(radius), *rest] for method, radius, *rest in board.published]
-        parts.append(f"<h3>As published, not recomputed</h3>\n{html_table(heads, lines, 'names')}")
-    return "".join(parts)
+    return {
+        "data": board.data,
+        "tracks": {title: [*_by_radius(standings)] for title, standings in board.tracks.items()},
+        "published": [[method, exactly(radius), *rest] for method, radius, *rest in board.published],
+    }
+
+
+def _by_radius(standings: Sequence[Standing]) -> Iterator[dict[str, Any]]:
+    known = [one for one in standings if not np.isnan(one.certified_ece)]
+    for radius in sorted({one.radius for one in known}):
+        here = [one for one in known if one.radius == radius]
+        heads, lines = standing_cells(here)
+        figures = figure_row([partial(plot_standings, here, score) for score, _ in SCORES])
+        yield {"radius": exactly(radius), "figures": figures, "heads": heads, "lines": lines}
 
 
 def standing_cells(standings: Sequence[Standing]) -> tuple[list[str], list[list[str]]]:

@@ -8,8 +8,7 @@ from certcal.evaluation import LEAST_INPUTS, METRICS, Difference, Report, Row, S
 from certcal.files import csv_of, csv_text, plain
 from certcal.report.content import default_view
 from certcal.report.figures import axes_of, finished
-from certcal.report.html import Verbatim, fill_page, read_part
-from certcal.report.plain_page import figure_row
+from certcal.report.html import figure_row, fill_page, read_part
 from certcal.report.tables import Column, column_of, markdown_text
 from certcal.scalars import exactly
 from certcal.settings import Domain, Population
@@ -203,7 +202,7 @@ def side_by_side_page(compared: SideBySide) -> str:
         names=compared.names,
         runs=_about_runs(compared),
         verdict=f"{_verdict(compared)}.",
-        figures=Verbatim(figure_row([partial(plot_side_by_side, compared, metric) for metric in CURVES])),
+        figures=figure_row([partial(plot_side_by_side, compared, metric) for metric in CURVES]),
         heads=heads,
         lines=lines,
         called=[[next(filter(cell.endswith, CALLED), "") for cell in line] for line in lines],
