@@ -8,7 +8,7 @@ from scipy import special
 
 from certcal import Evidence, InputError, certified_calibration_error, evaluate, expected_calibration_error
 from certcal.certificates import intervals_by_radius, table_of
-from certcal.evaluation import Report, compare_reports
+from certcal.evaluation import METRICS, Report, compare_reports
 from certcal.report import (
     changed_csv,
     side_by_side_cells,
@@ -17,7 +17,6 @@ from certcal.report import (
     side_by_side_page,
     side_by_side_words,
 )
-from certcal.report.tables import column_of
 from certcal.smoothing import threshold_grid
 from certcal.worstcase import allowed_failures, jointly_certified_calibration_error
 from smoothing_oracles import evidence as made
@@ -120,7 +119,7 @@ def test_a_run_that_certifies_more_is_not_called_worse_for_the_harder_inputs():
 
 
 def percent(report: Report) -> str:
-    return column_of("certified_ece").show(report[0].certified_ece)
+    return METRICS["certified_ece"].show(report[0].certified_ece)
 
 
 def test_errors_of_different_inputs_are_not_judged():

@@ -63,16 +63,16 @@ def test_a_share_of_inputs_is_not_rounded_below_itself(total, data):
 
 def test_every_cell_is_its_value_rounded_outward(report):
     for row, line in zip(report.as_dicts(), cells(report), strict=True):
-        for column, cell in zip(columns(report), line, strict=True):
-            value = row.get(column.key)
+        for key, cell in zip(columns(report), line, strict=True):
+            value = row.get(key)
             if value is None or np.isnan(value):
                 assert cell == "—"
                 continue
             shown = float(cell.removesuffix(" %")) / (100 if cell.endswith("%") else 1)
             assert shown == pytest.approx(value, abs=1.01e-4)
-            if column.key.startswith(("certified_ece", "certified_brier", "joint_ece", "joint_brier")):
+            if key.startswith(("certified_ece", "certified_brier", "joint_ece", "joint_brier")):
                 assert shown >= value
-            if column.key.endswith("accuracy"):
+            if key.endswith("accuracy"):
                 assert shown <= value + 1e-15
 
 

@@ -61,15 +61,16 @@ def _show_sandwich(console: Console, own: "Sandwich") -> None:
 
     close = any(row.attacked_ece > row.certified_ece for row in own.rows)
     shown = (*_SHOWN, *(("limit_ece", "excess") if close or not own.holds else ()), *(() if own.holds else ("holds",)))
-    wanted = [place for place, column in enumerate(SANDWICH_COLUMNS) if column.key in shown]
+    wanted = [key for key in SANDWICH_COLUMNS if key in shown]
     best = own.strongest()
     what = "smoothed model" if own.terms.draws else "network without noise"
     table = new_table(title=f"The {what}: clean, attacked, certified (bold: the strongest attack)")
-    for column in (SANDWICH_COLUMNS[place] for place in wanted):
-        table.add_column(column.label, justify="left" if column.key == "adversary" else "right", vertical="bottom")
-    for place, line in enumerate(sandwich_cells(own)):
+    for key in wanted:
+        label = SANDWICH_COLUMNS[key].label
+        table.add_column(label, justify="left" if key == "adversary" else "right", vertical="bottom")
+    for place, line in enumerate(sandwich_cells(own, wanted)):
         style = "bold red" if not own.rows[place].holds else "bold" if place in best else None
-        table.add_row(*(line[n] for n in wanted), style=style)
+        table.add_row(*line, style=style)
     console.print()
     console.print(table)
     attacked = (

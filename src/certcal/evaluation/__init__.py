@@ -7,7 +7,7 @@ from certcal.evaluation.further import ANY_BINNING, FURTHER
 from certcal.evaluation.gap import Gap, planned_draws, split_gap, with_more_draws
 from certcal.evaluation.given import as_given
 from certcal.evaluation.group_table import Disparity, Group, GroupTable
-from certcal.evaluation.metric import Before, Given, Metric, Rounding, number, percent
+from certcal.evaluation.metric import Before, Given, Look, Rounding, number, percent
 from certcal.evaluation.report import Report
 from certcal.evaluation.requirements import Judgement, Requirement, judge
 from certcal.evaluation.row import METRICS, Row, row_at
@@ -32,7 +32,7 @@ __all__ = [
     "Group",
     "GroupTable",
     "Judgement",
-    "Metric",
+    "Look",
     "Outcome",
     "Report",
     "Requirement",

@@ -112,7 +112,7 @@ ANY_BINNING: Mapping[str, Metric] = {
     "certified_equal_count_gap": Metric(
         "certified equal counts, at most too high by",
         "how far the bound above is over what an attack that was found attains",
-        lambda at: at.equal_count(0).stats["gap"],
+        of=lambda at: at.equal_count(0).stats["gap"],
         rounding=Rounding.UP,
         table=False,
         **_PERCENT,

@@ -1,5 +1,6 @@
 """How a metric is declared: what it is called, how it is computed, to which side it is rounded, where it is shown."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
@@ -11,6 +12,7 @@ import numpy as np
 
 from certcal.certificates import ConfidenceIntervals
 from certcal.metrics import Bins, Miscalibration, Ranks, Sharpness, bin_sums, miscalibration_of, sharpness
+from certcal.scalars import exactly
 from certcal.settings import Population
 from certcal.types import BoolArray, FloatArray, IntArray
 from certcal.worstcase import (
@@ -70,25 +72,39 @@ class Before(StrEnum):
 
 
 @dataclass(frozen=True, eq=False)
-class Metric:
-    """One metric of the certificates at one radius."""
+class Look:
+    """What a value is called and how it is shown, as in a column of a table."""
 
     label: str
-    help: str
-    of: "Callable[[Measured], float]"
+    help: str = ""
     rounding: Rounding = Rounding.NEAREST
     digits: int | None = None  # after the point; None shows whole numbers and radii as they are
     percent: bool = False
+    main: bool = False  # among the few that are shown first
+
+    def show(self, value: float | None) -> str:
+        """The value as text, rounded to its side; a dash where there is none."""
+        if value is None or math.isnan(value):
+            return "—"
+        if self.digits is None:
+            return exactly(value)
+        return (percent if self.percent else number)(value, self.rounding, self.digits)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Metric(Look):
+    """One metric of the certificates at one radius."""
+
+    of: "Callable[[Measured], float]"
     of_all: bool = False  # of all inputs; one that is not is NaN where the row's population is empty
     given: Given = Given.ALWAYS
     before: Before = Before.NO
     table: bool = True  # whether it is a column of page and tables
-    main: bool = False  # among the few that are shown first
 
 
 def metric(label: str, text: str, of: "Callable[[Measured], float]", how: dict[str, Any], **more: Any) -> Any:
     """A field of `Row` that is a metric. `how` and `more` are further fields of `Metric`."""
-    return field(default=np.nan, metadata={"metric": Metric(label, text, of, **how, **more)})
+    return field(default=np.nan, metadata={"metric": Metric(label, text, of=of, **how, **more)})
 
 
 def three(
@@ -104,12 +120,12 @@ def three(
     """A metric beside those of `Row`: without attack, certified, and allowing for certificates that may fail."""
     side: dict[str, Any] = {"rounding": Rounding.UP if error else Rounding.DOWN, "table": False, **how}
     return {
-        name: Metric(label, f"{text}, without an attack", clean, table=False, **how),
-        f"certified_{name}": Metric(f"certified {label}", f"{text}, at its worst", lambda at: worst(at, 0), **side),
+        name: Metric(label, f"{text}, without an attack", of=clean, table=False, **how),
+        f"certified_{name}": Metric(f"certified {label}", f"{text}, at its worst", of=lambda at: worst(at, 0), **side),
         f"joint_{name}": Metric(
             f"joint {label}",
             f"{text}, at its worst, allowing for the certificates of the set that may fail",
-            lambda at: worst(at, at.failures),
+            of=lambda at: worst(at, at.failures),
             **side,
         ),
     }

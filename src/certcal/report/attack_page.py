@@ -51,7 +51,7 @@ def _sandwich(record: Sandwich, radius: float, certificates: Mapping[str, Any]) 
         "verdict": verdict(record),
         "about": _about(record, certificates),
         "wants": [(name, WANTS[name]) for name in dict.fromkeys(row.adversary for row in record.rows)],
-        "columns": [{"key": column.key, "label": column.label, "help": column.help} for column in SANDWICH_COLUMNS],
+        "columns": [{"key": key, "label": own.label, "help": own.help} for key, own in SANDWICH_COLUMNS.items()],
         "cells": sandwich_cells(record),
         "failing": [place for place, row in enumerate(record.rows) if not row.holds],
         "strongest": best,

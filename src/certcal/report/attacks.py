@@ -1,38 +1,38 @@
 """What attacks did, for people: the sandwich and the paper's Table 1 as tables and words. Knows nothing of torch."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from certcal.attacks import AceRow, AceTable, Sandwich
 from certcal.errors import several
-from certcal.evaluation import Rounding, percent
+from certcal.evaluation import Look, Rounding, percent
 from certcal.files import csv_of
-from certcal.report.tables import Column, latex_text, markdown_text
+from certcal.report.tables import latex_text, markdown_text
 from certcal.scalars import exactly
 
 _UP = Rounding.UP
 _PERCENT: dict[str, Any] = {"digits": 2, "percent": True}
 _MAY = "an estimate may show at most this if the certificates are sound; one above it refutes them"
-SANDWICH_COLUMNS = (
-    Column("radius", "R", "how far each input was moved at most, in ℓ2"),
-    Column("adversary", "adversary", "what the attack wants"),
-    Column("inputs", "inputs", "attacked inputs that are certified at R; everything in the row is about them"),
-    Column("clean_ece", "clean ECE", "calibration error without an attack, estimated from fresh draws", **_PERCENT),
-    Column("attacked_ece", "attacked ECE", "the same once the inputs were moved: an estimate from below", **_PERCENT),
-    Column("certified_ece", "certified ECE", "the largest ECE of any confidences within the certificates",
-           _UP, **_PERCENT),
-    Column("limit_ece", "limit, ECE", _MAY, _UP, **_PERCENT),
-    Column("clean_brier", "clean Brier", "Brier score of the predicted class, without an attack", digits=4),
-    Column("attacked_brier", "attacked Brier", "the same once the inputs were moved: an estimate from below", digits=4),
-    Column("certified_brier", "certified Brier", "the largest Brier score within the certificates", _UP, 4),
-    Column("limit_brier", "limit, Brier", _MAY, _UP, 4),
-    Column("contradictions", "contradict", "inputs that contradict their certificate: seen outside it, beyond chance"),
-    Column("allowed", "allowed", "certificates that may fail: as many inputs may contradict theirs"),
-    Column("excess", "excess", "how far confidences lie beyond their certificates on average, at the least: "
-           "above 0 it refutes them", Rounding.DOWN, 4),
-    Column("holds", "holds", "whether nothing seen contradicts the certificates"),
-)  # fmt: skip
+SANDWICH_COLUMNS = {
+    "radius": Look("R", "how far each input was moved at most, in ℓ2"),
+    "adversary": Look("adversary", "what the attack wants"),
+    "inputs": Look("inputs", "attacked inputs that are certified at R; everything in the row is about them"),
+    "clean_ece": Look("clean ECE", "calibration error without an attack, estimated from fresh draws", **_PERCENT),
+    "attacked_ece": Look("attacked ECE", "the same once the inputs were moved: an estimate from below", **_PERCENT),
+    "certified_ece": Look("certified ECE", "the largest ECE of any confidences within the certificates",
+                          _UP, **_PERCENT),
+    "limit_ece": Look("limit, ECE", _MAY, _UP, **_PERCENT),
+    "clean_brier": Look("clean Brier", "Brier score of the predicted class, without an attack", digits=4),
+    "attacked_brier": Look("attacked Brier", "the same once the inputs were moved: an estimate from below", digits=4),
+    "certified_brier": Look("certified Brier", "the largest Brier score within the certificates", _UP, 4),
+    "limit_brier": Look("limit, Brier", _MAY, _UP, 4),
+    "contradictions": Look("contradict", "inputs that contradict their certificate: seen outside it, beyond chance"),
+    "allowed": Look("allowed", "certificates that may fail: as many inputs may contradict theirs"),
+    "excess": Look("excess", "how far confidences lie beyond their certificates on average, at the least: "
+                   "above 0 it refutes them", Rounding.DOWN, 4),
+    "holds": Look("holds", "whether nothing seen contradicts the certificates"),
+}  # fmt: skip
 PAPERS = "the paper's attack, which stops at the first step that would change a label"
 STRONGER = "an attack stronger than the paper's, which turns back where a step would change a label"
 GALIL = (
@@ -48,21 +48,21 @@ WANTS = {
 }
 
 
-def sandwich_cells(record: Sandwich) -> list[list[str]]:
-    """The sandwich as text: certified values rounded up, estimates to the nearest."""
-    return [[_shown(column, getattr(row, column.key)) for column in SANDWICH_COLUMNS] for row in record.rows]
+def sandwich_cells(record: Sandwich, keys: Iterable[str] = SANDWICH_COLUMNS) -> list[list[str]]:
+    """These columns of the sandwich as text: certified values rounded up, estimates to the nearest."""
+    return [[_shown(SANDWICH_COLUMNS[key], getattr(row, key)) for key in keys] for row in record.rows]
 
 
-def _shown(column: Column, value: Any) -> str:
+def _shown(own: Look, value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "NO"
-    return value if isinstance(value, str) else column.show(value)
+    return value if isinstance(value, str) else own.show(value)
 
 
 def sandwich_tables(record: Sandwich) -> dict[str, str]:
     """The sandwich as CSV with every digit, as Markdown and as LaTeX, by the ending of the file's name."""
-    heads, lines = [column.label for column in SANDWICH_COLUMNS], sandwich_cells(record)
-    sides = "".join("l" if own.key == "adversary" else "r" for own in SANDWICH_COLUMNS)
+    heads, lines = [own.label for own in SANDWICH_COLUMNS.values()], sandwich_cells(record)
+    sides = "".join("l" if key == "adversary" else "r" for key in SANDWICH_COLUMNS)
     return {
         "csv": csv_of(record.as_dicts()),
         "md": markdown_text(heads, lines, sides=sides),

@@ -54,9 +54,9 @@ def page_data(
         "proven": report.level == 0,  # no certificate can fail, so that nothing is said of it
         "classes": None if classes is None else list(classes),
         "columns": [
-            {"key": column.key, "label": column.label, "help": column.help, "round": str(column.rounding)}
-            | ({"main": True} if column.main else {})
-            for column in columns(report)
+            {"key": key, "label": own.label, "help": own.help, "round": str(own.rounding)}
+            | ({"main": True} if own.main else {})
+            for key, own in columns(report).items()
         ],
         "rows": plain(report.as_dicts()),
         "cells": cells(report),

@@ -14,7 +14,7 @@ from certcal.errors import InputError
 from certcal.evaluation import METRICS, Report, Rounding, Row, number
 from certcal.report.content import default_view
 from certcal.report.figures import CORRECT, INCORRECT, axes_of, plot_certified_boxes, plot_errors
-from certcal.report.tables import column_of, main_cells
+from certcal.report.tables import main_cells
 from certcal.report.views import prepare_certified_boxes
 from certcal.report.words import guarantee
 from certcal.scalars import exactly
@@ -44,7 +44,7 @@ def _report(result: Report) -> str:
 def _row(result: Row) -> str:
     known = {name: value for name, value in result.as_dict().items() if name in METRICS}
     table = html_table(
-        ["metric", "value"], [[METRICS[name].label, column_of(name).show(own)] for name, own in known.items()]
+        ["metric", "value"], [[METRICS[name].label, METRICS[name].show(own)] for name, own in known.items()]
     )
     if result.worst is None:
         return f"{table}<p>Nothing is certified at this radius.</p>"

@@ -36,9 +36,7 @@ HEADS = ["certified ECE", "certified Brier", "clean Brier, all inputs", "AUROC"]
 
 @as_html.register(Sandwich)
 def _sandwich(result: Sandwich) -> str:
-    places = [place for place, column in enumerate(SANDWICH_COLUMNS) if column.key in FEW]
-    lines = [[line[place] for place in places] for line in sandwich_cells(result)]
-    table = html_table([SANDWICH_COLUMNS[place].label for place in places], lines)
+    table = html_table([SANDWICH_COLUMNS[key].label for key in FEW], sandwich_cells(result, FEW))
     return f"{table}<p>{escape(verdict(result))}</p>{html_figure(result)}"
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from certcal.evaluation import GroupTable, Report, Rounding, number, percent
+from certcal.evaluation import GroupTable, Look, Report, Rounding, number, percent
 from certcal.report.content import by_radius
 from certcal.scalars import exactly
 from certcal.types import FloatArray
@@ -13,16 +13,18 @@ from certcal.types import FloatArray
 MOST_CURVES = 300  # groups × radii whose operating points at every threshold a page holds
 _CURVES = {"coverage": "coverage", "selective_accuracy": "accuracy"}
 _NAMES = {"accuracy": "accuracy", "ece": "ECE", "brier": "Brier score"}
-_GROUP_COLUMNS = (
-    ("inputs", "inputs", None, Rounding.NEAREST),
-    ("certified", "certified", None, Rounding.NEAREST),
-    ("joint_accuracy", "guaranteed accuracy", "low", Rounding.DOWN),
-    ("certified_ece", "certified ECE", "high", Rounding.UP),
-    ("joint_ece", "guaranteed ECE", "high", Rounding.UP),
-    ("joint_brier", "guaranteed Brier", "high", Rounding.UP),
-    ("joint_coverage", "guaranteed coverage", "low", Rounding.DOWN),
-    ("joint_selective_accuracy", "guaranteed accuracy of accepted", "low", Rounding.DOWN),
-)
+_SHARE: dict[str, Any] = {"digits": 1, "percent": True}
+_LOW, _HIGH = {"rounding": Rounding.DOWN, **_SHARE}, {"rounding": Rounding.UP, **_SHARE}
+_GROUP_COLUMNS = {
+    "inputs": Look("inputs"),
+    "certified": Look("certified"),
+    "joint_accuracy": Look("guaranteed accuracy", **_LOW),
+    "certified_ece": Look("certified ECE", **_HIGH),
+    "joint_ece": Look("guaranteed ECE", **_HIGH),
+    "joint_brier": Look("guaranteed Brier", rounding=Rounding.UP, digits=4),
+    "joint_coverage": Look("guaranteed coverage", **_LOW),
+    "joint_selective_accuracy": Look("guaranteed accuracy of accepted", **_LOW),
+}
 
 
 def groups_section(report: Report) -> dict[str, Any] | None:
@@ -32,8 +34,8 @@ def groups_section(report: Report) -> dict[str, Any] | None:
     views = [[(_table(table), _curves(table)) for table in tables] for tables in by_radius(report).groups]
     many = len(views) * sum(len(table.groups) for table in report.groups[0]) > MOST_CURVES
     return {
-        "columns": [label for _, label, _, _ in _GROUP_COLUMNS],
-        "places": None if many else [[key for key, *_ in _GROUP_COLUMNS].index(f"joint_{name}") for name in _CURVES],
+        "columns": [own.label for own in _GROUP_COLUMNS.values()],
+        "places": None if many else [list(_GROUP_COLUMNS).index(f"joint_{name}") for name in _CURVES],
         "threshold": exactly(report.threshold),
         "views": [[table if many else table | {"curves": curves} for table, curves in one] for one in views],
     }
@@ -46,26 +48,20 @@ def group_cells(table: GroupTable) -> tuple[list[str], list[list[str]]]:
 
 def group_lines(table: GroupTable, *keys: str) -> tuple[list[str], list[list[str]]]:
     """Heads and lines of a table of groups with these columns, or all of them."""
-    shown = [one for one in _GROUP_COLUMNS if not keys or one[0] in keys]
-    lines = [
-        [group.name, *(_cell(group.as_dict()[key], rounding, key) for key, _, _, rounding in shown)]
-        for group in table.groups
-    ]
-    return [table.column, *(label for _, label, _, _ in shown)], lines
+    shown = {key: own for key, own in _GROUP_COLUMNS.items() if not keys or key in keys}
+    rows = [group.as_dict() for group in table.groups]
+    lines = [[row["name"], *(own.show(row[key]) for key, own in shown.items())] for row in rows]
+    return [table.column, *(own.label for own in shown.values())], lines
 
 
 def _table(table: GroupTable) -> dict[str, Any]:
     rows = [group.as_dict() for group in table.groups]
-    shades = {key: _shades([row[key] for row in rows], bad) for key, _, bad, _ in _GROUP_COLUMNS if bad}
+    shades = [_shades([row[key] for row in rows], own.rounding) for key, own in _GROUP_COLUMNS.items()]
     return {
         "column": table.column,
         "rows": [
-            {
-                "name": row["name"],
-                "cells": [_cell(row[key], rounding, key) for key, _, _, rounding in _GROUP_COLUMNS],
-                "shades": [shades[key][place] if key in shades else None for key, *_ in _GROUP_COLUMNS],
-            }
-            for place, row in enumerate(rows)
+            {"name": name, "cells": cells, "shades": [column[place] for column in shades]}
+            for place, (name, *cells) in enumerate(group_lines(table)[1])
         ],
         "notes": group_words(table),
     }
@@ -113,24 +109,18 @@ def disparity_lines(table: GroupTable) -> list[list[str]]:
 
 def _points(value: float, rounding: Rounding, metric: str) -> str:
     """A difference of shares in points, and of scores as it is."""
-    return _cell(value, rounding, metric).replace(" %", " points")
+    if metric == "brier":
+        return number(value, rounding, 4)
+    return percent(value, rounding, 1).replace(" %", " points")
 
 
-def _cell(value: float, rounding: Rounding, key: str) -> str:
-    if isinstance(value, int):
-        return str(value)
-    if np.isnan(value):
-        return "—"
-    return number(value, rounding, 4) if "brier" in key else percent(value, rounding, 1)
-
-
-def _shades(values: list[float], bad: str) -> list[float | None]:
-    """How bad each value is among its column, from 0 to 1; differences of a few points stay pale."""
+def _shades(values: list[float], rounding: Rounding) -> list[float | None]:
+    """How bad each value is among its column, from 0 to 1; differences of a few points stay pale, counts have none."""
     known = np.array(values, dtype=np.float64)
-    if np.isnan(known).all():
+    if rounding is Rounding.NEAREST or np.isnan(known).all():
         return [None for _ in values]
-    best = np.nanmin(known) if bad == "high" else np.nanmax(known)
+    best, worst = (np.nanmin(known), 1.0) if rounding is Rounding.UP else (np.nanmax(known), 0.0)
     share = np.abs(known - best) / max(np.nanmax(known) - np.nanmin(known), 0.1)
     # What could not be worse is not pale because the others are as bad.
-    share = np.where(known == (1.0 if bad == "high" else 0.0), 1.0, share)
+    share = np.where(known == worst, 1.0, share)
     return [None if np.isnan(value) else round(float(value), 3) for value in share]

@@ -8,7 +8,6 @@ import numpy as np
 from certcal.evaluation import ACCEPTED, ANY_BINNING, FURTHER, WANTED, Report, Rounding, Row, percent
 from certcal.files import plain
 from certcal.report.content import by_radius
-from certcal.report.tables import shown
 from certcal.scalars import check_integer, exactly, guarded
 from certcal.worstcase import OperatingCurve, OperatingPoint
 
@@ -78,7 +77,7 @@ def _further(row: Row) -> list[list[str]]:
     for name in dict.fromkeys(re.sub("^(certified|joint)_", "", name) for name in row.further):
         parts = [f"{part}{name}" for part in ("", "certified_", "joint_")]
         first = next(known[part] for part in parts if part in known)
-        text = [shown(known[part], row.further[part]) if part in row.further else "" for part in parts]
+        text = [known[part].show(row.further[part]) if part in row.further else "" for part in parts]
         label = first.label.removeprefix("certified ")
         lines.append([label[0].upper() + label[1:], first.help.split(", without")[0], *text])
     return lines

@@ -4,12 +4,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from certcal.errors import several
-from certcal.evaluation import LEAST_INPUTS, METRICS, Difference, Report, Row, SideBySide
+from certcal.evaluation import LEAST_INPUTS, METRICS, Difference, Look, Report, Row, SideBySide
 from certcal.files import csv_of, csv_text, plain
 from certcal.report.content import default_view
 from certcal.report.figures import axes_of, finished
 from certcal.report.html import figure_row, fill_page, read_part
-from certcal.report.tables import Column, column_of, markdown_text
+from certcal.report.tables import markdown_text
 from certcal.scalars import exactly
 from certcal.settings import Domain, Population
 
@@ -39,7 +39,7 @@ def side_by_side_cells(compared: SideBySide, *at: int) -> tuple[list[str], list[
     lines = []
     for position in at or range(len(compared.radii)):
         for place, name in enumerate(_shown(compared)):
-            own = column_of(name)
+            own = METRICS[name]
             values = [own.show(getattr(row, name)) for row in compared.rows[position]]
             apart = [_apart(later.get(name), own) for later in compared.differences[position]]
             label = "inputs compared" if name == "inputs" else own.label
@@ -243,7 +243,7 @@ def _verdict(compared: SideBySide) -> str:
 
 
 def _error(row: Row) -> str:
-    return column_of("certified_ece").show(row.certified_ece)
+    return METRICS["certified_ece"].show(row.certified_ece)
 
 
 def _means(compared: SideBySide, position: int) -> str:
@@ -263,7 +263,7 @@ def _called(one: Difference) -> str:
     return "" if one.better is None else CALLED[one.better]
 
 
-def _apart(one: Difference | None, own: Column) -> str:
+def _apart(one: Difference | None, own: Look) -> str:
     scale, digits, unit = (100, own.digits or 2, " %") if own.percent else (1, own.digits or 4, "")
     if one is None:
         return ""

@@ -2,39 +2,12 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from decimal import ROUND_CEILING, Decimal
 
-from certcal.evaluation import METRICS, Before, Given, Metric, Report, Rounding, number, percent
+from certcal.evaluation import METRICS, Before, Given, Look, Report, Rounding, number
 from certcal.files import csv_text
-from certcal.scalars import exactly
 from certcal.settings import Approximation
-
-
-@dataclass(frozen=True)
-class Column:
-    """One column of the table over radii."""
-
-    key: str  # the key in `Row.as_dict`
-    label: str
-    help: str
-    rounding: Rounding = Rounding.NEAREST
-    digits: int | None = None  # after the point; None shows whole numbers and radii as they are
-    percent: bool = False
-    main: bool = False  # among the few that are shown first
-
-    def show(self, value: float | None) -> str:
-        """The value as text, rounded to the column's side; a dash where there is none."""
-        return "—" if value is None else shown(self, value)
-
-
-def shown(look: Column | Metric, value: float) -> str:
-    """A value as text, rounded to the side of its column or metric; a dash where it is none."""
-    if math.isnan(value):
-        return "—"
-    if look.digits is None:
-        return exactly(value)
-    return (percent if look.percent else number)(value, look.rounding, look.digits)
 
 
 def complement(level: float) -> str:
@@ -63,60 +36,53 @@ _APPROXIMATE = {
 }
 
 
-def columns(report: Report) -> tuple[Column, ...]:
-    """The columns that a report's rows fill, as their metrics are declared."""
+def columns(report: Report) -> dict[str, Look]:
+    """The columns that a report's rows fill, by their keys in `Row.as_dict`, as their metrics are declared."""
     asked = [name for name in map(str, Approximation) if any(name in row.approximations for row in report)]
-    mapped = report.recalibration is not None
-    return (
-        *(column_of(name) for name in _named(Given.ALWAYS)),
-        *(Column(f"approximate_{name}", *_APPROXIMATE[name], Rounding.DOWN, 2, True, True) for name in asked),
-        *(column_of(name, before=True) for name, one in METRICS.items() if mapped and one.before is Before.SHOWN),
-        *(column_of(name) for name in _named(Given.WITH_MAP) if mapped),
-    )
+    found = _shown(Given.ALWAYS)
+    for name in asked:
+        found[f"approximate_{name}"] = Look(*_APPROXIMATE[name], Rounding.DOWN, 2, percent=True, main=True)
+    if report.recalibration is not None:
+        for name, own in METRICS.items():
+            if own.before is Before.SHOWN:
+                before, without = f"{own.label} before", f"{own.help}, without the map"
+                found[f"before_{name}"] = replace(own, label=before, help=without, main=False)
+        found |= _shown(Given.WITH_MAP)
+    return found
 
 
-def _named(given: Given) -> list[str]:
-    return [name for name, one in METRICS.items() if one.given is given and one.table]
-
-
-def column_of(name: str, *, before: bool = False) -> Column:
-    """The column of a metric; before a map, if there is one."""
-    own = METRICS[name]
-    look = own.rounding, own.digits, own.percent
-    if before:
-        return Column(f"before_{name}", f"{own.label} before", f"{own.help}, without the map", *look)
-    return Column(name, own.label, own.help, *look, own.main)
+def _shown(given: Given) -> dict[str, Look]:
+    return {name: own for name, own in METRICS.items() if own.given is given and own.table}
 
 
 def cells(report: Report) -> list[list[str]]:
     """The table as text, rounded outward, one list per row."""
-    shown = columns(report)
-    return [[column.show(row.get(column.key)) for column in shown] for row in report.as_dicts()]
+    shown = columns(report).items()
+    return [[own.show(row.get(key)) for key, own in shown] for row in report.as_dicts()]
 
 
 def main_cells(report: Report, *more: str) -> tuple[list[str], list[list[str]]]:
     """Labels and rows of the few columns that are shown first, and of more of them by name."""
-    shown = columns(report)
-    kept = [place for place, column in enumerate(shown) if column.main or column.key in more]
-    return [shown[place].label for place in kept], [[line[place] for place in kept] for line in cells(report)]
+    shown = {key: own for key, own in columns(report).items() if own.main or key in more}
+    lines = [[own.show(row.get(key)) for key, own in shown.items()] for row in report.as_dicts()]
+    return [own.label for own in shown.values()], lines
 
 
 def to_csv(report: Report) -> str:
     """The table with every digit, as CSV."""
-    shown = columns(report)
-    return csv_text(
-        [column.key for column in shown], [[row.get(one.key) for one in shown] for row in report.as_dicts()]
-    )
+    keys = list(columns(report))
+    return csv_text(keys, [[row.get(key) for key in keys] for row in report.as_dicts()])
 
 
 def to_markdown(report: Report) -> str:
     """The table in Markdown, rounded outward."""
-    return markdown_text([column.label for column in columns(report)], cells(report))
+    return markdown_text([own.label for own in columns(report).values()], cells(report))
 
 
 def to_latex(report: Report) -> str:
     """The table as a LaTeX tabular with booktabs rules, rounded outward."""
-    return latex_text(["$R$" if column.key == "radius" else column.label for column in columns(report)], cells(report))
+    heads = ["$R$" if key == "radius" else own.label for key, own in columns(report).items()]
+    return latex_text(heads, cells(report))
 
 
 def markdown_text(heads: Sequence[str], lines: Sequence[Sequence[str]], *, sides: str = "") -> str:
