@@ -9,8 +9,7 @@ from certcal.attacks import AceRow, AceTable, Sandwich, SandwichRow, Terms
 from certcal.certificates import confidence_bounds_at
 from certcal.metrics import reliability_curve
 from certcal.recalibration import held_out_scores, trade_off
-from certcal.report import page_data, recalibration_section
-from certcal.report.attack_page import attack_data
+from certcal.report import attack_data, page_data, recalibration_section
 from smoothing_oracles import random_evidence
 
 RADII = (0.0, 0.02, 0.05, 0.08, 0.1, 0.12, 0.15, 0.18, 0.2, 0.25, 0.3, 0.4, 0.5)

@@ -48,7 +48,7 @@ def _show(result: "Recalibration") -> None:
         for heading in ("before", "after", "±"):
             table.add_column(heading, justify="right", style="dim" if heading == "±" else "", no_wrap=True)
         for row in score_rows(result.held_out, radius, first=radius == result.radii[0]):
-            table.add_row(row.label, row.before, row.after, row.spread)
+            table.add_row(*row)
         console.print(table)
     if result.map.kind == "identity":
         console.print(f"\n{lead(result.held_out, result.radii)}", style="yellow")

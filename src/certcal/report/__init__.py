@@ -2,8 +2,6 @@
 
 from certcal.evaluation import number, percent
 from certcal.report.advice import advice_section
-from certcal.report.attack_figures import attack_diagrams, plot_sandwich
-from certcal.report.attack_page import attack_data
 from certcal.report.attacks import (
     GALIL,
     SANDWICH_COLUMNS,
@@ -11,6 +9,7 @@ from certcal.report.attacks import (
     ace_heads,
     ace_sentence,
     ace_tables,
+    attack_data,
     sandwich_cells,
     sandwich_tables,
     tightness,
@@ -23,12 +22,14 @@ from certcal.report.content import by_radius, default_view, page_data, why_first
 from certcal.report.display_found import as_html, draw
 from certcal.report.figures import (
     INCORRECT,
+    attack_diagrams,
     plot_certified_accuracy,
     plot_certified_boxes,
     plot_choice,
     plot_errors,
     plot_moves,
     plot_reliability,
+    plot_sandwich,
     plot_trade_off,
     plot_widths,
 )

@@ -5,7 +5,7 @@ from base64 import b64encode
 from collections.abc import Sequence
 from functools import singledispatch
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -24,6 +24,8 @@ from certcal.worstcase import Solution
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+NOTHING = "Nothing is certified at this radius."
+
 
 @singledispatch
 def as_html(result: object, /) -> str:
@@ -34,22 +36,60 @@ def as_html(result: object, /) -> str:
     return f"<pre>{escape(repr(result))}</pre>"
 
 
+@singledispatch
+def draw(result: object, /, *, ax: "Axes | None" = None) -> "Axes":
+    """The figure of a result."""
+    raise InputError.expected("result", "be one that certcal has a figure for, as a Report", type(result).__name__)
+
+
+def shown(result: object, table: str, words: str = "", *, drawn: bool = True) -> str:
+    """A table, a sentence, both as HTML, and what `draw` makes of the result."""
+    return table + (f"<p>{words}</p>" if words else "") + (_figure(result) if drawn else "")
+
+
+def html_table(heads: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
+    """Heads and lines of text as a table."""
+    head = "".join(f'<th style="text-align:right">{escape(one)}</th>' for one in heads)
+    body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in line) + "</tr>" for line in lines)
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _figure(result: object) -> str:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure, file = Figure(figsize=(4.2, 3.4), layout="constrained"), io.BytesIO()
+    FigureCanvasAgg(figure)
+    draw(result, ax=figure.add_subplot())
+    figure.savefig(file, format="png", dpi=100, bbox_inches="tight")
+    return f'<img alt="" src="data:image/png;base64,{b64encode(file.getvalue()).decode()}">'
+
+
 @as_html.register(Report)
 def _report(result: Report) -> str:
-    words = escape(guarantee(result, default_view(result)))
-    return f"{html_table(*main_cells(result))}<p>{words}</p>{html_figure(result)}"
+    return shown(result, html_table(*main_cells(result)), escape(guarantee(result, default_view(result))))
+
+
+@draw.register(Report)
+def _draw_report(result: Report, *, ax: "Axes | None" = None) -> "Axes":
+    return plot_errors(result.rows, ax=ax)
 
 
 @as_html.register(Row)
 def _row(result: Row) -> str:
     known = {name: value for name, value in result.as_dict().items() if name in METRICS}
-    table = html_table(
-        ["metric", "value"], [[METRICS[name].label, METRICS[name].show(own)] for name, own in known.items()]
-    )
-    if result.worst is None:
-        return f"{table}<p>Nothing is certified at this radius.</p>"
+    lines = [[METRICS[name].label, METRICS[name].show(own)] for name, own in known.items()]
     words = "Errors and scores are of the inputs counted first; what they certify, a report says with its probability."
-    return f"{table}<p>{words}</p>{html_figure(result)}"
+    drawn = result.worst is not None
+    return shown(result, html_table(["metric", "value"], lines), words if drawn else NOTHING, drawn=drawn)
+
+
+@draw.register(Row)
+def _draw_row(result: Row, *, ax: "Axes | None" = None) -> "Axes":
+    axes = axes_of(ax)
+    axes.bar(["clean", "certified", "guaranteed"], [result.ece, result.certified_ece, result.joint_ece])
+    axes.set(ylabel="ECE", ylim=(0, 1))
+    return axes
 
 
 @as_html.register(Evidence)
@@ -65,7 +105,17 @@ def _evidence(result: Evidence) -> str:
         ["run as", header.precision],
     ]
     words = "These are estimates from draws. What they certify, <code>certcal.evaluate</code> says."
-    return f"{html_table(['evidence', ''], lines)}<p>{words}</p>{html_figure(result)}"
+    return shown(result, html_table(["evidence", ""], lines), words)
+
+
+@draw.register(Evidence)
+def _draw_evidence(result: Evidence, *, ax: "Axes | None" = None) -> "Axes":
+    axes, bins = axes_of(ax), np.linspace(0, 1, 31).tolist()
+    parts = [result.confidence[result.correct], result.confidence[~result.correct]]
+    axes.hist(parts, bins=bins, stacked=True, color=[CORRECT, INCORRECT], label=["correct", "incorrect"])
+    axes.set(xlabel="confidence of the smoothed model", ylabel="inputs")
+    axes.legend()
+    return axes
 
 
 @as_html.register(ConfidenceIntervals)
@@ -80,9 +130,14 @@ def _intervals(result: ConfidenceIntervals) -> str:
     ]
     chance = f" Each input's certificates fail with probability at most {result.level:g}." if result.level > 0 else ""
     words = f"Within R the prediction of a certified input stays, and its confidence stays in its bar.{chance}"
-    return html_table([f"certificates at R = {exactly(result.radius)}", ""], lines) + (
-        f"<p>{words}</p>{html_figure(result)}" if kept.any() else "<p>Nothing is certified at this radius.</p>"
-    )
+    drawn = bool(kept.any())
+    heads = [f"certificates at R = {exactly(result.radius)}", ""]
+    return shown(result, html_table(heads, lines), words if drawn else NOTHING, drawn=drawn)
+
+
+@draw.register(ConfidenceIntervals)
+def _draw_intervals(result: ConfidenceIntervals, *, ax: "Axes | None" = None) -> "Axes":
+    return plot_certified_boxes(prepare_certified_boxes(result.select(result.certified)), ax=ax)
 
 
 @as_html.register(Solution)
@@ -98,46 +153,7 @@ def _solution(result: Solution) -> str:
         "upper": "No confidences within the bounds are worse.",
         "lower": "Confidences within the bounds attain this, and others may be worse: it certifies nothing.",
     }[str(result.kind)]
-    figure = html_figure(result) if len(result.confidence) else ""
-    return f"{html_table(['worst case', ''], lines)}<p>{words}</p>{figure}"
-
-
-@singledispatch
-def draw(result: object, /, *, ax: "Axes | None" = None) -> "Axes":
-    """The figure of a result.
-
-    Paper: —
-    """
-    raise InputError.expected("result", "be one that certcal has a figure for, as a Report", type(result).__name__)
-
-
-@draw.register(Report)
-def _draw_report(result: Report, *, ax: "Axes | None" = None) -> "Axes":
-    return plot_errors(result.rows, ax=ax)
-
-
-@draw.register(Row)
-def _draw_row(result: Row, *, ax: "Axes | None" = None) -> "Axes":
-    axes = axes_of(ax)
-    axes.bar(["clean", "certified", "guaranteed"], [result.ece, result.certified_ece, result.joint_ece])
-    axes.set(ylabel="ECE", ylim=(0, 1))
-    return axes
-
-
-@draw.register(Evidence)
-def _draw_evidence(result: Evidence, *, ax: "Axes | None" = None) -> "Axes":
-    axes, bins = axes_of(ax), np.linspace(0, 1, 31).tolist()
-    parts = [result.confidence[result.correct], result.confidence[~result.correct]]
-    axes.hist(parts, bins=bins, stacked=True, color=[CORRECT, INCORRECT], label=["correct", "incorrect"])
-    axes.set(xlabel="confidence of the smoothed model", ylabel="inputs")
-    axes.legend()
-    return axes
-
-
-@draw.register(ConfidenceIntervals)
-def _draw_intervals(result: ConfidenceIntervals, *, ax: "Axes | None" = None) -> "Axes":
-    kept = result.select(result.certified)
-    return plot_certified_boxes(prepare_certified_boxes(kept), ax=ax)
+    return shown(result, html_table(["worst case", ""], lines), words, drawn=len(result.confidence) > 0)
 
 
 @draw.register(Solution)
@@ -146,22 +162,3 @@ def _draw_solution(result: Solution, *, ax: "Axes | None" = None) -> "Axes":
     axes.hist(result.confidence, bins=np.linspace(0, 1, 31).tolist())
     axes.set(xlabel="confidence at the worst case", ylabel="inputs")
     return axes
-
-
-def html_table(heads: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
-    """Heads and lines of text as a table."""
-    head = "".join(f'<th style="text-align:right">{escape(one)}</th>' for one in heads)
-    body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in line) + "</tr>" for line in lines)
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-
-
-def html_figure(result: Any) -> str:
-    """What `draw` draws, as a picture."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure, file = Figure(figsize=(4.2, 3.4), layout="constrained"), io.BytesIO()
-    FigureCanvasAgg(figure)
-    draw(result, ax=figure.add_subplot())
-    figure.savefig(file, format="png", dpi=100, bbox_inches="tight")
-    return f'<img alt="" src="data:image/png;base64,{b64encode(file.getvalue()).decode()}">'

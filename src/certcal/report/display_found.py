@@ -7,7 +7,6 @@ import numpy as np
 
 from certcal.attacks import AceTable, Attacked, CalibrationAttack, Sandwich
 from certcal.recalibration import AnyMap, Choice, HeldOut, Scores, TradeOff
-from certcal.report.attack_figures import plot_sandwich
 from certcal.report.attacks import (
     SANDWICH_COLUMNS,
     ace_cells,
@@ -17,9 +16,18 @@ from certcal.report.attacks import (
     sandwich_cells,
     verdict,
 )
-from certcal.report.display import as_html, draw, html_figure, html_table
-from certcal.report.figures import CORRECT, INCORRECT, NEUTRAL, axes_of, finished, plot_reliability, plot_trade_off
-from certcal.report.recalibrated import SCORES, chosen_because, mapped, score_rows, warnings, written
+from certcal.report.display import as_html, draw, html_table, shown
+from certcal.report.figures import (
+    CORRECT,
+    NEUTRAL,
+    axes_of,
+    by_correctness,
+    finished,
+    plot_reliability,
+    plot_sandwich,
+    plot_trade_off,
+)
+from certcal.report.recalibrated import SCORES, chosen_because, mapped, score_rows, warnings
 from certcal.scalars import exactly
 from certcal.types import BoolArray, FloatArray
 
@@ -29,15 +37,14 @@ if TYPE_CHECKING:
 __all__ = ["as_html", "draw"]
 
 FEW = ("radius", "adversary", "inputs", "clean_ece", "attacked_ece", "certified_ece", "limit_ece", "holds")
-SHARES = {key: share for key, _, share in SCORES}
 COMPARED = ("certified_ece", "certified_brier", "brier_all", "auroc")  # of maps side by side
 HEADS = ["certified ECE", "certified Brier", "clean Brier, all inputs", "AUROC"]
 
 
 @as_html.register(Sandwich)
 def _sandwich(result: Sandwich) -> str:
-    table = html_table([SANDWICH_COLUMNS[key].label for key in FEW], sandwich_cells(result, FEW))
-    return f"{table}<p>{escape(verdict(result))}</p>{html_figure(result)}"
+    heads = [SANDWICH_COLUMNS[key].label for key in FEW]
+    return shown(result, html_table(heads, sandwich_cells(result, FEW)), escape(verdict(result)))
 
 
 draw.register(Sandwich, plot_sandwich)
@@ -46,7 +53,7 @@ draw.register(Sandwich, plot_sandwich)
 @as_html.register(AceTable)
 def _ace(result: AceTable) -> str:
     sentence = f"This is {ace_sentence(result)}. The figure is of the strongest attack."
-    return f"{html_table(ace_heads(result), ace_cells(result))}<p>{escape(sentence)}</p>{html_figure(result)}"
+    return shown(result, html_table(ace_heads(result), ace_cells(result)), escape(sentence))
 
 
 @draw.register(AceTable)
@@ -65,7 +72,7 @@ def _attacked(result: Attacked) -> str:
         ["mean loss before", f"{result.clean_loss.mean():.4f}"],
         ["mean loss after", f"{result.loss.mean():.4f}"],
     ]
-    return html_table(["attacked inputs", ""], lines) + html_figure(result)
+    return shown(result, html_table(["attacked inputs", ""], lines))
 
 
 @draw.register(Attacked)
@@ -81,12 +88,26 @@ def _calibration(result: CalibrationAttack) -> str:
         ["budget", f"l2 ≤ {result.epsilon:.4g}"],
     ]
     told = "Confidences are those of the attack's own few draws, on which it was optimised: they are too extreme."
-    return f"{html_table(['attacked inputs', ''], lines)}<p>{told}</p>{html_figure(result)}"
+    return shown(result, html_table(["attacked inputs", ""], lines), told)
 
 
 @draw.register(CalibrationAttack)
 def _draw_calibration(result: CalibrationAttack, *, ax: "Axes | None" = None) -> "Axes":
     return _before_after(result.seen_before, result.seen_after, result.correct, "confidence", ax)
+
+
+def _before_after(
+    before: FloatArray, after: FloatArray, correct: BoolArray | None, what: str, ax: "Axes | None"
+) -> "Axes":
+    """One value of each input after an attack against the same before."""
+    axes = axes_of(ax)
+    if correct is None:
+        axes.scatter(before, after, s=9, color=CORRECT)
+    else:
+        for chosen, colour, label in by_correctness(correct):
+            axes.scatter(before[chosen], after[chosen], s=9, color=colour, label=label)
+    axes.axline((0, 0), slope=1, color=NEUTRAL, linewidth=0.8, linestyle="--")
+    return finished(axes, xlabel=f"{what} before", ylabel=f"{what} after")
 
 
 @as_html.register(AnyMap)
@@ -99,8 +120,8 @@ def _map(result: AnyMap) -> str:
         ["logits divided by", "" if result.divisor is None else f"{result.divisor:g}"],
         ["unchanged because", str(about.get("reason", ""))],
     ]
-    words = "<p>Confidences and their certified bounds go through the map; predictions stay as they are.</p>"
-    return html_table(["map of confidences", ""], [line for line in known if line[1]]) + words + html_figure(result)
+    words = "Confidences and their certified bounds go through the map; predictions stay as they are."
+    return shown(result, html_table(["map of confidences", ""], [line for line in known if line[1]]), words)
 
 
 @draw.register(AnyMap)
@@ -116,24 +137,14 @@ def _draw_map(result: AnyMap, *, ax: "Axes | None" = None) -> "Axes":
 @as_html.register(HeldOut)
 def _held_out(result: HeldOut) -> str:
     radii = sorted({row.radius for row in result.rows})
-    tables = [
-        html_table(
-            [f"held out, R = {exactly(radius)}", "before", "after", "spread"],
-            [[row.label, row.before, row.after, row.spread] for row in score_rows(result, radius)],
-        )
-        for radius in radii
-    ]
+    heads = "before", "after", "spread"
+    tables = [html_table([f"held out, R = {exactly(one)}", *heads], score_rows(result, one)) for one in radii]
     told = [
         f"Means over {len(result.maps)} splits, always on inputs that no map was fitted on, and the standard deviation "
         "between splits. Predictions are the same before and after. The figure is the map of the first split.",
         *warnings(result, radii[-1]),
     ]
-    return f"{''.join(tables)}<p>{escape(' '.join(told))}</p>{html_figure(result)}"
-
-
-@draw.register(HeldOut)
-def _draw_held_out(result: HeldOut, *, ax: "Axes | None" = None) -> "Axes":
-    return draw(result.map, ax=ax)
+    return shown(result, "".join(tables), escape(" ".join(told)))
 
 
 @as_html.register(TradeOff)
@@ -144,7 +155,7 @@ def _trade_off(result: TradeOff) -> str:
     ]
     lines = [[name, *_scores(own)] for name, own in pairs]
     told = f"Means over splits, at R = {exactly(result.radius)}, on inputs that no map was fitted on."
-    return f"{html_table(['weight of clean points', *HEADS], lines)}<p>{told}</p>{html_figure(result)}"
+    return shown(result, html_table(["weight of clean points", *HEADS], lines), told)
 
 
 draw.register(TradeOff, plot_trade_off)
@@ -154,26 +165,13 @@ draw.register(TradeOff, plot_trade_off)
 def _choice(result: Choice) -> str:
     tried = [("no map", result.untouched), *((one.name, own) for one, own in result.tried)]
     lines = [[name, *_scores(own), "chosen" if name == result.chosen.name else ""] for name, own in tried]
-    return f"{html_table(['map', *HEADS, ''], lines)}<p>{escape(chosen_because(result))}</p>{html_figure(result)}"
+    return shown(result, html_table(["map", *HEADS, ""], lines), escape(chosen_because(result)))
 
 
-@draw.register(Choice)
-def _draw_choice(result: Choice, *, ax: "Axes | None" = None) -> "Axes":
+@draw.register(HeldOut | Choice)
+def _draw_kept(result: HeldOut | Choice, *, ax: "Axes | None" = None) -> "Axes":
     return draw(result.map, ax=ax)
 
 
 def _scores(own: Scores) -> list[str]:
-    return [written(getattr(own, key), key, share=SHARES[key]) for key in COMPARED]
-
-
-def _before_after(
-    before: FloatArray, after: FloatArray, correct: BoolArray | None, what: str, ax: "Axes | None"
-) -> "Axes":
-    """One value of each input after an attack against the same before."""
-    axes, right = axes_of(ax), np.ones(len(before), dtype=bool) if correct is None else correct
-    for chosen, colour, label in ((right, CORRECT, "correct"), (~right, INCORRECT, "incorrect")):
-        if chosen.any():
-            named = None if correct is None else label
-            axes.scatter(before[chosen], after[chosen], s=9, color=colour, label=named)
-    axes.axline((0, 0), slope=1, color=NEUTRAL, linewidth=0.8, linestyle="--")
-    return finished(axes, xlabel=f"{what} before", ylabel=f"{what} after")
+    return [SCORES[key].show(getattr(own, key)) for key in COMPARED]

@@ -1,16 +1,19 @@
 """Figures for papers: each `plot_*` draws what a `prepare_*` of `certcal.report.views` gives, on the axes given."""
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from certcal.attacks import AceTable, Sandwich
 from certcal.errors import InputError, kind_of
 from certcal.evaluation import Row
 from certcal.metrics import ReliabilityCurve
 from certcal.recalibration import Choice, TradeOff
+from certcal.report.attacks import ace_title
 from certcal.report.views import CertifiedInputs, Widths
-from certcal.scalars import check_choice, exactly
+from certcal.scalars import check_choice, exactly, guarded
 from certcal.types import BoolArray
 
 if TYPE_CHECKING:
@@ -18,6 +21,8 @@ if TYPE_CHECKING:
 
 # Readable for colour-blind eyes and in grey.
 CORRECT, INCORRECT, NEUTRAL = "#1b7a8c", "#d1495b", "#8a8f98"
+ATTACKED = "#b8761f"  # between the two, and as dark as they are in grey
+Panel = Callable[["Axes"], "Axes"]
 
 
 def plot_certified_boxes(boxes: CertifiedInputs, *, ax: "Axes | None" = None) -> "Axes":
@@ -26,7 +31,7 @@ def plot_certified_boxes(boxes: CertifiedInputs, *, ax: "Axes | None" = None) ->
     place = np.arange(len(boxes.lower))
     # A hair of height keeps point intervals visible.
     height = np.maximum(boxes.upper - boxes.lower, 0.004)
-    for chosen, colour, label in _by_correctness(boxes.correct):
+    for chosen, colour, label in by_correctness(boxes.correct):
         axes.bar(place[chosen], height[chosen], 0.8, boxes.lower[chosen], color=colour, alpha=0.45, label=label)
     shown = f"{len(place)} of {boxes.inputs}" if len(place) < boxes.inputs else f"{boxes.inputs}"
     if boxes.worst is not None:
@@ -111,7 +116,7 @@ def plot_moves(moves: CertifiedInputs, *, ax: "Axes | None" = None) -> "Axes":
     axes = axes_of(ax)
     clean, worst = np.asarray(moves.clean), np.asarray(moves.worst)
     axes.plot([0, 1], [0, 1], color=NEUTRAL, linewidth=1, linestyle="--", label="unmoved")
-    for chosen, colour, label in _by_correctness(moves.correct):
+    for chosen, colour, label in by_correctness(moves.correct):
         axes.vlines(clean[chosen], clean[chosen], worst[chosen], color=colour, linewidth=0.5, alpha=0.35)
         axes.scatter(clean[chosen], worst[chosen], s=9, color=colour, label=label)
     axes.set(xlim=(0, 1.01), ylim=(0, 1.01))
@@ -153,7 +158,68 @@ def plot_choice(choice: Choice, against: str, *, ax: "Axes | None" = None) -> "A
     return finished(axes, xlabel=name, ylabel=f"certified ECE at R = {exactly(choice.radius)}")
 
 
-def _by_correctness(correct: BoolArray) -> Iterator[tuple[BoolArray, str, str]]:
+@guarded
+def plot_sandwich(record: Sandwich, *, score: str = "ece", ax: "Axes | None" = None) -> "Axes":
+    """Clean, attacked and certified ECE, or with `score="brier"` Brier score, against the radius.
+
+    At each radius the strongest attack is drawn; the shade is what lies between attack and certificate.
+
+    Paper: —; docs/attacks.md.
+    """
+    label = {"ece": "ECE", "brier": "Brier score"}[check_choice("score", score, ("ece", "brier"))]
+    rows = [record.rows[place] for place in record.strongest()]
+    refuted = {row.radius for row in record.rows if not row.holds}
+    radius, axes = [row.radius for row in rows], axes_of(ax)
+    clean, attacked, certified, limit = (
+        [getattr(row, f"{kind}_{score}") for row in rows] for kind in ("clean", "attacked", "certified", "limit")
+    )
+    axes.fill_between(radius, attacked, certified, color=INCORRECT, alpha=0.1, linewidth=0)
+    axes.plot(radius, limit, ":", color=NEUTRAL, label="refuted above this")
+    for values, style, colour, name in (
+        (certified, "-o", INCORRECT, "certified (from above)"),
+        (attacked, "-s", ATTACKED, "attacked (from below)"),
+        (clean, "-o", CORRECT, "clean"),
+    ):
+        axes.plot(radius, values, style, color=colour, label=name, markersize=3.5)
+    if refuted:
+        crossed = [value if row.radius in refuted else math.nan for row, value in zip(rows, attacked, strict=True)]
+        axes.plot(radius, crossed, "x", color="black", markersize=10, markeredgewidth=2, label="REFUTED")
+    axes.set_ylim(bottom=0)
+    axes.set_xlim(left=0)
+    return finished(axes, columns=2, xlabel="radius R", ylabel=label)
+
+
+def attack_diagrams(sandwich: Sandwich | None, ace: AceTable | None, *, radius: float) -> dict[str, list[Panel]]:
+    """What draws the panels of each figure, by its name.
+
+    The sandwich, reliability before and after at the attacked radius closest to that given, and the paper's five
+    diagrams.
+    """
+    figures: dict[str, list[Panel]] = {}
+    if sandwich is not None:
+        figures["sandwich"] = [lambda ax: plot_sandwich(sandwich, ax=ax)]
+        place = sandwich.nearest(radius)
+        row, before, after = sandwich.rows[place], sandwich.before[place], sandwich.after[place]
+        if before is not None and after is not None:
+            where = f"{row.adversary}, R = {exactly(row.radius)}"
+            figures["attack_reliability"] = [_diagram(before, "no attack"), _diagram(after, where, attacked=True)]
+    if ace is not None:
+        worst = ace.rows[ace.strongest()].epsilon
+        figures["ace_reliability"] = [
+            _diagram(curve, ace_title(row, stronger=ace.stronger), attacked=place > 0)
+            for place, (row, curve) in enumerate(zip(ace.rows, ace.curves, strict=True))
+            if place == 0 or row.epsilon == worst
+        ]
+    return figures
+
+
+def _diagram(curve: ReliabilityCurve, title: str, *, attacked: bool = False) -> Panel:
+    colour = ATTACKED if attacked else CORRECT
+    named = f"{title}: ECE {100 * curve.error:.1f} %"
+    return lambda ax: plot_reliability(curve, ax=ax, title=named, colour=colour, interval=not attacked)
+
+
+def by_correctness(correct: BoolArray) -> Iterator[tuple[BoolArray, str, str]]:
     """Right and wrong inputs where there are any, with their colour and name."""
     both = (correct, CORRECT, "correct"), (~correct, INCORRECT, "incorrect")
     return (one for one in both if one[0].any())

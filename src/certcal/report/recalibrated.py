@@ -1,12 +1,11 @@
 """What a recalibration did to inputs that no map was fitted on, as the page shows it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from certcal.evaluation import Rounding, number, percent
+from certcal.evaluation import Look, Rounding, percent
 from certcal.recalibration import (
     AnyMap,
     Choice,
@@ -25,16 +24,16 @@ from certcal.settings import Population
 BRIER_RISES = 0.01, 0.02, 0.05  # that a reader may find a smaller error worth
 LIMITED = "auroc", "brier_all"  # scores of all inputs that a choice has limits for
 
-# (field of `Scores`, label, in percent)
-SCORES = (
-    ("certified_ece", "certified ECE, certified inputs", True),
-    ("certified_brier", "certified Brier score, certified inputs", False),
-    ("ece", "ECE without an attack, certified inputs", True),
-    ("brier_all", "Brier score without an attack, all inputs", False),
-    ("auroc", "AUROC: telling right from wrong, all inputs", False),
-    ("refinement", "refinement: Brier left by the best map, all inputs", False),
-    ("levels", "distinct confidences, all inputs", False),
-)
+# By the field of `Scores`; rounded to the nearest: unlike certified values, means over splits bound nothing.
+SCORES = {
+    "certified_ece": Look("certified ECE, certified inputs", digits=2, percent=True),
+    "certified_brier": Look("certified Brier score, certified inputs", digits=4),
+    "ece": Look("ECE without an attack, certified inputs", digits=2, percent=True),
+    "brier_all": Look("Brier score without an attack, all inputs", digits=4),
+    "auroc": Look("AUROC: telling right from wrong, all inputs", digits=4),
+    "refinement": Look("refinement: Brier left by the best map, all inputs", digits=4),
+    "levels": Look("distinct confidences, all inputs", digits=0),
+}
 
 # Maps that act before the mean over the noise.
 KINDS = {
@@ -44,35 +43,17 @@ KINDS = {
 }
 
 
-@dataclass(frozen=True)
-class ScoreRow:
-    """Means over splits of one score before and after, and standard deviations between splits."""
+def score_rows(held: HeldOut, radius: float, *, first: bool = True) -> list[list[str]]:
+    """Label, means over splits before and after, and standard deviation between splits after, of each held-out score.
 
-    key: str
-    label: str
-    before: str
-    after: str
-    spread: str  # of the value after
-
-
-def score_rows(held: HeldOut, radius: float, *, first: bool = True) -> list[ScoreRow]:
-    """The table of held-out scores at one radius; those of all inputs are the same at others, and stand only first."""
-    before, after = held.mean(radius)
-    spread = held.spread(radius)
+    Those of all inputs are the same at other radii, and stand only first.
+    """
+    found = [*held.mean(radius), held.spread(radius)]
     return [
-        ScoreRow(key, label, *(written(getattr(scores, key), key, share=share) for scores in (before, after, spread)))
-        for key, label, share in SCORES
-        if first or not label.endswith("all inputs")
+        [own.label, *(own.show(getattr(scores, key)) for scores in found)]
+        for key, own in SCORES.items()
+        if first or not own.label.endswith("all inputs")
     ]
-
-
-def written(value: float, key: str, *, share: bool) -> str:
-    """A mean over splits, rounded to the nearest: unlike a certified value it bounds nothing."""
-    if np.isnan(value):
-        return "—"
-    if key == "levels":
-        return f"{value:.0f}"
-    return percent(value, Rounding.NEAREST) if share else number(value, Rounding.NEAREST)
 
 
 def recalibration_section(
@@ -90,11 +71,7 @@ def recalibration_section(
         "lead": about,
         "warnings": warnings(held, max(radii)),
         "tables": [
-            {
-                "radius": exactly(radius),
-                "rows": [vars(row) for row in score_rows(held, radius, first=radius == radii[0])],
-            }
-            for radius in radii
+            {"radius": exactly(radius), "rows": score_rows(held, radius, first=radius == radii[0])} for radius in radii
         ],
         **(_choice(compared) if isinstance(compared, Choice) else _curve(compared, kept)),
         "map": {"x": plotted(graph), "y": plotted(mapped(kept).transform(graph)), **_of(kept)},
@@ -137,7 +114,7 @@ def chosen_because(choice: Choice, held: HeldOut | None = None) -> str:
 def _lost(held: HeldOut, radius: float) -> str:
     """The scores that have limits, before and after the kept map, on the inputs held out of it."""
     both = held.of_kept(radius)
-    auroc, brier = (" to ".join(written(getattr(own, key), key, share=False) for own in both) for key in LIMITED)
+    auroc, brier = (" to ".join(SCORES[key].show(getattr(own, key)) for own in both) for key in LIMITED)
     return f": on those held out of this choice AUROC goes from {auroc} and the Brier score from {brier}"
 
 

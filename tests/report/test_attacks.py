@@ -8,8 +8,7 @@ import pytest
 
 from browser import open_page, probe
 from certcal.report import plot_sandwich
-from certcal.report.attack_page import attack_data
-from certcal.report.attacks import ace_cells, ace_tables, sandwich_tables, tightness, verdict
+from certcal.report.attacks import ace_cells, ace_tables, attack_data, sandwich_tables, tightness, verdict
 from certcal.report.html import render_page
 from certcal.scalars import exactly
 from page_samples import attacked_sample, page_sample
