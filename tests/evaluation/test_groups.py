@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 import certcal
 from certcal import InputError, evaluate
-from certcal.evaluation.disparities import least_brier, least_ece
-from certcal.evaluation.groups import as_columns, group_tables
+from certcal.evaluation.groups import as_columns, group_tables, least_brier, least_ece
 from certcal.report import wanted_acceptance
 from certcal.worstcase import WorstCaseProblem, allowed_failures
 from enumeration import GRID, every_attack, grid_sets

@@ -1,9 +1,8 @@
 """Certified metrics: all of them at one radius (`row_at`), and over radii (`evaluate`). Nothing else computes them."""
 
-from certcal.evaluation.accepted import ACCEPTED, WANTED
-from certcal.evaluation.at_worst import Contribution, check_position, contributions_at, reliability_at
+from certcal.evaluation.at_worst import Contribution, contributions_at, reliability_at
 from certcal.evaluation.confidence_map import ConfidenceMap, sample_of, warn_if_fitted_to
-from certcal.evaluation.further import ANY_BINNING, FURTHER
+from certcal.evaluation.further import ACCEPTED, ANY_BINNING, FURTHER, WANTED
 from certcal.evaluation.gap import Gap, planned_draws, split_gap, with_more_draws
 from certcal.evaluation.given import as_given
 from certcal.evaluation.group_table import Disparity, Group, GroupTable
@@ -41,7 +40,6 @@ __all__ = [
     "Selection",
     "SideBySide",
     "as_given",
-    "check_position",
     "check_resamples",
     "compare_reports",
     "contributions_at",

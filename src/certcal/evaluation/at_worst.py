@@ -26,19 +26,13 @@ class Contribution:
     share: float  # signed: these add up to the certified ECE over the whole population
 
 
-def check_position(report: Report, position: int) -> int:
-    """The position of a row, or an `InputError`."""
-    report[position]
-    return position
-
-
 @guarded
 def reliability_at(report: Report, position: int) -> tuple[ReliabilityCurve, ReliabilityCurve] | None:
     """The reliability curves of one row: clean, and at its worst case, free inputs included; None if it is empty.
 
     Paper: Fig. 1.
     """
-    worst = report.worst[check_position(report, position)]
+    worst = report[position].worst
     if worst is None:
         return None
     own = report.bounds[position]
@@ -60,7 +54,7 @@ def contributions_at(report: Report, position: int, *, limit: int = 20) -> list[
 
     Paper: Def. 3.4; the shares are those of the exact solution, docs/exact.md.
     """
-    worst, own = report.worst[check_position(report, position)], report.bounds[position]
+    worst, own = report[position].worst, report.bounds[position]
     if worst is None or worst.signs is None or worst.bins is None:
         return []
     kept = np.flatnonzero(own.certified)

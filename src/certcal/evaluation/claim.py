@@ -52,22 +52,17 @@ def with_best_claim(
     """
     share = delta / len(ways)
     counted = [own.certified | (population is Population.ALL) for own in bounds]
-    found: list[dict[str, float]] = [{FAILURES: row.joint_ece} for row in rows]
+    found: dict[str, Sequence[float]] = {FAILURES: [row.joint_ece for row in rows]}
     if FOR_SET in ways:
-        _add(found, FOR_SET, _by_alpha_for_set(evidence, certify, counted, share, bins))
+        found[FOR_SET] = _by_alpha_for_set(evidence, certify, counted, share, bins)
     if POOLED in ways and evidence.header.planned(evidence.draws).all() and len(set(evidence.draws.tolist())) == 1:
         questions = [(own.radius, some) for own, some in zip(bounds, counted, strict=True)]
         claims = pooled_claims(evidence, questions, delta=share, edges=bins.edges)
-        _add(found, POOLED, [np.nan if one is None else one.value for one in claims])
+        found[POOLED] = [np.nan if one is None else one.value for one in claims]
     return [
-        replace(row, joint_ece=min(own.values()), claims=own) if row.inputs else row
-        for row, own in zip(rows, found, strict=True)
+        replace(row, joint_ece=min(own), claims=dict(zip(found, own, strict=True))) if row.inputs else row
+        for row, own in zip(rows, zip(*found.values(), strict=True), strict=True)
     ]
-
-
-def _add(found: list[dict[str, float]], way: str, values: Sequence[float]) -> None:
-    for own, value in zip(found, values, strict=True):
-        own[way] = value
 
 
 def _by_alpha_for_set(

@@ -52,9 +52,10 @@ def split_gap(report: Report) -> list[Gap]:
     evidence = _coarse(evidence.select(every))
     report = replace(report, bounds=tuple(own.select(every) for own in report.bounds))
     times = max(1, planned_draws(evidence) // int(evidence.draws.max()))
-    more, endless = (_bounds(with_more_draws(evidence, one), radii, report) for one in (times, ENDLESS))
-    nearer = _bounds(evidence, [radius / 2 for radius in radii], report)
-    sharp, soft = (_bounds(with_temperature(evidence, t), radii, report) for t in (SHARPER, SOFTER))
+    asked = {"radii": radii, **report.terms}
+    more, endless = (confidence_bounds_at(with_more_draws(evidence, one), **asked) for one in (times, ENDLESS))
+    nearer = confidence_bounds_at(evidence, **asked | {"radii": [radius / 2 for radius in radii]})
+    sharp, soft = (confidence_bounds_at(with_temperature(evidence, t), **asked) for t in (SHARPER, SOFTER))
     return [_gap(report, n, endless[n], [more[n], nearer[n], sharp[n], soft[n]]) for n in range(len(radii))]
 
 
@@ -65,10 +66,6 @@ def _coarse(evidence: Evidence) -> Evidence:
     mantissa, power = np.frexp(np.minimum(reached, draws - reached))
     few = np.minimum(np.ldexp(np.rint(mantissa * 2**BITS), power - BITS).astype(np.int64), draws // 2)
     return evidence.with_histogram(-np.diff(np.where(reached <= draws // 2, few, draws - few), axis=1, append=0))
-
-
-def _bounds(evidence: Evidence, radii: list[float], report: Report) -> list[ConfidenceIntervals]:
-    return confidence_bounds_at(evidence, radii=radii, **report.terms)
 
 
 def _gap(report: Report, position: int, endless: ConfidenceIntervals, others: list[ConfidenceIntervals]) -> Gap:
@@ -122,11 +119,9 @@ def with_more_draws(evidence: Evidence, times: int) -> Evidence:
     check_integer("times", times, minimum=1, maximum=10**9)  # counts stay exact in float64
     header = evidence.header
     stages = tuple(sorted({int(n) * times for n in evidence.draws}))  # at planned looks, as if they had been asked for
-    counted = {name: getattr(evidence, name) * times for name in _COUNTED}
+    names = "draws", "votes", "score_sum", "score_square_sum", "histogram"
+    counted = {name: getattr(evidence, name) * times for name in names}
     return replace(evidence, header=replace(header, looks=1, stages=stages), **counted)
-
-
-_COUNTED = ("draws", "votes", "score_sum", "score_square_sum", "histogram")
 
 
 def with_temperature(evidence: Evidence, temperature: float) -> Evidence:

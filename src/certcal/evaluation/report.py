@@ -11,8 +11,8 @@ import numpy as np
 
 from certcal.certificates import ConfidenceIntervals, average_certified_radius
 from certcal.errors import InputError, several
-from certcal.evaluation.accepted import thresholds_with
 from certcal.evaluation.confidence_map import ConfidenceMap
+from certcal.evaluation.further import thresholds_with
 from certcal.evaluation.group_table import GroupTable
 from certcal.evaluation.metric import Rounding, number
 from certcal.evaluation.row import Row
@@ -108,9 +108,7 @@ class Report(ShownTable[Row]):
         """Thresholds from 0 to 1 in steps of 0.01, and the report's own."""
         return thresholds_with(self.threshold)
 
-    def least_threshold(
-        self, position: int, *, accuracy: float | None = None, joint: bool = True
-    ) -> OperatingPoint | None:
+    def least_threshold(self, position: int, *, accuracy: float | None = None) -> OperatingPoint | None:
         """The point of a row with the smallest threshold that guarantees an accuracy of those accepted.
 
         Where none does, the point that guarantees most; None where nothing is. By default the accuracy is the report's
@@ -119,11 +117,9 @@ class Report(ShownTable[Row]):
         if self[position].inputs == 0:
             return None
         wanted = self.accept_accuracy if accuracy is None else accuracy
-        failures = self.failures if joint else 0
+        asked: dict[str, Any] = {"population": self.population, "failures": self.failures}
         try:
-            return certified_threshold(
-                self.bounds[position], accuracy=wanted, population=self.population, failures=failures
-            )
+            return certified_threshold(self.bounds[position], accuracy=wanted, **asked)
         except NoThresholdError as error:
             return error.best
 

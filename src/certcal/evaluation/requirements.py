@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from certcal.errors import InputError
-from certcal.evaluation.accepted import ACCEPTED, WANTED
-from certcal.evaluation.further import ANY_BINNING, FURTHER
+from certcal.evaluation.further import ACCEPTED, ANY_BINNING, FURTHER, WANTED
 from certcal.evaluation.metric import Measured, Rounding
 from certcal.evaluation.report import Report
 from certcal.evaluation.row import METRICS, Row

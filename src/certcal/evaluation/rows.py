@@ -7,10 +7,9 @@ from typing import Any
 
 from certcal.certificates import ConfidenceIntervals, Method, RunnerUp, confidence_bounds_at
 from certcal.errors import InputError
-from certcal.evaluation.accepted import WANTED
 from certcal.evaluation.claim import ways_of, with_best_claim
 from certcal.evaluation.confidence_map import ConfidenceMap, warn_if_fitted_to
-from certcal.evaluation.further import ANY_BINNING, FURTHER
+from certcal.evaluation.further import ANY_BINNING, FURTHER, WANTED
 from certcal.evaluation.given import as_given
 from certcal.evaluation.groups import as_columns, group_tables
 from certcal.evaluation.report import Report

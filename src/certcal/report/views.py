@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from certcal.certificates import ConfidenceIntervals
-from certcal.evaluation import Report, check_position
+from certcal.evaluation import Report
 from certcal.inputs import as_probabilities, check_same_length
 from certcal.scalars import check_integer, guarded
 from certcal.types import BoolArray, FloatArray, IntArray
@@ -83,7 +83,7 @@ def prepare_widths(report: Report, position: int, *, cells: int = 25) -> Widths:
 
 def _certified(report: Report, position: int) -> tuple[ConfidenceIntervals, IntArray, FloatArray]:
     """The bounds of a row, where the certified inputs are in them, and their confidences at the worst case."""
-    own, worst = report.bounds[check_position(report, position)], report.worst[position]
+    worst, own = report[position].worst, report.bounds[position]
     return own, np.flatnonzero(own.certified), np.empty(0) if worst is None else worst.confidence
 
 
