@@ -52,7 +52,8 @@ class _SummedMetric(Metric):
     higher_is_better = False
     full_state_update = False
 
-    def _add_sums(self, bins: Bins, *shape: int) -> None:
+    def __init__(self, bins: Bins, *shape: int, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
         self.bins = bins
         self.add_state("sums", default=torch.zeros(*shape, dtype=torch.float64), dist_reduce_fx="sum")
         # A MetricCollection merges metrics whose states look alike: those with other edges must not. The largest of
@@ -89,9 +90,8 @@ class ExpectedCalibrationError(_SummedMetric):
     """
 
     def __init__(self, *, n_bins: int = 15, edges: ArrayLike | None = None, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
         bins = choose_bins(n_bins, edges)
-        self._add_sums(bins, 3, len(bins))  # inputs, confidences, correct
+        super().__init__(bins, 3, len(bins), **kwargs)  # inputs, confidences, correct
 
     def update(self, confidence: ArrayLike, correct: ArrayLike) -> None:
         """Add a batch: the predicted class's probability and whether the prediction is right, shape (n,)."""
@@ -117,9 +117,8 @@ class CertifiedBrierScore(_SummedMetric):
     """
 
     def __init__(self, *, n_bins: int = 15, edges: ArrayLike | None = None, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
         bins = choose_bins(n_bins, edges)  # of the diagram only
-        self._add_sums(bins, 4, len(bins))  # inputs, Brier confidences, correct, losses
+        super().__init__(bins, 4, len(bins), **kwargs)  # inputs, Brier confidences, correct, losses
 
     def update(self, lower: ArrayLike, upper: ArrayLike, correct: ArrayLike) -> None:
         """Add a batch of certified bounds and correctness, shape (n,)."""
@@ -152,9 +151,8 @@ class _ReachMetric(_SummedMetric):
     title: str
 
     def __init__(self, *, n_bins: int = 15, edges: ArrayLike | None = None, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
         bins = choose_few_bins(n_bins, edges)
-        self._add_sums(bins, 3, 2, len(bins), len(bins))  # the reach tables
+        super().__init__(bins, 3, 2, len(bins), len(bins), **kwargs)  # the reach tables
         self.add_state("uncertified", default=torch.zeros((), dtype=torch.float64), dist_reduce_fx="sum")
 
     def update(self, lower: ArrayLike, upper: ArrayLike, correct: ArrayLike, *, uncertified: int = 0) -> None:
@@ -239,10 +237,10 @@ class CertifiedOperatingPoint(_SummedMetric):
     higher_is_better = True
 
     def __init__(self, *, threshold: float, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.threshold = check_number("threshold", threshold, "lie in [0, 1]", lambda value: 0.0 <= value <= 1.0)
+        own = check_number("threshold", threshold, "lie in [0, 1]", lambda value: 0.0 <= value <= 1.0)
         # Metrics with other thresholds must not be merged, which the edges see to.
-        self._add_sums(Bins.from_edges(np.unique([0.0, self.threshold, 1.0])), 5)
+        super().__init__(Bins.from_edges(np.unique([0.0, own, 1.0])), 5, **kwargs)
+        self.threshold = own
 
     def update(self, lower: ArrayLike, upper: ArrayLike, correct: ArrayLike, *, uncertified: int = 0) -> None:
         """Add a batch of certified bounds and correctness, shape (n,), and how many inputs came without certificate."""

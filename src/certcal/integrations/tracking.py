@@ -104,24 +104,15 @@ def check_trackers(tools: Iterable[str]) -> tuple[Tracker, ...]:
     return found
 
 
-def _name(radius: float) -> str:
-    """A radius in a metric's name, where a slash, as in 8/255, would begin a folder."""
-    return repr(radius).removesuffix(".0")
-
-
 def _metrics(report: Report) -> dict[str, float]:
     """Every value that is a number, by metric and radius."""
-    rows = {
-        f"{name}/{_name(row.radius)}": float(value)
-        for row in report
-        for name, value in (row.as_dict() | dict(row.further)).items()
-        if name != "radius"
-    }
-    return {
-        name: value
-        for name, value in (rows | {"average_certified_radius": report.average_certified_radius}).items()
-        if math.isfinite(value)
-    }
+    found: dict[str, float] = {}
+    for row in report:
+        at = repr(row.radius).removesuffix(".0")  # not as 8/255, where a slash would begin a folder
+        values = {**row.as_dict(), **row.further}
+        found |= {f"{name}/{at}": float(value) for name, value in values.items() if name != "radius"}
+    found["average_certified_radius"] = report.average_certified_radius
+    return {name: value for name, value in found.items() if math.isfinite(value)}
 
 
 def _flat(settings: Mapping[str, Any]) -> dict[str, str]:

@@ -9,11 +9,10 @@ from certcal.metrics.calibration import (
     top_label,
 )
 from certcal.metrics.dece import differentiable_calibration_error, soft_bin_lines
-from certcal.metrics.one_sided import Miscalibration, miscalibration, miscalibration_of
 from certcal.metrics.ranks import Ranks, count_below, first_of_equals, first_sums
 from certcal.metrics.reliability import ReliabilityCurve, bin_sums, curve_from_sums, reliability_curve
 from certcal.metrics.scores import brier_score, log_losses, log_score, top_label_brier_score, top_label_log_score
-from certcal.metrics.sharpness import Sharpness, sharpness
+from certcal.metrics.sharpness import Miscalibration, Sharpness, miscalibration, miscalibration_of, sharpness
 
 __all__ = [
     "BinRule",

@@ -58,7 +58,11 @@ class Bins:
         chosen = BinRule(check_choice("rule", rule, tuple(BinRule)))
         if chosen is BinRule.PAPER:
             return cls(np.arange(count + 1) / count)
-        return cls(_linspace(count, single=single or chosen is BinRule.GUO), chosen)
+        import torch
+
+        # Torch's linspace differs from m / M, and from NumPy's, in the last bit.
+        precision = torch.float32 if single or chosen is BinRule.GUO else torch.float64
+        return cls(torch.linspace(0, 1, count + 1, dtype=precision).double().numpy(), chosen)
 
     @classmethod
     def from_edges(cls, edges: ArrayLike) -> "Bins":
@@ -164,13 +168,3 @@ def choose_bins(n_bins: int, edges: ArrayLike | None) -> Bins:
 def sum_by_bin(bins: IntArray, weights: FloatArray | BoolArray, size: int) -> FloatArray:
     """Σ of the weights of the inputs in each of `size` bins."""
     return np.asarray(np.bincount(bins, weights=weights, minlength=size), dtype=np.float64)
-
-
-def _linspace(count: int, *, single: bool) -> FloatArray:
-    """Torch's own edges: its linspace differs from m / M, and from NumPy's, in the last bit."""
-    import torch
-
-    edges: FloatArray = (
-        torch.linspace(0, 1, count + 1, dtype=torch.float32 if single else torch.float64).double().numpy()
-    )
-    return edges

@@ -1,9 +1,6 @@
 """Calibration errors of confidences against correctness: ECE and its equal-count variant. Paper: Eq. (1)."""
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
 from certcal.blocks import over_blocks
 from certcal.errors import InputError
@@ -55,7 +52,7 @@ def expected_calibration_error(
         bins = choose_bins(n_bins, edges)
     else:
         raise InputError.expected("rule", "be 'paper' when `edges` are given", repr(rule))
-    sums, inputs = _checked_gap_sums(confidence, correct, bins)
+    sums, inputs = _gap_sums(confidence, correct, bins)
     return float(np.abs(sums).sum() / inputs)
 
 
@@ -71,7 +68,8 @@ def adaptive_calibration_error(confidence: ArrayLike, correct: ArrayLike, *, n_b
     0.1
     """
     z, c = as_predictions(confidence, correct)
-    return float(np.abs(_gap_sums(z, c, Bins.equal_count(z, n_bins))).sum() / len(z))
+    sums, inputs = _gap_sums(z, c, Bins.equal_count(z, n_bins))
+    return float(np.abs(sums).sum() / inputs)
 
 
 def equal_count_edges(confidence: ArrayLike, *, n_bins: int = 15) -> FloatArray:
@@ -94,32 +92,22 @@ def as_predictions(confidence: ArrayLike, correct: ArrayLike) -> tuple[FloatArra
     return z, c
 
 
-def _gap_sums(confidence: FloatArray, correct: BoolArray, bins: Bins) -> FloatArray:
-    """Σ (c_n − z_n) over the inputs of each bin, shape (b,)."""
-    blocks = over_blocks(len(confidence), lambda block: _gaps_of_block(confidence[block], correct[block], bins))
-    return sum(blocks, np.zeros(len(bins)))
+def _gap_sums(confidence: ArrayLike, correct: ArrayLike, bins: Bins) -> tuple[FloatArray, int]:
+    """Σ (c_n − z_n) over the inputs of each bin, shape (b,), and how many inputs there are.
 
-
-def _gaps_of_block(confidence: FloatArray, correct: NDArray[Any], bins: Bins) -> FloatArray:
-    """`_gap_sums` of a block; `correct` may be any numbers 0 and 1."""
-    index, gap = bins.assign_block(confidence), correct.astype(np.float64)
-    gap -= confidence
-    if bins.rule is BinRule.GUO:
-        index, gap = index[index >= 0], gap[index >= 0]
-    return sum_by_bin(index, gap, len(bins))
-
-
-def _checked_gap_sums(confidence: ArrayLike, correct: ArrayLike, bins: Bins) -> tuple[FloatArray, int]:
-    """`_gap_sums` of what users pass in, and how many inputs these are; each block is checked while it is in the cache.
-
-    What is wrong with them, if anything is, `as_predictions` says.
+    Each block is checked while it is in the cache; what is wrong with it, if anything is, `as_predictions` says.
     """
     given, said = as_vector("confidence", confidence), as_vector("correct", correct)
 
     def gaps(block: slice) -> FloatArray | None:
         z, known = given[block].astype(np.float64, copy=False), said[block]
-        sound = z.min() >= 0.0 and z.max() <= 1.0 and are_binary(known)  # a NaN makes both extremes NaN
-        return _gaps_of_block(z, known, bins) if sound else None
+        if not (z.min() >= 0.0 and z.max() <= 1.0 and are_binary(known)):  # a NaN makes both extremes NaN
+            return None
+        index, gap = bins.assign_block(z), known.astype(np.float64)
+        gap -= z
+        if bins.rule is BinRule.GUO:
+            index, gap = index[index >= 0], gap[index >= 0]
+        return sum_by_bin(index, gap, len(bins))
 
     sums = np.zeros(len(bins))
     for own in over_blocks(len(given), gaps) if len(given) == len(said) else (None,):
