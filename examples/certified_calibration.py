@@ -12,8 +12,8 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 import certcal
+from certcal.evaluation import Rounding, number, percent
 from certcal.report import plot_certified_boxes, plot_reliability, prepare_certified_boxes
-from certcal.report.tables import Rounding, number, percent
 from certcal.worstcase import WorstCaseProblem
 
 matplotlib.use("Agg")

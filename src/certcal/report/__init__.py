@@ -16,7 +16,7 @@ from certcal.report.attacks import (
     verdict,
 )
 from certcal.report.card import model_card
-from certcal.report.changes import Changes, plot_changes, prepare_changes
+from certcal.report.changes import plot_changes, prepare_changes
 from certcal.report.comparison import Comparison, comparison_cells, comparison_markdown, comparison_table, reading
 from certcal.report.content import by_radius, default_view, page_data, why_first
 from certcal.report.display_found import as_html, draw
@@ -58,14 +58,7 @@ from certcal.report.side_by_side import (
     side_by_side_words,
 )
 from certcal.report.tables import cells, columns, main_cells, to_csv, to_latex, to_markdown
-from certcal.report.views import (
-    CertifiedInputs,
-    Widths,
-    prepare_boxes,
-    prepare_certified_boxes,
-    prepare_moves,
-    prepare_widths,
-)
+from certcal.report.views import prepare_boxes, prepare_certified_boxes, prepare_moves, prepare_widths
 from certcal.report.words import answer, answer_about, caveats, clean_words, explanation, guarantee
 
 __all__ = [
@@ -73,11 +66,8 @@ __all__ = [
     "INCORRECT",
     "SANDWICH_COLUMNS",
     "Board",
-    "CertifiedInputs",
-    "Changes",
     "Comparison",
     "Standing",
-    "Widths",
     "acceptance",
     "ace_cells",
     "ace_heads",

@@ -32,10 +32,12 @@ def advice_section(
         if math.isnan(gap.guaranteed):
             return {"why": NOTHING, "next": "choose a smaller radius, or a model that was trained under this noise.",
                     "command": "", "rows": []}  # fmt: skip
+        nearer = f"ask for half the radius, R = {exactly(gap.radius / 2)}, which lessens all parts"
         mapped = recalibrated.get(gap.radius)
         map_it = "recalibrate the confidences", f"{recalibrate} --radii {exactly(gap.radius)}"
         return _view(gap, [
-            _row("the adversary", gap.adversary, f"R is {gap.radius / sigma:.2g} σ", _nearer(gap)),
+            _row("the adversary", gap.adversary, f"R is {gap.radius / sigma:.2g} σ",
+                 (nearer, "", gap.guaranteed - gap.half_radius)),
             _row("sampling error", gap.sampling, f"{draws:,} draws", (*more, gap.guaranteed - gap.more_draws)),
             _row("the model's own miscalibration", gap.clean, "also without an attack",
                  None if mapped is None else (*map_it, gap.guaranteed - mapped)),
@@ -81,11 +83,6 @@ def _uncertified(gap: Gap, sigma: float) -> dict[str, Any]:
         f"train under this noise, so that fewer predictions may flip: certcal train --objective noise --sigma {sigma:g}"
     )
     return row | {"action": action, "gain": f"up to −{row['points']} points"}
-
-
-def _nearer(gap: Gap) -> tuple[str, str, float]:
-    half = exactly(gap.radius / 2)
-    return f"ask for half the radius, R = {half}, which lessens all parts", "", gap.guaranteed - gap.half_radius
 
 
 def _temperature(gap: Gap, tempered: Callable[[str], Step]) -> list[dict[str, Any]]:

@@ -58,7 +58,8 @@ def comparison_table(
             )
             best = tuple(method in own and own[method] == min(own.values()) for own in found)
             lines.append(Line(name, method, values, _at(radii, theirs, printed.get(method)), best))
-    accuracies = tuple(_range(one.best_accuracy, margin) for one in selections)
+    highest = [100 * one.best_accuracy for one in selections]
+    accuracies = tuple("—" if one == 0 else f"{max(one - margin, 0):.1f}–{one:.1f}" for one in highest)
     ranges = tuple(None if ends is None else f"{ends[0]}–{ends[1]}" for ends in _at(radii, theirs, theirs.get("CA")))
     return Comparison(radii, accuracies, ranges, tuple(lines), bool(paper))
 
@@ -98,11 +99,6 @@ def reading(table: Comparison) -> str:
         "A dash: no model of the method comes within these points, or no input is certified at R."
     )
     return own + " In brackets: the paper, whose ACCE approximates the CCE from below." * table.has_paper
-
-
-def _range(best: float, margin: float) -> str:
-    """From which certified accuracy to which models are compared; a dash where none has any."""
-    return "—" if best == 0 else f"{max(100 * best - margin, 0):.1f}–{100 * best:.1f}"
 
 
 def _beside(own: str, theirs: str | None) -> str:

@@ -25,6 +25,7 @@ _GROUP_COLUMNS = {
     "joint_coverage": Look("guaranteed coverage", **_LOW),
     "joint_selective_accuracy": Look("guaranteed accuracy of accepted", **_LOW),
 }
+_NARROW = ("inputs", "certified", "joint_accuracy", "joint_ece")
 
 
 def groups_section(report: Report) -> dict[str, Any] | None:
@@ -41,14 +42,9 @@ def groups_section(report: Report) -> dict[str, Any] | None:
     }
 
 
-def group_cells(table: GroupTable) -> tuple[list[str], list[list[str]]]:
-    """Heads and lines of a table of groups for a narrow place, each value rounded to the cautious side."""
-    return group_lines(table, "inputs", "certified", "joint_accuracy", "joint_ece")
-
-
-def group_lines(table: GroupTable, *keys: str) -> tuple[list[str], list[list[str]]]:
-    """Heads and lines of a table of groups with these columns, or all of them."""
-    shown = {key: own for key, own in _GROUP_COLUMNS.items() if not keys or key in keys}
+def group_cells(table: GroupTable, *, narrow: bool = True) -> tuple[list[str], list[list[str]]]:
+    """Heads and lines of a table of groups, for a narrow place or whole, each value rounded to the cautious side."""
+    shown = {key: own for key, own in _GROUP_COLUMNS.items() if not narrow or key in _NARROW}
     rows = [group.as_dict() for group in table.groups]
     lines = [[row["name"], *(own.show(row[key]) for key, own in shown.items())] for row in rows]
     return [table.column, *(own.label for own in shown.values())], lines
@@ -61,7 +57,7 @@ def _table(table: GroupTable) -> dict[str, Any]:
         "column": table.column,
         "rows": [
             {"name": name, "cells": cells, "shades": [column[place] for column in shades]}
-            for place, (name, *cells) in enumerate(group_lines(table)[1])
+            for place, (name, *cells) in enumerate(group_cells(table, narrow=False)[1])
         ],
         "notes": group_words(table),
     }

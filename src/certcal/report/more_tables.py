@@ -4,14 +4,15 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from certcal.errors import InputError
-from certcal.evaluation import Report
+from certcal.evaluation import GroupTable, Report
 from certcal.files import csv_text
-from certcal.report.groups import disparity_lines, group_lines
+from certcal.report.groups import disparity_lines, group_cells
 from certcal.report.operating import further_lines
 from certcal.report.tables import latex_text, markdown_text
 from certcal.scalars import exactly, guarded
 
 _FURTHER = ("metric", "clean", "certified", "guaranteed")
+_APART = ("clean", "certified", "guaranteed", "above", "below")
 
 
 @guarded
@@ -25,8 +26,7 @@ def more_tables(report: Report, operating: Sequence[Mapping[str, Any] | None]) -
     right = isinstance(operating, Sequence) and len(operating) == len(report)
     if not (right and all(isinstance(one, Mapping | None) for one in operating)):
         raise InputError.expected("operating", "be what `operating_data` gives, for each row", type(operating).__name__)
-    radii = [exactly(row.radius) for row in report]
-    further = [[at, *line] for at, row in zip(radii, report, strict=True) for line in further_lines(row)]
+    further = [[exactly(row.radius), label, *values] for row in report for label, _, *values in further_lines(row)]
     keys = list(dict.fromkeys(key for row in report for key in row.further))
     values = [[row.radius, *(row.further.get(key) for key in keys)] for row in report]
     made = {"further.csv": csv_text(["radius", *keys], values), **_rounded("further", _FURTHER, further, "rlrrr")}
@@ -34,37 +34,29 @@ def more_tables(report: Report, operating: Sequence[Mapping[str, Any] | None]) -
     if shown:
         lines = [[at, *point] for at, points in shown for point in zip(*points.values(), strict=True)]
         made["operating.csv"] = csv_text(["radius", *shown[0][1]], lines)
-    if report.groups:
-        groups = [(table, group.as_dict()) for tables in report.groups for table in tables for group in table.groups]
-        heads = ["column", "radius", *groups[0][1]]
-        made["groups.csv"] = csv_text(heads, [[table.column, table.radius, *own.values()] for table, own in groups])
-        lines = [
-            [exactly(table.radius), table.column, *line]
-            for tables in report.groups
-            for table in tables
-            for line in group_lines(table)[1]
-        ]
-        labels = group_lines(report.groups[0][0])[0]
-        made |= _rounded("groups", ["column", "group", *labels[1:]], lines, "rll" + "r" * (len(labels) - 1))
-        made |= _disparities(report)
-    return made
+    return made | _groups([table for tables in report.groups for table in tables])
 
 
-_APART = ("clean", "certified", "guaranteed", "above", "below")
-
-
-def _disparities(report: Report) -> dict[str, str]:
-    """The largest differences between groups."""
-    tables = [table for several in report.groups for table in several]
-    exact = [
+def _groups(tables: Sequence[GroupTable]) -> dict[str, str]:
+    """The groups of each column at each radius, and the largest differences between them; nothing without groups."""
+    if not tables:
+        return {}
+    groups = [(table, group.as_dict()) for table in tables for group in table.groups]
+    exact = [[table.column, table.radius, *own.values()] for table, own in groups]
+    apart = [
         [table.column, table.radius, own.metric, own.clean, own.certified, own.joint, *own.between]
         for table in tables
         for own in table.disparities
     ]
-    lines = [[exactly(table.radius), table.column, *line] for table in tables for line in disparity_lines(table)]
+    (_, *labels), _ = group_cells(tables[0], narrow=False)
+    at = [([exactly(table.radius), table.column], table) for table in tables]
+    lines = [[*start, *line] for start, table in at for line in group_cells(table, narrow=False)[1]]
+    between = [[*start, *line] for start, table in at for line in disparity_lines(table)]
     return {
-        "disparities.csv": csv_text(["column", "radius", "metric", *_APART], exact),
-        **_rounded("disparities", ["column", "difference in", *_APART], lines, "rllrrrll"),
+        "groups.csv": csv_text(["column", "radius", *groups[0][1]], exact),
+        **_rounded("groups", ["column", "group", *labels], lines, "rll" + "r" * len(labels)),
+        "disparities.csv": csv_text(["column", "radius", "metric", *_APART], apart),
+        **_rounded("disparities", ["column", "difference in", *_APART], between, "rllrrrll"),
     }
 
 

@@ -9,7 +9,8 @@ from certcal.evaluation import ACCEPTED, ANY_BINNING, FURTHER, WANTED, Report, R
 from certcal.files import plain
 from certcal.report.content import by_radius
 from certcal.scalars import check_integer, exactly, guarded
-from certcal.worstcase import OperatingCurve, OperatingPoint
+from certcal.types import FloatArray
+from certcal.worstcase import OperatingPoint
 
 _SHARES = ("coverage", "accuracy")
 _ABOVE = {own.label.capitalize() for own in {**ACCEPTED, **WANTED}.values()}  # which the page says with its slider
@@ -22,30 +23,37 @@ def operating_data(report: Report, position: int, *, step: int = 1) -> dict[str,
     Paper: —; docs/operating.md.
     """
     check_integer("step", step, minimum=1, maximum=100)
+    shares = _shares(report, position)
+    if not shares:
+        return None
+    shown = np.searchsorted(report.thresholds, np.linspace(0.0, 1.0, 101).round(2)[::step])
+    return {name: plain(values[shown]) for name, values in {"threshold": report.thresholds, **shares}.items()}
+
+
+def _shares(report: Report, position: int) -> dict[str, FloatArray]:
+    """Coverage and accuracy of those accepted from each of the report's thresholds; none if the population is empty."""
     certified, joint = (report.operating(position, joint=way) for way in (False, True))
     if certified is None or joint is None:
-        return None
-    shown = np.searchsorted(certified.threshold, np.linspace(0.0, 1.0, 101).round(2)[::step])
-    points = {
-        "threshold": certified.threshold,
+        return {}
+    return {
         **{f"clean_{name}": getattr(certified, f"clean_{name}") for name in _SHARES},
         **{f"certified_{name}": getattr(certified, name) for name in _SHARES},
         **{f"joint_{name}": getattr(joint, name) for name in _SHARES},
     }
-    return {name: plain(values[shown]) for name, values in points.items()}
 
 
 def operating_section(report: Report) -> dict[str, Any]:
-    """The part of the page about thresholds, and the further metrics below it; radii rise."""
+    """The part of the page about thresholds, and the further metrics below it; radii rise.
+
+    Shares have the four digits that the page draws and says; those under attack are rounded down.
+    """
     own = by_radius(report)
     views = []
-    for position in range(len(own)):
-        curves = [own.operating(position, joint=way) for way in (False, True)]
-        further = [line for line in _further(own.rows[position]) if line[0] not in _ABOVE]
-        found: dict[str, Any] = {"further": further}
-        for name, curve in zip(("certified", "joint"), curves, strict=True):
-            if curve is not None:
-                found |= _curve(name, curve)
+    for position, row in enumerate(own):
+        found: dict[str, Any] = {"further": [line for line in further_lines(row) if line[0] not in _ABOVE]}
+        for name, values in _shares(own, position).items():
+            clean = name.startswith("clean_")
+            found[name] = plain(values.round(4) if clean else np.floor(values * 1e4 + 1e-9) / 1e4)
         views.append(found)
     return {
         "thresholds": plain(report.thresholds),
@@ -57,21 +65,8 @@ def operating_section(report: Report) -> dict[str, Any]:
     }
 
 
-def _curve(name: str, curve: OperatingCurve) -> dict[str, Any]:
-    """Shares as the page draws and says them: rounded down to four digits."""
-    shares = {f"{name}_{key}": np.floor(getattr(curve, key) * 1e4 + 1e-9) / 1e4 for key in _SHARES}
-    if name == "certified":
-        shares |= {f"clean_{key}": getattr(curve, f"clean_{key}").round(4) for key in _SHARES}
-    return {key: plain(values) for key, values in shares.items()}
-
-
 def further_lines(row: Row) -> list[list[str]]:
-    """Label, clean, certified and guaranteed value of each further metric, rounded to the cautious side."""
-    return [[label, *values] for label, _, *values in _further(row)]
-
-
-def _further(row: Row) -> list[list[str]]:
-    """Label, help, clean, certified and guaranteed value of each further metric."""
+    """Label, help, clean, certified and guaranteed value of each further metric, rounded to the cautious side."""
     known = {**FURTHER, **WANTED, **ANY_BINNING}
     lines = []
     for name in dict.fromkeys(re.sub("^(certified|joint)_", "", name) for name in row.further):
