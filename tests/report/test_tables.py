@@ -22,7 +22,6 @@ from certcal.report import (
     guarantee,
     more_tables,
     number,
-    operating_data,
     percent,
     to_csv,
     to_latex,
@@ -160,7 +159,7 @@ def test_probabilities_are_said_in_few_digits_on_the_careful_side(evidence):
 
 def test_further_metrics_operating_points_and_groups_have_tables(evidence):
     report = evaluate(evidence, radii=RADII, alpha=0.01, any_binning=True, groups={"half_of": np.arange(120) % 2})
-    made = more_tables(report, [operating_data(report, position, step=5) for position in range(len(report))])
+    made = more_tables(report)
     assert sorted(made) == [
         *(f"disparities.{end}" for end in ("csv", "md", "tex")),
         *(f"further.{end}" for end in ("csv", "md", "tex")),
@@ -200,7 +199,7 @@ def test_further_metrics_operating_points_and_groups_have_tables(evidence):
 def test_names_of_groups_stay_in_their_cells(evidence):
     names = np.where(np.arange(120) % 2, "a\n|b", "<script>")
     report = evaluate(evidence, radii=[0.1], alpha=0.01, groups={"x": names})
-    made = more_tables(report, [operating_data(report, 0)])
+    made = more_tables(report)
     assert len(made["groups.md"].splitlines()) == 4
     assert "<script" not in made["groups.md"] + made["disparities.md"]
     assert r"| a \|b |" in made["groups.md"]

@@ -4,13 +4,12 @@ from certcal.evaluation.at_worst import Contribution, contributions_at, reliabil
 from certcal.evaluation.confidence_map import ConfidenceMap, sample_of, warn_if_fitted_to
 from certcal.evaluation.further import ACCEPTED, ANY_BINNING, FURTHER, WANTED
 from certcal.evaluation.gap import Gap, planned_draws, split_gap, with_more_draws
-from certcal.evaluation.given import as_given
 from certcal.evaluation.group_table import Disparity, Group, GroupTable
 from certcal.evaluation.metric import Before, Given, Look, Rounding, number, percent
 from certcal.evaluation.report import Report
 from certcal.evaluation.requirements import Judgement, Requirement, judge
 from certcal.evaluation.row import METRICS, Row, row_at
-from certcal.evaluation.rows import evaluate
+from certcal.evaluation.rows import as_given, evaluate
 from certcal.evaluation.selection import Outcome, Selection, pareto_front, select
 from certcal.evaluation.side_by_side import LEAST_INPUTS, Difference, SideBySide, check_resamples, compare_reports
 

@@ -168,18 +168,16 @@ def _compared(reports: Sequence[Report], paired: bool) -> list[list[ConfidenceIn
     at_radius = [list(own) for own in zip(*(report.bounds for report in reports), strict=True)]
     if not (paired and reports[0].population is Population.CERTIFIED):
         return at_radius
-    return [[replace(own, certified=_by_all(beside)) for own in beside] for beside in at_radius]
+    by_all = [np.logical_and.reduce([own.certified for own in beside]) for beside in at_radius]
+    return [
+        [replace(own, certified=common) for own in beside] for beside, common in zip(at_radius, by_all, strict=True)
+    ]
 
 
 def _row(report: Report, position: int, compared: ConfidenceIntervals) -> Row:
     """The report's row, with the errors of the inputs compared."""
     own, errors = report[position], _errors(report, compared)
     return replace(own, **{name: getattr(errors, name) for name in ("inputs", *ERRORS)})
-
-
-def _by_all(bounds: Sequence[ConfidenceIntervals]) -> BoolArray:
-    """Which inputs all certify, shape (n,)."""
-    return np.asarray(np.logical_and.reduce([own.certified for own in bounds]))
 
 
 def _inputs(reports: Sequence[Report], rows: Sequence[Sequence[Row]]) -> IntArray:

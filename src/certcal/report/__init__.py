@@ -16,8 +16,15 @@ from certcal.report.attacks import (
     verdict,
 )
 from certcal.report.card import model_card
-from certcal.report.changes import plot_changes, prepare_changes
-from certcal.report.comparison import Comparison, comparison_cells, comparison_markdown, comparison_table, reading
+from certcal.report.comparison import (
+    Comparison,
+    comparison_cells,
+    comparison_markdown,
+    comparison_table,
+    plot_changes,
+    prepare_changes,
+    reading,
+)
 from certcal.report.content import by_radius, default_view, page_data, why_first
 from certcal.report.display_found import as_html, draw
 from certcal.report.figures import (

@@ -40,8 +40,6 @@ def render_page(data: Mapping[str, Any]) -> str:
 
     Names in the data are text, never markup. The page's own script and style are the only ones it may run, and it may
     load nothing: a browser holds it to that by the policy in its head.
-
-    Paper: —
     """
     if not {"columns", "rows", "cells", "views", "default_view"} <= data.keys():
         raise InputError.expected(

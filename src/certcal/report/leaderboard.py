@@ -3,13 +3,12 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import cycle
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from certcal.evaluation import Rounding, pareto_front, percent
-from certcal.report.changes import COLOURS, MARKERS
+from certcal.report.comparison import draw_steps, scatter_methods
 from certcal.report.figures import NEUTRAL, axes_of, finished
 from certcal.report.html import figure_row, fill_page, read_part
 from certcal.scalars import exactly
@@ -53,15 +52,11 @@ def plot_standings(standings: Sequence[Standing], score: str, *, ax: "Axes | Non
     """Certified accuracy against a certified error, one radius, one track; the Pareto front as steps."""
     axes, label = axes_of(ax), dict(SCORES)[score]
     shown = [one for one in standings if not np.isnan(getattr(one, score))]
-    styles = zip(dict.fromkeys(one.method for one in standings), cycle(MARKERS), cycle(COLOURS), strict=False)
-    for method, marker, colour in styles:
-        own = [one for one in shown if one.method == method]
-        axes.scatter([100 * one.certified_accuracy for one in own], [100 * getattr(one, score) for one in own], s=34,
-                     marker=marker, color=colour, alpha=0.8, label=method)  # fmt: skip
+    methods = [one.method for one in shown]
     x, y = (np.array([getattr(one, name) for one in shown]) for name in ("certified_accuracy", score))
+    scatter_methods(axes, dict.fromkeys(methods), methods, 100 * x, 100 * y, alpha=0.8)
     front = pareto_front(x, y)
-    order = np.lexsort((y[front], x[front]))
-    axes.step(100 * x[front][order], 100 * y[front][order], where="pre", color=NEUTRAL, linewidth=0.9, linestyle=":")
+    draw_steps(axes, 100 * x[front], 100 * y[front], NEUTRAL)
     axes.margins(0.15)
     axes.spines[["top", "right"]].set_visible(False)
     return finished(axes, xlabel="certified accuracy, %", ylabel=f"{label}, %", ylim=(0, 115 * max([0.01, *y])))

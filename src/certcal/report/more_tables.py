@@ -1,13 +1,11 @@
 """Tables beside the one over radii: further metrics, operating points and groups."""
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
-from certcal.errors import InputError
 from certcal.evaluation import GroupTable, Report
 from certcal.files import csv_text
 from certcal.report.groups import disparity_lines, group_cells
-from certcal.report.operating import further_lines
+from certcal.report.operating import further_lines, operating_data
 from certcal.report.tables import latex_text, markdown_text
 from certcal.scalars import exactly, guarded
 
@@ -16,23 +14,18 @@ _APART = ("clean", "certified", "guaranteed", "above", "below")
 
 
 @guarded
-def more_tables(report: Report, operating: Sequence[Mapping[str, Any] | None]) -> dict[str, str]:
+def more_tables(report: Report) -> dict[str, str]:
     """Texts by file name: CSV with every digit, Markdown and LaTeX rounded to the cautious side.
-
-    `operating` has the operating points of each row, from `operating_data`.
 
     Paper: —; docs/command_line.md.
     """
-    right = isinstance(operating, Sequence) and len(operating) == len(report)
-    if not (right and all(isinstance(one, Mapping | None) for one in operating)):
-        raise InputError.expected("operating", "be what `operating_data` gives, for each row", type(operating).__name__)
     further = [[exactly(row.radius), label, *values] for row in report for label, _, *values in further_lines(row)]
     keys = list(dict.fromkeys(key for row in report for key in row.further))
     values = [[row.radius, *(row.further.get(key) for key in keys)] for row in report]
     made = {"further.csv": csv_text(["radius", *keys], values), **_rounded("further", _FURTHER, further, "rlrrr")}
-    shown = [(row.radius, points) for row, points in zip(report, operating, strict=True) if points]
-    if shown:
-        lines = [[at, *point] for at, points in shown for point in zip(*points.values(), strict=True)]
+    operating = [(row.radius, operating_data(report, position)) for position, row in enumerate(report)]
+    if shown := [(radius, points) for radius, points in operating if points]:
+        lines = [[radius, *point] for radius, points in shown for point in zip(*points.values(), strict=True)]
         made["operating.csv"] = csv_text(["radius", *shown[0][1]], lines)
     return made | _groups([table for tables in report.groups for table in tables])
 

@@ -8,7 +8,7 @@ import numpy as np
 from certcal.evaluation import ACCEPTED, ANY_BINNING, FURTHER, WANTED, Report, Rounding, Row, percent
 from certcal.files import plain
 from certcal.report.content import by_radius
-from certcal.scalars import check_integer, exactly, guarded
+from certcal.scalars import exactly, guarded
 from certcal.types import FloatArray
 from certcal.worstcase import OperatingPoint
 
@@ -17,16 +17,15 @@ _ABOVE = {own.label.capitalize() for own in {**ACCEPTED, **WANTED}.values()}  # 
 
 
 @guarded
-def operating_data(report: Report, position: int, *, step: int = 1) -> dict[str, Any] | None:
-    """The operating points of one row, from 0 to 1 in steps of `step` hundredths: clean, certified and joint.
+def operating_data(report: Report, position: int) -> dict[str, Any] | None:
+    """The operating points of one row, from 0 to 1 in steps of 0.05: clean, certified and joint.
 
     Paper: —; docs/operating.md.
     """
-    check_integer("step", step, minimum=1, maximum=100)
     shares = _shares(report, position)
     if not shares:
         return None
-    shown = np.searchsorted(report.thresholds, np.linspace(0.0, 1.0, 101).round(2)[::step])
+    shown = np.searchsorted(report.thresholds, np.linspace(0.0, 1.0, 101).round(2)[::5])
     return {name: plain(values[shown]) for name, values in {"threshold": report.thresholds, **shares}.items()}
 
 

@@ -67,7 +67,7 @@ def _elsewhere(compared: SideBySide) -> list[str]:
         for run, apart in zip(compared.names[1:], later, strict=True):
             for name, one in apart.items():
                 if position != shown and one.is_clear:
-                    key = run, METRICS[name].label, _called(one)
+                    key = run, METRICS[name].label, CALLED[bool(one.better)]
                     found.setdefault(key, []).append(exactly(compared.radii[position]))
     return [f"{run}: {label} {called} at R = {', '.join(radii)}" for (run, label, called), radii in found.items()]
 
@@ -258,11 +258,6 @@ def _means(compared: SideBySide, position: int) -> str:
     )
 
 
-def _called(one: Difference) -> str:
-    """What a clear difference is called; empty if it is not clear."""
-    return "" if one.better is None else CALLED[one.better]
-
-
 def _apart(one: Difference | None, own: Look) -> str:
     scale, digits, unit = (100, own.digits or 2, " %") if own.percent else (1, own.digits or 4, "")
     if one is None:
@@ -270,7 +265,8 @@ def _apart(one: Difference | None, own: Look) -> str:
     if one.value != one.value:
         return "—"
     spread = "" if one.half != one.half else f" ± {scale * one.half:.{digits}f}"
-    return f"{scale * one.value:+.{digits}f}{spread}{unit} {TOO_FEW if one.too_few else _called(one)}".rstrip()
+    known = TOO_FEW if one.too_few else CALLED[one.better] if one.better is not None else ""
+    return f"{scale * one.value:+.{digits}f}{spread}{unit} {known}".rstrip()
 
 
 def _changed_heads(compared: SideBySide) -> list[str]:

@@ -89,7 +89,7 @@ class Results:
         report = self.report
         self._write_certificates(change)
         change.drop("tables/")
-        for name, text in more_tables(report, self.metrics["operating"]).items():
+        for name, text in more_tables(report).items():
             change.write(f"tables/{name}", text)
         change.write("tables/radii.csv", to_csv(report))
         change.write("tables/radii.md", to_markdown(report))
@@ -210,7 +210,7 @@ class Results:
             "acceptance": [acceptance(report, position) or None for position in rows],
             "accept_accuracy": report.accept_accuracy,
             "accept_from": [_accept_from(report, position) for position in rows],
-            "operating": [operating_data(report, position, step=5) for position in rows],
+            "operating": [operating_data(report, position) for position in rows],
             "groups": plain([[table.as_dict() for table in tables] for tables in report.groups]) or None,
             "per_bin": [_per_bin(report, position) for position in rows],
             "sampling": {key: value for key, value in self.sources.items() if key != "checks"},
