@@ -5,7 +5,7 @@ from certcal.evaluation.confidence_map import ConfidenceMap, sample_of, warn_if_
 from certcal.evaluation.further import ACCEPTED, ANY_BINNING, FURTHER, WANTED
 from certcal.evaluation.gap import Gap, planned_draws, split_gap, with_more_draws
 from certcal.evaluation.group_table import Disparity, Group, GroupTable
-from certcal.evaluation.metric import Before, Given, Look, Rounding, number, percent
+from certcal.evaluation.metric import Before, Look, Rounding, number, percent
 from certcal.evaluation.report import Report
 from certcal.evaluation.requirements import Judgement, Requirement, judge
 from certcal.evaluation.row import METRICS, Row, row_at
@@ -26,7 +26,6 @@ __all__ = [
     "Difference",
     "Disparity",
     "Gap",
-    "Given",
     "Group",
     "GroupTable",
     "Judgement",

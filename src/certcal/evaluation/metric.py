@@ -55,14 +55,6 @@ def _rounded(value: Decimal, digits: int, rounding: Rounding) -> str:
     return format(value.quantize(Decimal(1).scaleb(-digits), rounding=_MODES[rounding]), "f")  # never as 1E-7
 
 
-class Given(StrEnum):
-    """When a row has the metric without being asked for it."""
-
-    ALWAYS = "always"
-    WITH_MAP = "with a map"  # in reports of recalibrated confidences
-    WHEN_NAMED = "when named"
-
-
 class Before(StrEnum):
     """Whether a report of recalibrated confidences has the metric without the map, too."""
 
@@ -97,7 +89,7 @@ class Metric(Look):
 
     of: "Callable[[Measured], float]"
     of_all: bool = False  # of all inputs; one that is not is NaN where the row's population is empty
-    given: Given = Given.ALWAYS
+    with_map: bool = False  # only in reports of recalibrated confidences
     before: Before = Before.NO
     table: bool = True  # whether it is a column of page and tables
 

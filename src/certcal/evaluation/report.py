@@ -145,11 +145,6 @@ class Report(ShownTable[Row]):
         return self.bounds[0].alpha
 
     @property
-    def split_alpha(self) -> bool:
-        """Whether an input's two certificates share alpha."""
-        return self.bounds[0].split_alpha
-
-    @property
     def terms(self) -> dict[str, Any]:
         """What `confidence_bounds` was asked, but for the radius."""
         return self.bounds[0].terms

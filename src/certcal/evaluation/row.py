@@ -9,7 +9,7 @@ import numpy as np
 from certcal.certificates import ConfidenceIntervals, certified_accuracy
 from certcal.errors import several
 from certcal.evaluation.further import further_of
-from certcal.evaluation.metric import Before, Given, Measured, Metric, Rounding, metric, number
+from certcal.evaluation.metric import Before, Measured, Metric, Rounding, metric, number
 from certcal.metrics import adaptive_calibration_error, expected_calibration_error, top_label_brier_score
 from certcal.scalars import check_choice, check_level, exactly, guarded
 from certcal.settings import Population, checks
@@ -156,7 +156,7 @@ class Row(ShownRows):
         lambda at: at.sharpness.auroc,
         _ALL,
         digits=3,
-        given=Given.WITH_MAP,
+        with_map=True,
         before=Before.SHOWN,
     )
     refinement: float = metric(
@@ -164,7 +164,7 @@ class Row(ShownRows):
         "Brier score that the best map would leave, all inputs",
         lambda at: at.sharpness.refinement,
         _ALL | _SCORE,
-        given=Given.WITH_MAP,
+        with_map=True,
         before=Before.KEPT,
         table=False,
     )
@@ -173,7 +173,7 @@ class Row(ShownRows):
         "distinct confidences",
         lambda at: float(at.sharpness.levels),
         _ALL,
-        given=Given.WITH_MAP,
+        with_map=True,
         before=Before.KEPT,
     )
     approximations: Mapping[str, float] = field(default_factory=dict)  # of the certified ECE, from below
@@ -208,8 +208,8 @@ class Row(ShownRows):
 
 
 METRICS: Mapping[str, Metric] = {one.name: one.metadata["metric"] for one in fields(Row) if "metric" in one.metadata}
-WITHOUT_ASKING = tuple(name for name, one in METRICS.items() if one.given is Given.ALWAYS)
-WITH_MAP = tuple(name for name, one in METRICS.items() if one.given is not Given.WHEN_NAMED)
+WITHOUT_ASKING = tuple(name for name, one in METRICS.items() if not one.with_map)
+WITH_MAP = tuple(METRICS)
 WITHOUT_MAP = tuple(name for name, one in METRICS.items() if one.before is not Before.NO)
 
 

@@ -24,11 +24,6 @@ from certcal.settings import Tracker
 __all__ = ["check_trackers", "log_report"]
 
 PROJECT = "certcal"  # of Weights & Biases, unless WANDB_PROJECT names another
-_MODULES = {
-    Tracker.MLFLOW: "mlflow",
-    Tracker.WANDB: "wandb",
-    Tracker.TENSORBOARD: "torch.utils.tensorboard",
-}
 
 
 @dataclass(frozen=True)
@@ -82,7 +77,7 @@ def log_report(
     )
     try:
         with redirect_stdout(stderr):  # standard output is for results: MLflow prints addresses
-            return _WRITERS[chosen](entry)
+            return _TOOLS[chosen][1](entry)
     except Exception as error:  # whatever the tool, its server or the network raises
         raise CertcalError(f"{chosen} did not take the results: {one_line(error)}") from error
 
@@ -97,7 +92,7 @@ def check_trackers(tools: Iterable[str]) -> tuple[Tracker, ...]:
     found = tuple(Tracker(check_choice("log", one, tuple(Tracker))) for one in tools)
     for one in found:
         try:
-            import_module(_MODULES[one])
+            import_module(_TOOLS[one][0])
         except ImportError as error:
             wanted = f"be a tool that is installed (pip install 'certcal[{one}]')"
             raise InputError.expected("log", wanted, f"{one}: {one_line(error)}") from error
@@ -171,8 +166,9 @@ def _to_tensorboard(entry: _Entry) -> str:
     return str(entry.folder)
 
 
-_WRITERS: Mapping[Tracker, Callable[[_Entry], str]] = {
-    Tracker.MLFLOW: _to_mlflow,
-    Tracker.WANDB: _to_wandb,
-    Tracker.TENSORBOARD: _to_tensorboard,
+# The module that has to be there, and what writes to the tool.
+_TOOLS: Mapping[Tracker, tuple[str, Callable[[_Entry], str]]] = {
+    Tracker.MLFLOW: ("mlflow", _to_mlflow),
+    Tracker.WANDB: ("wandb", _to_wandb),
+    Tracker.TENSORBOARD: ("torch.utils.tensorboard", _to_tensorboard),
 }

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from decimal import ROUND_CEILING, Decimal
 
-from certcal.evaluation import METRICS, Before, Given, Look, Report, Rounding, number
+from certcal.evaluation import METRICS, Before, Look, Report, Rounding, number
 from certcal.files import csv_text
 from certcal.settings import Approximation
 
@@ -39,7 +39,7 @@ _APPROXIMATE = {
 def columns(report: Report) -> dict[str, Look]:
     """The columns that a report's rows fill, by their keys in `Row.as_dict`, as their metrics are declared."""
     asked = [name for name in map(str, Approximation) if any(name in row.approximations for row in report)]
-    found = _shown(Given.ALWAYS)
+    found = _shown(with_map=False)
     for name in asked:
         found[f"approximate_{name}"] = Look(*_APPROXIMATE[name], Rounding.DOWN, 2, percent=True, main=True)
     if report.recalibration is not None:
@@ -47,12 +47,12 @@ def columns(report: Report) -> dict[str, Look]:
             if own.before is Before.SHOWN:
                 before, without = f"{own.label} before", f"{own.help}, without the map"
                 found[f"before_{name}"] = replace(own, label=before, help=without, main=False)
-        found |= _shown(Given.WITH_MAP)
+        found |= _shown(with_map=True)
     return found
 
 
-def _shown(given: Given) -> dict[str, Look]:
-    return {name: own for name, own in METRICS.items() if own.given is given and own.table}
+def _shown(*, with_map: bool) -> dict[str, Look]:
+    return {name: own for name, own in METRICS.items() if own.with_map == with_map and own.table}
 
 
 def cells(report: Report) -> list[list[str]]:

@@ -267,7 +267,7 @@ def caveats(report: Report) -> list[str]:
             "others is seen only on inputs that it was not fitted on. The map is of the "
             f"{'model’s' if report.evidence is None else 'smoothed'} confidence."
         )
-    if not report.split_alpha:
+    if not report.bounds[0].split_alpha:
         about.append(
             f"As in the paper, α = {report.alpha!r} is given to each of the two certificates of an input, so that one "
             f"of them fails with probability at most {report.level!r}; the joint values account for this."
