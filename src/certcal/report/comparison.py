@@ -1,4 +1,4 @@
-"""What a study of training shows: selected models beside the paper's, and what fine-tuning changes of both scores."""
+"""What a study of training shows: selected models beside the paper's, and what fine-tuning changes."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from certcal.errors import InputError
 from certcal.evaluation import Outcome, Rounding, Selection, pareto_front, percent
 from certcal.report.figures import CORRECT, INCORRECT, NEUTRAL, axes_of, finished
 from certcal.report.tables import markdown_text
-from certcal.scalars import check_choice, check_number, guarded
+from certcal.scalars import check_number, guarded
 from certcal.types import BoolArray, FloatArray
 
 if TYPE_CHECKING:
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 # Told apart in grey by shape.
 MARKERS = ("o", "^", "s", "D", "v", "P", "X", "<", ">")
 COLOURS = (CORRECT, INCORRECT, "#e0a030", "#5b5ea6", "#6a994e", "#b56576", "#457b9d", "#9c6644", "#3d3d3d")
-LABELS = {"certified_ece": "CCE", "certified_brier": "CBS"}
 # Certified errors that models are selected by: our name, the paper's, the field of `Selection` and that of `Outcome`.
 SCORES = (("CCE", "ACCE", "ece", "certified_ece"), ("CBS", "CBS", "brier", "certified_brier"))
 
@@ -49,11 +48,7 @@ class Comparison:
 
 @guarded
 def comparison_table(
-    selections: Sequence[Selection],
-    paper: Mapping[str, Any] | None,
-    *,
-    methods: Sequence[str] = (),
-    margin: float = 3.0,
+    selections: Sequence[Selection], paper: Mapping[str, Any] | None, *, methods: Sequence[str] = ()
 ) -> Comparison:
     """Selected models per metric and method over radii, the methods in the order given.
 
@@ -72,7 +67,7 @@ def comparison_table(
             best = tuple(method in own and own[method] == min(own.values()) for own in found)
             lines.append(Line(name, method, values, _at(radii, theirs, printed.get(method)), best))
     highest = [100 * one.best_accuracy for one in selections]
-    accuracies = tuple("—" if one == 0 else f"{max(one - margin, 0):.1f}–{one:.1f}" for one in highest)
+    accuracies = tuple("—" if one == 0 else f"{max(one - 3, 0):.1f}–{one:.1f}" for one in highest)
     ranges = tuple(None if ends is None else f"{ends[0]}–{ends[1]}" for ends in _at(radii, theirs, theirs.get("CA")))
     return Comparison(radii, accuracies, ranges, tuple(lines), bool(paper))
 
@@ -83,15 +78,15 @@ def _at(radii: Sequence[float], paper: Mapping[str, Any], line: Sequence[Any] | 
     return tuple(found.get(radius) for radius in radii)
 
 
-def comparison_cells(table: Comparison, *, bold: tuple[str, str] = ("**", "**")) -> list[list[str]]:
-    """The table as text: a header and rows of metric, method and a cell for each radius."""
+def comparison_cells(table: Comparison) -> list[list[str]]:
+    """The table as text: a header and rows of metric, method and a cell for each radius, the least in bold."""
     head = ["metric", "method", *(f"R = {radius:g}" for radius in table.radii)]
     accuracy = [_beside(own, theirs) for own, theirs in zip(table.accuracy, table.paper_accuracy, strict=True)]
     rows = [head, ["CA", "", *accuracy]]
     for line in table.lines:
         cells = []
         for value, theirs, best in zip(line.values, line.paper, line.best, strict=True):
-            own = "—" if value is None else f"{bold[0]}{value}{bold[1]}" if best else value
+            own = "—" if value is None else f"**{value}**" if best else value
             cells.append(_beside(own, None if theirs is None else f"{theirs:.2f}"))
         rows.append([line.metric, line.method, *cells])
     return rows
@@ -123,40 +118,36 @@ class Changes:
     """Models fine-tuned from one baseline, at one radius, in percentage points away from it."""
 
     radius: float
-    score: str  # certified_ece or certified_brier
     baseline: Outcome
     method: tuple[str, ...]
     accuracy: FloatArray  # certified accuracy gained
-    error: FloatArray  # score gained; below 0 is better
+    error: FloatArray  # certified calibration error gained; below 0 is better
     front: BoolArray  # models that neither another one nor the baseline beats
 
 
 @guarded
-def prepare_changes(
-    outcomes: Sequence[Outcome], *, baseline: str, radius: float, score: str = "certified_ece"
-) -> Changes:
+def prepare_changes(outcomes: Sequence[Outcome], *, baseline: str, radius: float) -> Changes:
     """The changes that fine-tuning a baseline made at a radius.
 
     Paper: Sec. 5.
     Raises: InputError if the baseline has no outcome at the radius.
     """
-    check_choice("score", score, tuple(LABELS))
     check_number("radius", radius, "be a number ≥ 0", lambda value: value >= 0)
     here = [one for one in outcomes if one.radius == radius and one.baseline == baseline]
     start = next((one for one in here if one.model == baseline), None)
     if start is None:
         raise InputError.expected("baseline", f"be a model evaluated at R = {radius:g}", repr(baseline))
-    moved = [one for one in here if one is not start and not np.isnan(getattr(one, score))]
+    moved = [one for one in here if one is not start and not np.isnan(one.certified_ece)]
     accuracy = 100 * np.array([one.certified_accuracy - start.certified_accuracy for one in moved])
-    error = 100 * np.array([getattr(one, score) - getattr(start, score) for one in moved])
+    error = 100 * np.array([one.certified_ece - start.certified_ece for one in moved])
     # The baseline takes part in the front, at the origin.
     front = pareto_front(np.append(accuracy, 0.0), np.append(error, 0.0))[:-1]
-    return Changes(radius, score, start, tuple(one.method for one in moved), accuracy, error, front)
+    return Changes(radius, start, tuple(one.method for one in moved), accuracy, error, front)
 
 
 def plot_changes(changes: Changes, *, ax: "Axes | None" = None, methods: Sequence[str] | None = None) -> "Axes":
     """Each model as a point; below and to the right of the baseline it is better in both."""
-    axes, label = axes_of(ax), LABELS[changes.score]
+    axes = axes_of(ax)
     axes.axhline(0, color=NEUTRAL, linewidth=0.8)
     axes.axvline(0, color=NEUTRAL, linewidth=0.8)
     names = list(dict.fromkeys(changes.method)) if methods is None else list(methods)
@@ -174,7 +165,7 @@ def plot_changes(changes: Changes, *, ax: "Axes | None" = None, methods: Sequenc
     return finished(
         axes,
         xlabel="change of certified accuracy, points",
-        ylabel=f"change of {label}, points",
+        ylabel="change of CCE, points",
         title=f"R = {changes.radius:g}, from {changes.baseline.model}",
     )
 
