@@ -50,14 +50,6 @@ def _least(at: Measured, failures: int | None = None) -> OperatingPoint | None:
         return None
 
 
-def _threshold(point: OperatingPoint | None) -> float:
-    return np.nan if point is None else point.threshold
-
-
-def _coverage(point: OperatingPoint | None) -> float:
-    return 0.0 if point is None else point.coverage  # nobody can be accepted
-
-
 # At the threshold of the report.
 ACCEPTED: Mapping[str, Metric] = {
     **three(
@@ -83,15 +75,15 @@ WANTED: Mapping[str, Metric] = {
         "least_threshold",
         "least threshold",
         "the smallest threshold from which those accepted have the wanted accuracy",
-        lambda at: _threshold(_least(at)),
-        lambda at, failures: _threshold(_least(at, failures)),
+        lambda at: getattr(_least(at), "threshold", np.nan),
+        lambda at, failures: getattr(_least(at, failures), "threshold", np.nan),
     ),
     **three(
         "largest_coverage",
         "largest coverage",
         "the largest share that can be accepted with the wanted accuracy",
-        lambda at: _coverage(_least(at)),
-        lambda at, failures: _coverage(_least(at, failures)),
+        lambda at: getattr(_least(at), "coverage", 0.0),  # if nobody can be accepted
+        lambda at, failures: getattr(_least(at, failures), "coverage", 0.0),
         **_SHARE,
     ),
 }

@@ -102,20 +102,14 @@ def _gap(report: Report, position: int, endless: ConfidenceIntervals, others: li
 
 @guarded
 def planned_draws(evidence: Evidence) -> int:
-    """How many draws to ask for next: those still planned, or ten times those that there are.
-
-    Paper: —.
-    """
+    """How many draws to ask for next: those still planned, or ten times those that there are."""
     made, planned = int(evidence.draws.max()), max(evidence.header.stages, default=0)
     return planned if planned > made else 10 * made
 
 
 @guarded
 def with_more_draws(evidence: Evidence, times: int) -> Evidence:
-    """The evidence as if each draw had been made so many times: what more draws would show, if they were like these.
-
-    Paper: —.
-    """
+    """The evidence as if each draw had been made so many times: what more draws would show, if they were like these."""
     check_integer("times", times, minimum=1, maximum=10**9)  # counts stay exact in float64
     header = evidence.header
     stages = tuple(sorted({int(n) * times for n in evidence.draws}))  # at planned looks, as if they had been asked for
@@ -128,8 +122,6 @@ def with_temperature(evidence: Evidence, temperature: float) -> Evidence:
     """The evidence as if logits had been divided by a temperature before smoothing and there were two classes.
 
     With more classes it is an estimate: a score p becomes p^(1/T) / (p^(1/T) + (1 − p)^(1/T)), cell by cell.
-
-    Paper: —.
     """
     power = 1 / checks.positive("temperature", temperature)
     own, other = cell_middles() ** power, (1 - cell_middles()) ** power

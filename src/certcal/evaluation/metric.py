@@ -123,22 +123,18 @@ def three(
     }
 
 
+@dataclass(eq=False)
 class Measured:
     """What the metrics of one set of certificates are computed from; each part is made when first asked for."""
 
-    def __init__(
-        self,
-        bounds: ConfidenceIntervals,
-        population: Population,
-        bins: Bins,
-        delta: float,
-        share: float = 1.0,
-        threshold: float = 0.8,
-        accept_accuracy: float | None = None,
-    ) -> None:
-        self.bounds, self.population, self.bins, self.delta, self.share = bounds, population, bins, delta, share
-        self.threshold, self.accept_accuracy = threshold, accept_accuracy
-        self._equal_count: dict[int, Solution] = {}
+    bounds: ConfidenceIntervals
+    population: Population
+    bins: Bins
+    delta: float
+    share: float = 1.0  # of delta, for certificates that may fail
+    threshold: float = 0.8
+    accept_accuracy: float | None = None
+    _equal_count: dict[int, Solution] = field(default_factory=dict)
 
     @cached_property
     def certified(self) -> int:

@@ -137,8 +137,6 @@ class Judgement:
 def judge(report: Report, requirements: Iterable[str | Requirement]) -> list[Judgement]:
     """Whether a report meets requirements, each of a radius that it has.
 
-    Paper: —
-
     Raises: InputError if a requirement has no such form, metric or radius.
     """
     given = one_or_more("require", requirements)

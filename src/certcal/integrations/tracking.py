@@ -86,7 +86,6 @@ def log_report(
 def check_trackers(tools: Iterable[str]) -> tuple[Tracker, ...]:
     """The tools by these names, if they can be imported.
 
-    Paper: —
     Raises: InputError if one is unknown or not installed.
     """
     found = tuple(Tracker(check_choice("log", one, tuple(Tracker))) for one in tools)

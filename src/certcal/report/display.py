@@ -44,17 +44,9 @@ def draw(result: object, /, *, ax: "Axes | None" = None) -> "Axes":
 
 def shown(result: object, table: str, words: str = "", *, drawn: bool = True) -> str:
     """A table, a sentence, both as HTML, and what `draw` makes of the result."""
-    return table + (f"<p>{words}</p>" if words else "") + (_figure(result) if drawn else "")
-
-
-def html_table(heads: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
-    """Heads and lines of text as a table."""
-    head = "".join(f'<th style="text-align:right">{escape(one)}</th>' for one in heads)
-    body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in line) + "</tr>" for line in lines)
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-
-
-def _figure(result: object) -> str:
+    text = table + (f"<p>{words}</p>" if words else "")
+    if not drawn:
+        return text
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -62,7 +54,14 @@ def _figure(result: object) -> str:
     FigureCanvasAgg(figure)
     draw(result, ax=figure.add_subplot())
     figure.savefig(file, format="png", dpi=100, bbox_inches="tight")
-    return f'<img alt="" src="data:image/png;base64,{b64encode(file.getvalue()).decode()}">'
+    return f'{text}<img alt="" src="data:image/png;base64,{b64encode(file.getvalue()).decode()}">'
+
+
+def html_table(heads: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
+    """Heads and lines of text as a table."""
+    head = "".join(f'<th style="text-align:right">{escape(one)}</th>' for one in heads)
+    body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in line) + "</tr>" for line in lines)
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
 @as_html.register(Report)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 CORRECT, INCORRECT, NEUTRAL = "#1b7a8c", "#d1495b", "#8a8f98"
 ATTACKED = "#b8761f"  # between the two, and as dark as they are in grey
 Panel = Callable[["Axes"], "Axes"]
+_SCORES = {"ece": "ECE", "brier": "Brier score"}
 
 
 def plot_certified_boxes(boxes: CertifiedInputs, *, ax: "Axes | None" = None) -> "Axes":
@@ -70,9 +71,9 @@ def plot_reliability(
 
 def plot_errors(rows: Sequence[Row], *, ax: "Axes | None" = None, score: str = "ece") -> "Axes":
     """The ECE, or with `score="brier"` the Brier score, against the radius: clean, certified, and jointly certified."""
-    check_choice("score", score, ("ece", "brier"))
+    name = _SCORES[check_choice("score", score, tuple(_SCORES))]
     axes, rows = axes_of(ax), sorted(rows, key=lambda row: row.radius)
-    radius, name = [row.radius for row in rows], {"ece": "ECE", "brier": "Brier score"}[score]
+    radius = [row.radius for row in rows]
     for key, label, colour, style in (
         (f"joint_{score}", "joint", INCORRECT, ":"),
         (f"certified_{score}", "certified", INCORRECT, "-"),
@@ -166,7 +167,7 @@ def plot_sandwich(record: Sandwich, *, score: str = "ece", ax: "Axes | None" = N
 
     Paper: —; docs/attacks.md.
     """
-    label = {"ece": "ECE", "brier": "Brier score"}[check_choice("score", score, ("ece", "brier"))]
+    label = _SCORES[check_choice("score", score, tuple(_SCORES))]
     rows = [record.rows[place] for place in record.strongest()]
     refuted = {row.radius for row in record.rows if not row.holds}
     radius, axes = [row.radius for row in rows], axes_of(ax)

@@ -50,6 +50,7 @@ def render_page(data: Mapping[str, Any]) -> str:
     style = _short_lines("".join(map(read_part, ("page.css", *_present(used, "css")))))
     script = _short_lines("".join(map(read_part, (*_SCRIPTS, *_present(used, "js"), "page.js"))))
     keys = [column["key"] for column in data["columns"]]
+    radius = data["average_certified_radius"]
     doubted = bool((data.get("checks") or {}).get("at_chance"))  # then the doubts come before the verdict
     return fill_page(
         "page.html.j2",
@@ -62,7 +63,7 @@ def render_page(data: Mapping[str, Any]) -> str:
         late=[name for name in own if name in LATER],
         place={key: keys.index(key) for key in keys},
         explanation=data["views"][data["default_view"]].get("explanation", ""),
-        average_radius=_down(data["average_certified_radius"]),
+        average_radius="—" if radius is None else str(Decimal(radius).quantize(Decimal("0.0001"), ROUND_DOWN)),
         tiles=_tiles(keys),
         hidden=_repeated(data),
         json=Verbatim(_as_json(data)),
@@ -149,11 +150,6 @@ def _repeated(data: Mapping[str, Any]) -> str | None:
         return None
     inputs, certified = keys.index("inputs"), keys.index("certified")
     return "inputs" if all(cells[inputs] == cells[certified] for cells in data["cells"]) else None
-
-
-def _down(radius: float | None) -> str:
-    """Four decimals, never above the radius."""
-    return "—" if radius is None else str(Decimal(radius).quantize(Decimal("0.0001"), ROUND_DOWN))
 
 
 def _as_json(data: Mapping[str, Any]) -> str:
