@@ -94,9 +94,9 @@ class Metric(Look):
     table: bool = True  # whether it is a column of page and tables
 
 
-def metric(label: str, text: str, of: "Callable[[Measured], float]", how: dict[str, Any], **more: Any) -> Any:
-    """A field of `Row` that is a metric. `how` and `more` are further fields of `Metric`."""
-    return field(default=np.nan, metadata={"metric": Metric(label, text, of=of, **how, **more)})
+def metric(label: str, text: str, of: "Callable[[Measured], float]", how: dict[str, Any]) -> Any:
+    """A field of `Row` that is a metric. `how` has further fields of `Metric`."""
+    return field(default=np.nan, metadata={"metric": Metric(label, text, of=of, **how)})
 
 
 def three(

@@ -90,18 +90,14 @@ class Report(ShownTable[Row]):
         """
         if self[position].inputs == 0:
             return None
-        failures = self.failures if joint else 0
-        if thresholds is not None or (position, failures) not in self._curves:
-            curve = operating_curve(
-                self.bounds[position],
-                thresholds=self.thresholds if thresholds is None else thresholds,
-                population=self.population,
-                failures=failures,
-            )
-            if thresholds is not None:
-                return curve
+        known, failures = thresholds is None, self.failures if joint else 0
+        if known and (position, failures) in self._curves:
+            return self._curves[position, failures]
+        asked: dict[str, Any] = {"population": self.population, "failures": failures}
+        curve = operating_curve(self.bounds[position], thresholds=self.thresholds if known else thresholds, **asked)
+        if known:
             self._curves[position, failures] = curve
-        return self._curves[position, failures]
+        return curve
 
     @property
     def thresholds(self) -> FloatArray:

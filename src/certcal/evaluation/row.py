@@ -31,6 +31,9 @@ _PERCENT: dict[str, Any] = {"digits": 2, "percent": True}
 _SCORE: dict[str, Any] = {"digits": 4}
 _ALL: dict[str, Any] = {"of_all": True}
 _MAIN: dict[str, Any] = {"main": True}
+_KEPT: dict[str, Any] = {"before": Before.KEPT}
+_SHOWN: dict[str, Any] = {"before": Before.SHOWN}
+_MAPPED: dict[str, Any] = {"of_all": True, "with_map": True}
 _AGAIN = "allowing for the certificates of the set that may fail"
 
 
@@ -82,22 +85,19 @@ class Row(ShownRows):
         "clean ECE",
         "expected calibration error of the estimated confidences, without an attack",
         lambda at: expected_calibration_error(*at.clean, edges=at.bins.edges),
-        _PERCENT | _MAIN,
-        before=Before.KEPT,
+        _PERCENT | _MAIN | _KEPT,
     )
     certified_ece: float = metric(
         "certified ECE",
         "the largest ECE of any confidences within the certificates",
         lambda at: at.worst.value,
-        _UP | _PERCENT,
-        before=Before.SHOWN,
+        _UP | _PERCENT | _SHOWN,
     )
     joint_ece: float = metric(
         "guaranteed ECE",
         f"certified ECE, {_AGAIN}",
         lambda at: jointly_certified_calibration_error(at.problem, failures=at.failures).value,
-        _UP | _PERCENT | _MAIN,
-        before=Before.KEPT,
+        _UP | _PERCENT | _MAIN | _KEPT,
     )
     adaptive_ece: float = metric(
         "AdaECE",
@@ -109,22 +109,19 @@ class Row(ShownRows):
         "clean Brier",
         "Brier score of the predicted class, without an attack",
         lambda at: top_label_brier_score(*at.clean),
-        _SCORE,
-        before=Before.SHOWN,
+        _SCORE | _SHOWN,
     )
     certified_brier: float = metric(
         "certified Brier",
         "the largest Brier score within the certificates",
         lambda at: certified_brier_score(at.problem).value,
-        _UP | _SCORE,
-        before=Before.SHOWN,
+        _UP | _SCORE | _SHOWN,
     )
     joint_brier: float = metric(
         "guaranteed Brier",
         f"certified Brier score, {_AGAIN}",
         lambda at: jointly_certified_brier_score(at.problem, failures=at.failures).value,
-        _UP | _SCORE,
-        before=Before.KEPT,
+        _UP | _SCORE | _KEPT,
     )
     mean_width: float = metric(
         "mean width",
@@ -154,27 +151,19 @@ class Row(ShownRows):
         "AUROC",
         "how well the confidences of all inputs tell right from wrong; 0.5 if they are constant",
         lambda at: at.sharpness.auroc,
-        _ALL,
-        digits=3,
-        with_map=True,
-        before=Before.SHOWN,
+        _MAPPED | _SHOWN | {"digits": 3},
     )
     refinement: float = metric(
         "refinement",
         "Brier score that the best map would leave, all inputs",
         lambda at: at.sharpness.refinement,
-        _ALL | _SCORE,
-        with_map=True,
-        before=Before.KEPT,
-        table=False,
+        _MAPPED | _SCORE | _KEPT | {"table": False},
     )
     levels: float = metric(
         "levels",
         "distinct confidences",
         lambda at: float(at.sharpness.levels),
-        _ALL,
-        with_map=True,
-        before=Before.KEPT,
+        _MAPPED | _KEPT,
     )
     approximations: Mapping[str, float] = field(default_factory=dict)  # of the certified ECE, from below
     further: Mapping[str, float] = field(default_factory=dict)  # rankings, one-sided errors, other binnings, by name
