@@ -1,7 +1,7 @@
 """Declared settings: checks, help and options follow from one line."""
 
 import pickle
-from dataclasses import dataclass, replace
+from dataclasses import MISSING, dataclass, replace
 
 import pytest
 
@@ -34,7 +34,7 @@ class Sample(Record, panel="Things"):
 
 def test_what_is_declared_is_told():
     size, share, colour, parts, extra, table, loud = declared(Sample)
-    assert size.is_needed
+    assert size.default is MISSING
     assert [one.describe() for one in (size, share, parts)] == [
         "How large.",
         "How much (default: 0.25).",

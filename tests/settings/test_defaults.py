@@ -1,6 +1,7 @@
 """The same defaults at every door: records, and the functions that take the same settings."""
 
 import inspect
+from dataclasses import MISSING
 
 import pytest
 
@@ -41,7 +42,7 @@ def test_defaults_agree(record, door):
         one.name: (parameters[one.name].default, one.default)
         for one in declared(record)
         if one.name in parameters.keys() - ASKED
-        and not one.is_needed
+        and one.default is not MISSING
         and parameters[one.name].default is not EMPTY
         and (record, one.name) not in INSTEAD
     }

@@ -19,85 +19,35 @@ from certcal.settings.checks import BY_TYPE, Check, one_of
 DERIVED = "--"  # the option is called like the field
 
 
-def setting(
-    default: Any,
-    help: str,
-    *,
-    check: Check | None = None,
-    choices: Iterable[str] = (),
-    unsaid: Iterable[str] = (),
-    option: str | None = DERIVED,
-    metavar: str | None = None,
-    panel: str | None = None,
-    shown: str | None = None,
-    was: str | None = None,
-    most: int = MOST_VALUES,
-) -> Any:
-    """A field of a record.
-
-    Args:
-        default: its value if none is given; `...` if it must be given.
-        help: what it is, in a sentence. Choices and the default are added to it.
-        check: refuses wrong values; of a list, wrong entries. By default any value of the field's type passes.
-        choices: the names that are allowed, such as an enum.
-        unsaid: those of them that files have and nobody types.
-        option: its option on the command line; by default --name-of-the-field. None: only a file has it.
-        metavar: what the help calls its value.
-        panel: under which heading the help shows it; by default that of the record.
-        shown: the default in words, where the value does not say it.
-        was: its key in the files of earlier versions.
-        most: how many values a list may have.
-    """
-    allowed = tuple(str(one) for one in choices)
-    about = {
-        "help": help,
-        "check": one_of(allowed) if allowed else check,
-        "choices": tuple(one for one in allowed if one not in {*map(str, unsaid)}),
-        "option": option,
-        "metavar": metavar,
-        "panel": panel,
-        "shown": shown,
-        "was": was,
-        "most": most,
-    }
-    if isinstance(default, dict):
-        return dataclasses.field(default_factory=lambda: dict(default), metadata=about)
-    return dataclasses.field(default=MISSING if default is ... else default, metadata=about)
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Setting:
-    """What was declared of a field."""
+    """What is declared of a field, and what follows from its type and default."""
 
-    name: str
-    kind: type  # of the value, or of each entry of a list
-    many: bool  # a list, written with commas on the command line
-    optional: bool  # None is allowed
-    default: Any  # MISSING if it must be given
-    help: str
-    check: Check
-    choices: tuple[str, ...]  # that the help names
-    option: str | None
-    metavar: str | None
-    panel: str
-    shown: str | None
-    was: str | None
-    most: int
+    help: str  # what it is, in a sentence; choices and the default are added to it
+    check: Check | None = None  # refuses wrong values; of a list, wrong entries
+    choices: tuple[str, ...] = ()  # that the help names
+    option: str | None = DERIVED  # on the command line; None: only a file has it
+    metavar: str | None = None  # what the help calls its value
+    panel: str = ""  # under which heading the help shows it; by default that of the record
+    shown: str | None = None  # the default in words, where the value does not say it
+    most: int = MOST_VALUES  # how many values a list may have
 
-    @property
-    def is_needed(self) -> bool:
-        """Whether it must be given."""
-        return self.default is MISSING
+    name: str = ""
+    kind: type = str  # of the value, or of each entry of a list
+    many: bool = False  # a list, written with commas on the command line
+    optional: bool = False  # None is allowed
+    default: Any = None  # MISSING if it must be given
 
     def checked(self, value: Any) -> Any:
         """The value, or its refusal in one sentence."""
         if value is None and self.optional:
             return None
+        check = self.check or BY_TYPE[self.kind]
         if not self.many:
-            return self.check(self.name, value)
+            return check(self.name, value)
         if self.default == () and isinstance(value, tuple | list) and not value:
             return ()
-        return tuple(self.check(self.name, one) for one in one_or_more(self.name, value, most=self.most))
+        return tuple(check(self.name, one) for one in one_or_more(self.name, value, most=self.most))
 
     def describe(self) -> str:
         """The help, with choices and default."""
@@ -107,6 +57,36 @@ class Setting:
             told += f": some of {', '.join(self.choices)}" if self.many else f": {', '.join(first)} or {last}"
         default = self.shown or _written(self.default)
         return f"{told} (default: {default})." if default else f"{told}."
+
+
+def setting(
+    default: Any,
+    help: str,
+    *,
+    check: Check | None = None,
+    choices: Iterable[str] = (),
+    unsaid: Iterable[str] = (),
+    was: str | None = None,
+    **about: Any,
+) -> Any:
+    """A field of a record, with what else `Setting` says of it.
+
+    Args:
+        default: its value if none is given; `...` if it must be given.
+        help: what it is.
+        check: by default any value of the field's type passes.
+        choices: the names that are allowed, such as an enum.
+        unsaid: those of them that files have and nobody types.
+        was: its key in the files of earlier versions.
+        about: option, metavar, panel, shown and most.
+    """
+    allowed = tuple(map(str, choices))
+    said = tuple(one for one in allowed if one not in {*map(str, unsaid)})
+    own = Setting(help=help, check=one_of(allowed) if allowed else check, choices=said, **about)
+    metadata = {"setting": own, "was": was}
+    if isinstance(default, dict):
+        return dataclasses.field(default_factory=lambda: dict(default), metadata=metadata)
+    return dataclasses.field(default=MISSING if default is ... else default, metadata=metadata)
 
 
 class Record:
@@ -142,16 +122,16 @@ def _declared(record: type[Record]) -> tuple[Setting, ...]:
 def _setting(record: type[Record], own: "dataclasses.Field[Any]", hint: Any) -> Setting:
     inner = [one for one in get_args(hint) if one is not NoneType] if isinstance(hint, UnionType) else [hint]
     many = get_origin(inner[0]) is tuple
-    kind = get_args(inner[0])[0] if many else get_origin(inner[0]) or inner[0]
-    about = dict(own.metadata)
-    option = f"--{own.name.replace('_', '-')}" if about["option"] == DERIVED else about["option"]
-    return Setting(
+    said: Setting = own.metadata["setting"]
+    return dataclasses.replace(
+        said,
+        option=f"--{own.name.replace('_', '-')}" if said.option == DERIVED else said.option,
+        panel=said.panel or record.panel,
         name=own.name,
-        kind=kind,
+        kind=get_args(inner[0])[0] if many else get_origin(inner[0]) or inner[0],
         many=many,
         optional=isinstance(hint, UnionType),
         default={} if own.default_factory is not MISSING else own.default,
-        **about | {"check": about["check"] or BY_TYPE[kind], "option": option, "panel": about["panel"] or record.panel},
     )
 
 
