@@ -1,40 +1,32 @@
 """Attack a run: its smoothed model within the radii of its certificates, and its network without noise."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from certcal.attacks import ACE, SANDWICH, AceTable, Sandwich
+from certcal.certificates import ConfidenceIntervals
 from certcal.errors import InputError, several
 from certcal.progress import in_words
 from certcal.runs.attack_cost import ace_passes, counted, sandwich_passes, seconds_per_pass
 from certcal.runs.attack_files import FOLDER, UNFINISHED, Family, read_family, write_family
-from certcal.runs.attack_target import PlainTarget, Target, Tell, certified_at, load_plain_target, load_target
+from certcal.runs.attack_target import Target, certified_at, load_plain_target, load_target
 from certcal.runs.evaluate import rewrite_report, terms_of
-from certcal.runs.folder import RunFolder
+from certcal.runs.folder import RunFolder, Tell
 from certcal.runs.provenance import provenance
 from certcal.runs.results import Results
 from certcal.scalars import exactly, guarded
 from certcal.settings import AttackSettings, EvaluateSettings
+from certcal.smoothing import Evidence
 
 # The settings that a family's results depend on.
 OF_SANDWICH = ("radii", "adversaries", "draws", "attack_draws", "steps", "limit", "seed")
 OF_ACE = ("epsilons", "galil", "stronger", "ace_steps", "limit", "seed")
 FEW = 3  # radii that are attacked if none are named
 _STRONGER: dict[str, Any] = {"direction": "steepest", "on_flip": "shrink", "step_size": None, "plateau": None}
-
-
-@dataclass(frozen=True, eq=False)
-class Plan:
-    """One family of attacks to be made: of what, with what, and at which cost."""
-
-    name: str
-    what: str
-    passes: int  # forward passes at most
-    made_with: dict[str, Any]  # by which a later attack knows that nothing has changed
-    attack: Callable[[Any, Callable[[Any], None]], Sandwich | AceTable]  # what was begun, and what keeps each part
 
 
 @guarded
@@ -57,83 +49,149 @@ def attack_run(
     Raises: InputError if the model or the data are not those that the evidence was drawn from.
     """
     run.create()  # an hour of attacks is for nothing if the folder cannot be written
-    evaluation = run.settings().evaluate
-    if run.bounds.is_file():
-        attack_plain(run, asked, trust=trust, progress=progress, tell=tell)
-        return rewrite_report(run, figures=figures)
-    target = load_target(run, device=asked.device, limit=asked.limit, trust=trust)
-    if asked.family != "ace":
-        _carry_out(run, target, plan_sandwich(target, asked, evaluation, tell), progress, tell)
-    if asked.family != "smoothed":
-        _carry_out(run, target, plan_ace(target, asked, evaluation), progress, tell)
-    run.log(f"attack: {asked.family}, {several(len(target.evidence))} on {target.device}")
+    without_noise = run.bounds.is_file()
+    if without_noise and asked.family == "ace":
+        wanted = "be left out for a run of bounds, whose network is attacked within their norm"
+        raise InputError.expected("family", wanted, "ace")
+    if without_noise:
+        target, bounds = load_plain_target(run, asked, trust=trust)
+        what = f"{several(len(target.inputs))} without noise"
+        _Attacks(run, target, asked, progress, tell).on_network(bounds)
+    else:
+        target, evidence = load_target(run, asked, trust=trust)
+        what, attacks = f"{asked.family}, {several(len(evidence))}", _Attacks(run, target, asked, progress, tell)
+        if asked.family != "ace":
+            attacks.on_smoothed_model(evidence)
+        if asked.family != "smoothed":
+            attacks.by_ace(evidence)
+    run.log(f"attack: {what} on {target.device}")
     return rewrite_report(run, figures=figures)
 
 
-def attack_plain(run: RunFolder, asked: AttackSettings, *, trust: bool, progress: bool | None, tell: Tell) -> None:
-    """Attack the network of a run without noise, within the radii of its bounds."""
-    if asked.family == "ace":
-        wanted = "be left out for a run of bounds, whose network is attacked within their norm"
-        raise InputError.expected("family", wanted, "ace")
-    target = load_plain_target(run, device=asked.device, limit=asked.limit, radii=asked.radii, trust=trust)
-    n_bins, bounds = run.settings().evaluate.n_bins, [own for own in target.bounds if own.certified.any()]
-    if nobody := [exactly(own.radius) for own in target.bounds if not own.certified.any()]:
-        tell(f"skipping R = {', '.join(nobody)}: no input is certified there")
-    made_with = {"n_bins": n_bins, "delta": run.settings().evaluate.delta, **bounds[0].terms}
+@dataclass(frozen=True, eq=False)
+class _Attacks:
+    """The families of attacks on one target. Each is foreseen, made and kept, unless it is there already."""
 
-    def attack(begun: Sandwich | None, keep: Callable[[Sandwich], None]) -> Sandwich:
+    run: RunFolder
+    target: Target
+    asked: AttackSettings
+    progress: bool | None
+    tell: Tell
+
+    @property
+    def evaluation(self) -> EvaluateSettings:
+        """What was asked of the certificates."""
+        return self.run.settings().evaluate
+
+    def on_network(self, given: Sequence[ConfidenceIntervals]) -> None:
+        """Attack the network of a run without noise, within the radii of its bounds."""
         from certcal.attacks import attack_bounds
 
-        found = attack_bounds(
-            target.model, target.inputs, bounds, adversaries=asked.adversaries, n_bins=n_bins, steps=asked.steps,
-            seed=asked.seed, batch_size=asked.batch_size, begun=begun, keep=keep,
-        )  # fmt: skip
-        return replace(found, of=target.of)
+        bounds, n_bins = [own for own in given if own.certified.any()], self.evaluation.n_bins
+        if nobody := [exactly(own.radius) for own in given if not own.certified.any()]:
+            self.tell(f"skipping R = {', '.join(nobody)}: no input is certified there")
+        attack = partial(attack_bounds, self.target.model, self.target.inputs, bounds, n_bins=n_bins)
+        tried = {own.radius: len(own) for own in bounds}  # bounds of inputs that are not certified are tried as well
+        certificates = {"n_bins": n_bins, "delta": self.evaluation.delta, **bounds[0].terms}
+        self._within("network without noise", tried, certificates, attack, draws={"draws": 0, "attack_draws": 0})
 
-    tried = [len(own) for own in bounds]  # bounds of inputs that are not certified are tried as well
-    plan = Plan(
-        SANDWICH,
-        f"network without noise: {several(len(bounds), 'radius', 'radii')}, {', '.join(asked.adversaries)}, "
-        f"{several(len(bounds[0]))}",
-        sandwich_passes(tried, asked.adversaries, inputs=len(bounds[0]), draws=1, attack_draws=1, steps=asked.steps),
-        {
-            "certificates": made_with,
-            "settings": _chosen(asked, OF_SANDWICH)
-            | {"radii": [own.radius for own in bounds], "draws": 0, "attack_draws": 0},
-        },
-        attack,
-    )
-    _carry_out(run, target, plan, progress, tell)
-    run.log(f"attack: {several(len(bounds[0]))} without noise on {target.device}")
-
-
-def plan_sandwich(target: Target, asked: AttackSettings, evaluation: EvaluateSettings, tell: Tell) -> Plan:
-    """Attacks on the smoothed model, within those radii at which somebody is certified."""
-    terms = terms_of(evaluation, target.evidence, target.of)
-    certificates = terms | {"delta": evaluation.delta, "n_bins": evaluation.n_bins}
-    radii = evaluation.radii_at(target.evidence.header.sigma) if asked.radii is None else asked.radii
-    certified = certified_at(target.evidence, radii, terms, tell)
-    if asked.radii is None and len(certified) > FEW:
-        certified = _few(certified, evaluation.open_at, len(target.evidence), tell)
-    options: dict[str, Any] = {"draws": asked.draws, "attack_draws": asked.attack_draws, "steps": asked.steps}
-
-    def attack(begun: Sandwich | None, keep: Callable[[Sandwich], None]) -> Sandwich:
+    def on_smoothed_model(self, evidence: Evidence) -> None:
+        """Attack the smoothed model, within those radii at which somebody is certified."""
         from certcal.attacks import attack_certificates
 
-        found = attack_certificates(
-            target.model, target.data, target.evidence, radii=tuple(certified), adversaries=asked.adversaries,
-            seed=asked.seed, batch_size=asked.batch_size, begun=begun, keep=keep, **certificates, **options,
-        )  # fmt: skip
-        return replace(found, of=target.of)
+        asked, evaluation, target = self.asked, self.evaluation, self.target
+        terms = terms_of(evaluation, evidence, target.of)
+        certificates = terms | {"delta": evaluation.delta, "n_bins": evaluation.n_bins}
+        radii = evaluation.radii_at(evidence.header.sigma) if asked.radii is None else asked.radii
+        certified = certified_at(evidence, radii, terms, self.tell)
+        if asked.radii is None and len(certified) > FEW:
+            certified = _few(certified, evaluation.open_at, len(evidence), self.tell)
+        draws: dict[str, Any] = {"draws": asked.draws, "attack_draws": asked.attack_draws}
+        attack = partial(
+            attack_certificates, target.model, target.data, evidence, radii=tuple(certified), **certificates, **draws
+        )
+        self._within("smoothed model", certified, certificates, attack, draws=draws)
 
-    count = several(len(certified), "radius", "radii")
-    return Plan(
-        SANDWICH,
-        f"smoothed model: {count}, {', '.join(asked.adversaries)}, {several(len(target.evidence))}",
-        sandwich_passes(list(certified.values()), asked.adversaries, inputs=len(target.evidence), **options),
-        {"certificates": certificates, "settings": _chosen(replace(asked, radii=tuple(certified)), OF_SANDWICH)},
-        attack,
-    )
+    def _within(
+        self,
+        what: str,
+        tried: dict[float, int],
+        certificates: dict[str, Any],
+        attack: Callable[..., Sandwich],
+        *,
+        draws: dict[str, int],
+    ) -> None:
+        """Attack within some radii, at each of which so many inputs are tried."""
+        asked, inputs = self.asked, len(self.target.inputs)
+        passes = {name: max(1, count) for name, count in draws.items()}
+        self._carry_out(
+            SANDWICH,
+            f"{what}: {several(len(tried), 'radius', 'radii')}, {', '.join(asked.adversaries)}, {several(inputs)}",
+            sandwich_passes(list(tried.values()), asked.adversaries, inputs=inputs, steps=asked.steps, **passes),
+            {"certificates": certificates, "settings": _chosen(asked, OF_SANDWICH) | {"radii": list(tried)} | draws},
+            partial(
+                attack, adversaries=asked.adversaries, steps=asked.steps, seed=asked.seed, batch_size=asked.batch_size
+            ),
+        )
+
+    def by_ace(self, evidence: Evidence) -> None:
+        """Attack the network without noise."""
+        from certcal.attacks import run_ace_attacks
+
+        asked, target, n_bins = self.asked, self.target, self.evaluation.n_bins
+        steps = asked.ace_steps or (30 if asked.stronger else 100)
+        inputs, budgets = len(target.inputs), len(asked.epsilons)
+
+        def attack(**_: Any) -> AceTable:
+            with _full_float32():
+                return run_ace_attacks(
+                    target.model, target.inputs, evidence.label, epsilon=asked.epsilons, n_bins=n_bins,
+                    galil=asked.galil, batch_size=asked.batch_size, steps=steps, seed=asked.seed,
+                    **(_STRONGER if asked.stronger else {}),
+                )  # fmt: skip
+
+        self._carry_out(
+            ACE,
+            f"network without noise: {4 + asked.galil} attacks, {several(budgets, 'budget')}, {several(inputs)}",
+            ace_passes(inputs, budgets=budgets, steps=steps, galil=asked.galil),
+            {"n_bins": n_bins, "settings": _chosen(replace(asked, ace_steps=steps), OF_ACE)},
+            attack,
+        )
+
+    def _carry_out(
+        self, name: str, what: str, passes: int, asked: dict[str, Any], attack: Callable[..., Sandwich | AceTable]
+    ) -> None:
+        """Attack and write what comes of it, unless it is there already, made with the same.
+
+        `attack` takes what was `begun`, and a function to `keep` each part.
+        """
+        from certcal import __version__
+
+        run, target = self.run, self.target
+        made_with = target.made_with | asked | {"certcal": __version__}
+        before = None
+        with suppress(InputError):  # what cannot be read is made anew
+            before = read_family(run, name)
+        if before is not None and before.made_with == made_with:
+            self.tell(f"{name}: already in {run.path / FOLDER}, made with the same settings")
+            return
+        unfinished = made_with | {UNFINISHED: True}
+        begun = before.record if before is not None and before.made_with == unfinished else None
+        if begun is not None:
+            self.tell(f"{name}: goes on after the {len(begun)} attacks that are in {run.path / FOLDER}")
+        elif before is not None:
+            inputs, others = before.record.inputs, _others(before.made_with, made_with)
+            self.tell(f"{name}: replaces that of {inputs:,} inputs made with {others}")
+        seconds = passes * seconds_per_pass(target.model, target.inputs, target.device)
+        self.tell(f"{what}: at most {passes:,} forward passes, about {in_words(seconds)} on {target.device}")
+        start = time.perf_counter()
+
+        def keep(part: Sandwich | AceTable, made_with: dict[str, Any] = unfinished, when: Any = None) -> None:
+            write_family(run, name, Family(replace(part, of=target.of), made_with, when))
+
+        with counted(target.model, passes, show=self.progress):
+            record = attack(begun=begun, keep=keep)
+        keep(record, made_with, provenance(seconds=time.perf_counter() - start, device=str(target.device)))
 
 
 def _few(certified: dict[float, int], shown: float | None, inputs: int, tell: Tell) -> dict[float, int]:
@@ -148,64 +206,9 @@ def _few(certified: dict[float, int], shown: float | None, inputs: int, tell: Te
     return chosen
 
 
-def plan_ace(target: Target, asked: AttackSettings, evaluation: EvaluateSettings) -> Plan:
-    """Attacks on the network without noise."""
-    steps = asked.ace_steps or (30 if asked.stronger else 100)
-    inputs, budgets, n_bins = len(target.inputs), len(asked.epsilons), evaluation.n_bins
-
-    def attack(*_: Any) -> AceTable:
-        from certcal.attacks import run_ace_attacks
-
-        with _full_float32():
-            found = run_ace_attacks(
-                target.model, target.inputs, target.evidence.label, epsilon=asked.epsilons, n_bins=n_bins,
-                galil=asked.galil, batch_size=asked.batch_size, steps=steps, seed=asked.seed,
-                **(_STRONGER if asked.stronger else {}),
-            )  # fmt: skip
-        return replace(found, of=target.of)
-
-    ways = f"{4 + asked.galil} attacks, {several(budgets, 'budget')}"
-    return Plan(
-        ACE,
-        f"network without noise: {ways}, {several(inputs)}",
-        ace_passes(inputs, budgets=budgets, steps=steps, galil=asked.galil),
-        {"n_bins": n_bins, "settings": _chosen(replace(asked, ace_steps=steps), OF_ACE)},
-        attack,
-    )
-
-
 def _chosen(asked: AttackSettings, keys: tuple[str, ...]) -> dict[str, Any]:
     values = {key: getattr(asked, key) for key in keys}
     return {key: list(value) if isinstance(value, tuple) else value for key, value in values.items()}
-
-
-def _carry_out(run: RunFolder, target: Target | PlainTarget, plan: Plan, progress: bool | None, tell: Tell) -> None:
-    """Attack and write what comes of it, unless it is there already, made with the same."""
-    from certcal import __version__
-
-    made_with = target.made_with | plan.made_with | {"certcal": __version__}
-    before = None
-    with suppress(InputError):  # what cannot be read is made anew
-        before = read_family(run, plan.name)
-    if before is not None and before.made_with == made_with:
-        tell(f"{plan.name}: already in {run.path / FOLDER}, made with the same settings")
-        return
-    unfinished = made_with | {UNFINISHED: True}
-    begun = before.record if before is not None and before.made_with == unfinished else None
-    if begun is not None:
-        tell(f"{plan.name}: goes on after the {len(begun)} attacks that are in {run.path / FOLDER}")
-    elif before is not None:
-        inputs, others = before.record.inputs, _others(before.made_with, made_with)
-        tell(f"{plan.name}: replaces that of {inputs:,} inputs made with {others}")
-    seconds = plan.passes * seconds_per_pass(target.model, target.inputs, target.device)
-    tell(f"{plan.what}: at most {plan.passes:,} forward passes, about {in_words(seconds)} on {target.device}")
-    start = time.perf_counter()
-    with counted(target.model, plan.passes, doing="attacking", show=progress):
-        record = plan.attack(
-            begun, lambda part: write_family(run, plan.name, Family(replace(part, of=target.of), unfinished, None))
-        )
-    circumstances = provenance(seconds=time.perf_counter() - start, device=str(target.device))
-    write_family(run, plan.name, Family(record, made_with, circumstances))
 
 
 def _others(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
@@ -213,12 +216,12 @@ def _others(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
     parts = []
     for part in ("settings", "certificates"):
         old, new = dict(before.get(part) or {}), dict(after.get(part) or {})
-        parts += [f"{key} = {_brief(old.get(key))}" for key in new if old.get(key) != new[key]]
+        parts += [f"{key} = {_typed(old.get(key))}" for key in new if old.get(key) != new[key]]
     parts += [f"another {key}" for key in ("evidence", "model", "certcal") if before.get(key) != after.get(key)]
     return ", ".join(parts)
 
 
-def _brief(value: Any) -> str:
+def _typed(value: Any) -> str:
     return ",".join(f"{one}" for one in value) if isinstance(value, list) else f"{value}"
 
 

@@ -10,6 +10,8 @@ from certcal.progress import Progress
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
+COPIES = 256  # of inputs, in a pass that is timed
+
 
 def sandwich_passes(
     certified: Sequence[int], adversaries: Sequence[str], *, inputs: int, draws: int, attack_draws: int, steps: int
@@ -31,30 +33,30 @@ def ace_passes(inputs: int, *, budgets: int, steps: int, galil: bool) -> int:
     return inputs * (1 + (5 if galil else 4) + budgets * each) + asked
 
 
-def seconds_per_pass(model: "nn.Module", inputs: "Tensor", device: Any, *, batch: int = 256) -> float:
+def seconds_per_pass(model: "nn.Module", inputs: "Tensor", device: Any) -> float:
     """How long one input takes in a forward pass, timed on a batch of copies."""
     import torch
 
-    copies = inputs[torch.arange(batch) % len(inputs)].to(device)
+    copies = inputs[torch.arange(COPIES) % len(inputs)].to(device)
 
     def once() -> float:
         start = time.perf_counter()
         with torch.inference_mode():
             float(model(copies).sum())  # waits for the device
-        return (time.perf_counter() - start) / batch
+        return (time.perf_counter() - start) / COPIES
 
     once()
     return min(once(), once())
 
 
 @contextmanager
-def counted(model: "nn.Module", passes: int, *, doing: str, show: bool | None) -> Iterator[None]:
+def counted(model: "nn.Module", passes: int, *, show: bool | None) -> Iterator[None]:
     """Within this context the passes that the model makes move a bar towards those foreseen."""
     import torch
 
     from certcal.attacks import BACKWARD
 
-    with Progress(1, passes, show=show, doing=doing, unit="passes") as progress:
+    with Progress(1, passes, show=show, doing="attacking", unit="passes") as progress:
 
         def count(_: "nn.Module", given: tuple[Any, ...], __: Any) -> None:
             progress.drew(len(given[0]) * (BACKWARD if torch.is_grad_enabled() else 1))

@@ -1,6 +1,5 @@
-"""What is attacked: the model and the inputs that a run's evidence was drawn from, and nothing else."""
+"""What is attacked: the model and the inputs that a run's certificates are of, and nothing else."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -9,13 +8,14 @@ from numpy.typing import NDArray
 
 from certcal.certificates import ConfidenceIntervals
 from certcal.errors import InputError
+from certcal.inputs import check_device
 from certcal.runs.evaluate import load_run_bounds, load_run_evidence
-from certcal.runs.folder import IN_PYTHON, RunFolder
+from certcal.runs.folder import IN_PYTHON, RunFolder, Tell
 from certcal.runs.load import check_fingerprint, load_data, load_model
 from certcal.runs.plain import NOT_NAMED
 from certcal.runs.trust import check_factories
 from certcal.scalars import exactly
-from certcal.settings import RunSettings
+from certcal.settings import AttackSettings, BoundsRunSettings, RunSettings
 from certcal.smoothing import Evidence, evidence_digest
 
 if TYPE_CHECKING:
@@ -24,24 +24,21 @@ if TYPE_CHECKING:
 
     from certcal.data import ImageData
 
-Tell = Callable[[str], None]
-
 
 @dataclass(frozen=True, eq=False)
 class Target:
-    """What is attacked: the model and inputs that the run's evidence is of."""
+    """What is attacked: the model and inputs that the run's certificates are of."""
 
     model: "nn.Module"
     data: "ImageData"
-    inputs: "Tensor"  # as many as are attacked, in the order of the evidence
-    evidence: Evidence  # of these
-    of: int  # inputs of the whole evidence
+    inputs: "Tensor"  # as many as are attacked, in the order of the certificates
+    of: int  # inputs of all certificates
     device: "torch.device"
     made_with: dict[str, Any]  # by which a later run knows that nothing has changed
 
 
-def load_target(run: RunFolder, *, device: str | None, limit: int | None, trust: bool) -> Target:
-    """The model and the inputs of a run, if they are those that its evidence was drawn from."""
+def load_target(run: RunFolder, asked: AttackSettings, *, trust: bool) -> tuple[Target, Evidence]:
+    """The model and the inputs of a run, if they are those that its evidence was drawn from, with their evidence."""
     from certcal.attacks import inputs_of
     from certcal.models import Tempered
 
@@ -54,74 +51,61 @@ def load_target(run: RunFolder, *, device: str | None, limit: int | None, trust:
     if settings.model.name == IN_PYTHON:
         wanted = "name its model and data, as runs of `certcal certify` do (in Python, use `certcal.attacks`)"
         raise InputError.expected("run", wanted, f"{run.path}, which was written from Python")
-    check_factories([settings.model], run.path, trust=trust)
     if evidence.header.outputs != "logits":
         raise InputError.expected("run", "be of a model that gives logits", evidence.header.outputs)
-    place = _place(device or settings.certify.device)
-    data = load_data(settings.data, settings.model)
-    model = load_model(settings.model, data, sigma=settings.certify.sigma)
+    place, data, model = _load(run, settings, asked.device or settings.certify.device, trust=trust)
     found = check_fingerprint(model, evidence.header.model, "be those that the evidence was drawn from", settings.model)
     every, made_with = len(evidence), {"evidence": evidence_digest(evidence), "model": found}
-    evidence = evidence.select(_some(every, limit))
+    evidence = evidence.select(_some(every, asked.limit))
     if evidence.temperature != 1:
         model = Tempered(model, evidence.temperature)
     inputs = inputs_of(model, data, evidence)
-    return Target(model.to(place).eval(), data, inputs, evidence, every, place, made_with)
+    return Target(model.to(place).eval(), data, inputs, every, place, made_with), evidence
 
 
-def _place(device: str | None) -> "torch.device":
-    from certcal.inputs import check_device
+def load_plain_target(
+    run: RunFolder, asked: AttackSettings, *, trust: bool
+) -> tuple[Target, list[ConfidenceIntervals]]:
+    """The network and the inputs of a run without noise, if they are those that its bounds are of, with these."""
+    settings, bounds, radii = run.settings(), load_run_bounds(run), asked.radii
+    if NOT_NAMED in (settings.model.name, settings.data.name):
+        wanted = "name its model and data: give --bounds again with --config FILE, which has [model] and [data]"
+        raise InputError.expected("run", wanted, f"neither in {run.path}")
+    place, data, model = _load(run, settings, asked.device, trust=trust)
+    known = run.sources().get("model", {}).get("fingerprint")
+    found = check_fingerprint(model, known, "be those that the bounds are of", settings.model)
+    every, chosen = len(bounds[0]), _some(len(bounds[0]), asked.limit)
+    own = [one.select(chosen) for one in bounds if one.radius > 0 and (radii is None or one.radius in radii)]
+    if not any(one.certified.any() for one in own):
+        got = ", ".join(exactly(radius) for radius in radii or [one.radius for one in bounds])
+        raise InputError.expected("radii", "hold one > 0 of the run's at which an input is certified", got)
+    position = {int(index): row for row, index in enumerate(data.index)}
+    missing = [index for index in own[0].index.tolist() if index not in position]
+    if missing:
+        raise InputError.expected("data", "hold the inputs of the bounds", f"none at {missing[0]}")
+    inputs, labels = data.tensors()
+    rows = [position[index] for index in own[0].index.tolist()]
+    if labels[rows].tolist() != own[0].label.tolist():
+        raise InputError.expected("data", "have the labels of the bounds", "others")
+    made_with = {"evidence": run.evidence_digest(), "model": found}
+    return Target(model.to(place).eval(), data, inputs[rows], every, place, made_with), own
+
+
+def _load(
+    run: RunFolder, settings: RunSettings | BoundsRunSettings, device: str | None, *, trust: bool
+) -> "tuple[torch.device, ImageData, nn.Module]":
     from certcal.models import best_device
 
-    return check_device("device", device or best_device())
+    check_factories([settings.model], run.path, trust=trust)
+    place = check_device("device", device or best_device())
+    data = load_data(settings.data, settings.model)
+    sigma = settings.certify.sigma if isinstance(settings, RunSettings) else None
+    return place, data, load_model(settings.model, data, sigma=sigma)
 
 
 def _some(inputs: int, limit: int | None) -> NDArray[np.intp]:
     """The positions of at most so many of the inputs, evenly spread."""
     return np.linspace(0, inputs - 1, min(inputs, limit or inputs)).round().astype(np.intp)
-
-
-@dataclass(frozen=True, eq=False)
-class PlainTarget:
-    """What is attacked without noise: the network and inputs that the run's bounds are of."""
-
-    model: "nn.Module"
-    inputs: "Tensor"
-    bounds: tuple[ConfidenceIntervals, ...]
-    of: int
-    device: "torch.device"
-    made_with: dict[str, Any]
-
-
-def load_plain_target(
-    run: RunFolder, *, device: str | None, limit: int | None, radii: tuple[float, ...] | None, trust: bool
-) -> PlainTarget:
-    """The network and the inputs of a run without noise, if they are those that its bounds are of."""
-    settings, bounds = run.settings(), load_run_bounds(run)
-    if NOT_NAMED in (settings.model.name, settings.data.name):
-        wanted = "name its model and data: give --bounds again with --config FILE, which has [model] and [data]"
-        raise InputError.expected("run", wanted, f"neither in {run.path}")
-    check_factories([settings.model], run.path, trust=trust)
-    place = _place(device)
-    data = load_data(settings.data, settings.model)
-    model = load_model(settings.model, data)
-    known = run.sources().get("model", {}).get("fingerprint")
-    found = check_fingerprint(model, known, "be those that the bounds are of", settings.model)
-    every, chosen = len(bounds[0]), _some(len(bounds[0]), limit)
-    asked = [own.select(chosen) for own in bounds if own.radius > 0 and (radii is None or own.radius in radii)]
-    if not any(own.certified.any() for own in asked):
-        got = ", ".join(exactly(radius) for radius in radii or [own.radius for own in bounds])
-        raise InputError.expected("radii", "hold one > 0 of the run's at which an input is certified", got)
-    position = {int(index): place for place, index in enumerate(data.index)}
-    missing = [index for index in asked[0].index.tolist() if index not in position]
-    if missing:
-        raise InputError.expected("data", "hold the inputs of the bounds", f"none at {missing[0]}")
-    inputs, labels = data.tensors()
-    rows = [position[index] for index in asked[0].index.tolist()]
-    if labels[rows].tolist() != asked[0].label.tolist():
-        raise InputError.expected("data", "have the labels of the bounds", "others")
-    made_with = {"evidence": run.evidence_digest(), "model": found}
-    return PlainTarget(model.to(place).eval(), inputs[rows], tuple(asked), every, place, made_with)
 
 
 def certified_at(evidence: Evidence, radii: tuple[float, ...], terms: dict[str, Any], tell: Tell) -> dict[float, int]:

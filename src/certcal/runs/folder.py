@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,6 +24,7 @@ from certcal.settings import (
 )
 from certcal.smoothing import Evidence
 
+Tell = Callable[[str], None]  # gets a line on what is done
 IN_PYTHON = "given in Python"  # the model and data of a run that was not made by the command line
 BOUNDS = "bounds.parquet"  # of a run without noise, in place of evidence
 GROUPS = "groups.parquet"  # what a table of bounds says of its inputs beside them

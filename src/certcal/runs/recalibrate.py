@@ -29,10 +29,9 @@ from certcal.recalibration import (
     unless_one_decides,
 )
 from certcal.report import plot_choice, plot_trade_off, recalibration_section
-from certcal.runs.attack_target import Tell
 from certcal.runs.drawing import save_figure
 from certcal.runs.evaluate import load_run_bounds, load_run_evidence, terms_of, write_into
-from certcal.runs.folder import MAP, SOURCES, RunFolder
+from certcal.runs.folder import MAP, SOURCES, RunFolder, Tell
 from certcal.runs.results import Results
 from certcal.runs.switch import Change
 from certcal.runs.teaching import HALVES, radii_that_teach
