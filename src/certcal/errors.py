@@ -8,7 +8,7 @@ CertcalWarning (a UserWarning)       what was given may not be what was meant
 """
 
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Self
@@ -61,6 +61,22 @@ class InputError(CertcalError, ValueError):
             raise
         except on as error:
             raise cls.expected(argument, requirement, got if isinstance(got, str) else got(error)) from error
+
+
+def renamed(text: str, names: Mapping[str, str]) -> str:
+    """What an error says, with arguments under other names, such as those of options."""
+    for known, typed in names.items():
+        text = text.replace(f"Expected `{known}` to", f"Expected `{typed}` to")
+    return text
+
+
+@contextmanager
+def renaming(names: Mapping[str, str], *, hint: Callable[[str], str] = lambda error: "") -> Iterator[None]:
+    """Within this context errors call arguments by other names, and end in a hint, if there is one."""
+    try:
+        yield
+    except InputError as error:
+        raise type(error)(renamed(str(error), names) + hint(str(error))) from error
 
 
 class CertcalWarning(UserWarning):

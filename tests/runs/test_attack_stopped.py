@@ -29,7 +29,7 @@ def test_what_stops_midway_leaves_what_was_there(run, monkeypatch):
     def stop(*args, **options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("certcal.attacks.run_ace_attacks", stop)
+    monkeypatch.setattr("certcal.runs.attack.run_ace_attacks", stop)
     with pytest.raises(KeyboardInterrupt):
         attack_run(run, AttackSettings(radii=(0.2,), epsilons=(0.1,), **SMALL), figures=False)
     after = {path.name: path.read_bytes() for path in (run.path / "attack").iterdir()}

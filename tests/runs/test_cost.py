@@ -17,8 +17,8 @@ def test_bench_times_forward_passes_in_the_precision_asked_for(monkeypatch, prec
             seen.add(torch.is_autocast_enabled("cpu") and torch.get_autocast_dtype("cpu"))
             return x.flatten(1)[:, :3]
 
-    monkeypatch.setattr("certcal.models.build_model", lambda *_, **__: Recording())
-    monkeypatch.setattr("certcal.smoothing.collect_evidence", lambda *_, **__: None)
+    monkeypatch.setattr("certcal.runs.cost.build_model", lambda *_, **__: Recording())
+    monkeypatch.setattr("certcal.runs.cost.collect_evidence", lambda *_, **__: None)
     monkeypatch.setattr("certcal.runs.cost._seconds", lambda call, **_: (call(), 1.0)[1])
     measure_cost("recording", channels=1, size=4, classes=3, device="cpu", precision=precision)
     assert seen == {False if precision == "float32" else torch.bfloat16}

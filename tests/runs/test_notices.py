@@ -5,9 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from certcal.data import load_dataset
 from certcal.runs.checkup import Checkup
+from certcal.runs.folder import RunFolder
 from certcal.runs.look import Scanned
-from certcal.runs.notices import tell_checkup, tell_saved, tell_slower
+from certcal.runs.notices import after_drawing, before_drawing, tell_checkup
 from certcal.settings import CertifySettings
 from smoothing_oracles import random_evidence
 
@@ -19,35 +21,34 @@ STAGED = CertifySettings(sigma=0.25, n=1000, stages=(250, 1000))
     (2, "stages: 2 of 5 inputs stopped early, 1,500 draws saved"),
 ])  # fmt: skip
 def test_what_stages_saved_is_told(rng, early, told):
-    evidence, said = random_evidence(rng, inputs=5, draws=1000), []
+    evidence = random_evidence(rng, inputs=5, draws=1000)
     draws = np.where(np.arange(5) < early, 250, 1000)
     evidence = replace(evidence, draws=draws, header=replace(evidence.header, stages=(250, 1000)))
-    tell_saved(evidence, STAGED, said.append)
-    assert len(said) == 1
-    assert said[0].startswith(told)
-    tell_saved(evidence, replace(STAGED, stages=None), said.append)
-    assert len(said) == 1
+    (said,) = after_drawing(evidence, STAGED)
+    assert said.startswith(told)
+    assert list(after_drawing(evidence, replace(STAGED, stages=None))) == []
 
 
-def test_options_for_a_gpu_are_told_on_a_cpu():
-    said = []
-    tell_slower(replace(STAGED, precision="bfloat16", compile=True), "cpu", said.append)
+def test_options_for_a_gpu_are_told_on_a_cpu(tmp_path):
+    run = RunFolder(tmp_path)
+    said = list(before_drawing(run, replace(STAGED, precision="bfloat16", compile=True), "cpu", 5))
     assert said == ["speed: --precision bfloat16 and --compile may be slower on a CPU than without"]
-    tell_slower(STAGED, "cpu", said.append)
-    tell_slower(replace(STAGED, precision="bfloat16"), "cuda", said.append)
-    assert len(said) == 1
+    assert list(before_drawing(run, STAGED, "cpu", 5)) == []
+    assert list(before_drawing(run, replace(STAGED, precision="bfloat16"), "cuda", 5)) == []
 
 
 def test_checks_have_a_line_for_each_noise_that_fits_a_terminal():
     scan = (Scanned(0.0625, 1.0, 0.12345, at_least=True), Scanned(0.25, 0.984, 0.31))
     found = Checkup(256, 0.98, scan, {}, ("Beware.",), 1.0, 1000.0)
+    data = load_dataset("digits", limit=10)
     said = []
-    tell_checkup(found, said.append)
-    assert said == [
+    tell_checkup(data, found, said.append)
+    assert said[0].startswith("data: digits")
+    assert said[1:] == [
         "checks: 98% of 256 inputs are right without noise",
         "checks: under noise, and the radius up to which half stay right (estimates):",
         "checks:   σ = 0.0625  100% right, R ≥ 0.12, as far as so few draws show",
         "checks:   σ = 0.25     98% right, R ≈ 0.31",
         "warning: Beware.",
     ]
-    assert max(map(len, said)) <= 80
+    assert max(map(len, said[1:])) <= 80

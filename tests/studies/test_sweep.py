@@ -182,7 +182,7 @@ def test_a_sweep_trains_certifies_and_tabulates_each_trial_once(desk, monkeypatc
     assert metrics["rows"][0]["certified_accuracy"] == found[2].certified_accuracy
     assert {"train", "certify"} <= metrics["sampling"].keys()  # one folder remembers both
 
-    monkeypatch.setattr("certcal.studies.trials.train_run", None)  # nothing is left to train
+    monkeypatch.setattr("certcal.runs.train_run", None)  # nothing is left to train
     assert str(run_sweep(recipe, desk / "sweep", progress=False, tell=said.append).outcomes) == str(found)
     again = load_sweep(desk / "sweep" / "sweep.toml", {})
     assert again == recipe

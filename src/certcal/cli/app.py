@@ -26,7 +26,7 @@ from certcal.cli.report import report
 from certcal.cli.reproduce import reproduce
 from certcal.cli.screen import complain
 from certcal.cli.train import sweep, train
-from certcal.errors import CertcalError, InputError
+from certcal.errors import CertcalError, InputError, renamed
 
 STOPPED, TERMINATED = 130, 143  # the exit codes of Ctrl-C and SIGTERM
 _DRAWN, _LEARNED = (f"What was {done} is kept; the same command goes on from there." for done in ("drawn", "learned"))
@@ -154,12 +154,6 @@ _TYPED = {
 }  # fmt: skip
 
 
-def _as_typed(text: str) -> str:
-    for known, typed in _TYPED.items():
-        text = text.replace(f"Expected `{known}` to", f"Expected `{typed}` to")
-    return text
-
-
 def _usage(error: Exception, text: str) -> str:
     """What is wrong with a line, and where to go on: the option that was meant, or the help."""
     context = getattr(error, "ctx", None)
@@ -186,7 +180,7 @@ def _explain(error: Exception) -> int:
             complain(_usage(error, text))
         return 2
     if isinstance(error, CertcalError):
-        complain(_as_typed(str(error)))
+        complain(renamed(str(error), _TYPED))
         return 2 if isinstance(error, InputError) else 1
     if isinstance(error, OSError):
         complain(f"{error.filename or 'Writing failed'}: {error.strerror or error}.")

@@ -1,6 +1,7 @@
 """`certcal certify`: from a model and data to evidence and a report."""
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -156,6 +157,6 @@ def _show_dry_run(found: "Checkup", seconds: float, what: str, *, json: bool) ->
     from certcal.progress import in_words
 
     if json:
-        print_json(found.as_dict() | {"estimated_seconds": seconds})
+        print_json(asdict(found) | {"estimated_seconds": seconds})
     else:
         print(f"{what}: about {in_words(seconds)}.")

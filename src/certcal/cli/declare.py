@@ -3,8 +3,7 @@
 import functools
 import inspect
 import math
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from inspect import Parameter
@@ -12,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from certcal.errors import InputError
+from certcal.errors import InputError, renaming
 from certcal.settings import Record, Sections, Setting, declared
 
 Verb = Callable[..., None]
@@ -66,7 +65,10 @@ def takes(**sections: type[Record] | Part) -> Callable[[Verb], Verb]:
                 value = values.pop(name)
                 if value is not None:
                     given[section][one.name] = _read(f"--{name.replace('_', '-')}", value, one)
-            with _named_as_typed(made):
+            words: dict[str, str] = {}  # by which errors may call settings, and their options
+            for name, (section, one) in made.items():
+                words |= dict.fromkeys((one.name, f"{section}.{one.name}", name), f"--{name.replace('_', '-')}")
+            with renaming(words):
                 body(given=given, **values)
 
         del verb.__wrapped__
@@ -75,21 +77,6 @@ def takes(**sections: type[Record] | Part) -> Callable[[Verb], Verb]:
         return verb
 
     return decorate
-
-
-@contextmanager
-def _named_as_typed(made: Mapping[str, tuple[str, Setting]]) -> Iterator[None]:
-    """Errors that call settings by their options."""
-    try:
-        yield
-    except InputError as error:
-        words: dict[str, str] = {}
-        for name, (section, one) in made.items():
-            words |= dict.fromkeys((one.name, f"{section}.{one.name}", name), f"--{name.replace('_', '-')}")
-        text = str(error)
-        for known, typed in words.items():
-            text = text.replace(f"Expected `{known}` to", f"Expected `{typed}` to")
-        raise type(error)(text) from error
 
 
 def _parameter(name: str, option: str, panel: str, help: str, one: Setting) -> Parameter:

@@ -63,7 +63,7 @@ def plan(
 
 def _plain(found: "Plan") -> dict[str, Any]:
     rows = {"options": [asdict(one) for one in found.options], "best": found.best and asdict(found.best)}
-    return rows | {"why": found.why, "checks": found.checkup.as_dict()}
+    return rows | {"why": found.why, "checks": asdict(found.checkup)}
 
 
 def _show(found: "Plan") -> None:

@@ -1,27 +1,32 @@
 """Run folders: settings in, evidence drawn once, results written beside it."""
 
-from certcal.runs.attack import attack_run
+from typing import TYPE_CHECKING
+
+from certcal.later import later
 from certcal.runs.attack_files import kept_attacks
-from certcal.runs.certify import certify_run, check_run
-from certcal.runs.checkup import Checkup
 from certcal.runs.compare import Compared, compare_runs
-from certcal.runs.cost import measure_cost
-from certcal.runs.demo import demo_run
 from certcal.runs.drawing import save_figure
 from certcal.runs.evaluate import copy_run, evaluate_run, rewrite_report, write_results
 from certcal.runs.folder import RunFolder
 from certcal.runs.groups import absolute_tables
 from certcal.runs.judge import caution_for, judge_run
-from certcal.runs.load import listed_names, load_data, load_model, training_part, weights_digest
 from certcal.runs.plain import import_bounds
-from certcal.runs.plan import Plan, plan_run
 from certcal.runs.recalibrate import Recalibration, recalibrate_run
 from certcal.runs.recipes import TrainRecipe, load_recipe, parse_changes, recipe_text
 from certcal.runs.results import Results
 from certcal.runs.switch import digest_of
-from certcal.runs.train import TRAIN, estimate_training, next_command, train_run
 from certcal.runs.trust import check_factories
-from certcal.runs.verify import foresee_verify, verify_run
+
+if TYPE_CHECKING:
+    from certcal.runs.attack import attack_run
+    from certcal.runs.certify import certify_run, check_run
+    from certcal.runs.checkup import Checkup
+    from certcal.runs.cost import measure_cost
+    from certcal.runs.demo import demo_run
+    from certcal.runs.load import listed_names, load_data, load_model, training_part, weights_digest
+    from certcal.runs.plan import Plan, plan_run
+    from certcal.runs.train import TRAIN, estimate_training, next_command, train_run
+    from certcal.runs.verify import foresee_verify, verify_run
 
 __all__ = [
     "TRAIN",
@@ -66,3 +71,17 @@ __all__ = [
     "weights_digest",
     "write_results",
 ]
+
+# What runs a model needs torch; whoever only reads what a run left should not wait for it.
+__getattr__ = later(
+    __name__,
+    attack="attack_run",
+    certify="certify_run check_run",
+    checkup="Checkup",
+    cost="measure_cost",
+    demo="demo_run",
+    load="listed_names load_data load_model training_part weights_digest",
+    plan="Plan plan_run",
+    train="TRAIN estimate_training next_command train_run",
+    verify="foresee_verify verify_run",
+)

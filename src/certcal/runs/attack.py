@@ -7,7 +7,18 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from certcal.attacks import ACE, SANDWICH, AceTable, Sandwich
+import torch
+
+from certcal import __version__
+from certcal.attacks import (
+    ACE,
+    SANDWICH,
+    AceTable,
+    Sandwich,
+    attack_bounds,
+    attack_certificates,
+    run_ace_attacks,
+)
 from certcal.certificates import ConfidenceIntervals
 from certcal.errors import InputError, several
 from certcal.progress import in_words
@@ -85,8 +96,6 @@ class _Attacks:
 
     def on_network(self, given: Sequence[ConfidenceIntervals]) -> None:
         """Attack the network of a run without noise, within the radii of its bounds."""
-        from certcal.attacks import attack_bounds
-
         bounds, n_bins = [own for own in given if own.certified.any()], self.evaluation.n_bins
         if nobody := [exactly(own.radius) for own in given if not own.certified.any()]:
             self.tell(f"skipping R = {', '.join(nobody)}: no input is certified there")
@@ -97,8 +106,6 @@ class _Attacks:
 
     def on_smoothed_model(self, evidence: Evidence) -> None:
         """Attack the smoothed model, within those radii at which somebody is certified."""
-        from certcal.attacks import attack_certificates
-
         asked, evaluation, target = self.asked, self.evaluation, self.target
         terms = terms_of(evaluation, evidence, target.of)
         certificates = terms | {"delta": evaluation.delta, "n_bins": evaluation.n_bins}
@@ -136,8 +143,6 @@ class _Attacks:
 
     def by_ace(self, evidence: Evidence) -> None:
         """Attack the network without noise."""
-        from certcal.attacks import run_ace_attacks
-
         asked, target, n_bins = self.asked, self.target, self.evaluation.n_bins
         steps = asked.ace_steps or (30 if asked.stronger else 100)
         inputs, budgets = len(target.inputs), len(asked.epsilons)
@@ -165,8 +170,6 @@ class _Attacks:
 
         `attack` takes what was `begun`, and a function to `keep` each part.
         """
-        from certcal import __version__
-
         run, target = self.run, self.target
         made_with = target.made_with | asked | {"certcal": __version__}
         before = None
@@ -228,8 +231,6 @@ def _typed(value: Any) -> str:
 @contextmanager
 def _full_float32() -> Iterator[None]:
     """Let GPUs multiply in full float32, so that labels do not depend on which inputs share a batch."""
-    import torch
-
     places: tuple[Any, Any] = (torch.backends.cudnn, torch.backends.cuda.matmul)
     before = [place.allow_tf32 for place in places]
     try:

@@ -1,14 +1,19 @@
 """What is attacked: the model and the inputs that a run's certificates are of, and nothing else."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor, nn
 
-from certcal.certificates import ConfidenceIntervals
+from certcal.attacks import inputs_of
+from certcal.certificates import ConfidenceIntervals, confidence_bounds_at
+from certcal.data import ImageData
 from certcal.errors import InputError
 from certcal.inputs import check_device
+from certcal.models import Tempered, best_device
 from certcal.runs.evaluate import load_run_bounds, load_run_evidence
 from certcal.runs.folder import IN_PYTHON, RunFolder, Tell
 from certcal.runs.load import check_fingerprint, load_data, load_model
@@ -18,30 +23,21 @@ from certcal.scalars import exactly
 from certcal.settings import AttackSettings, BoundsRunSettings, RunSettings
 from certcal.smoothing import Evidence, evidence_digest
 
-if TYPE_CHECKING:
-    import torch
-    from torch import Tensor, nn
-
-    from certcal.data import ImageData
-
 
 @dataclass(frozen=True, eq=False)
 class Target:
     """What is attacked: the model and inputs that the run's certificates are of."""
 
-    model: "nn.Module"
-    data: "ImageData"
-    inputs: "Tensor"  # as many as are attacked, in the order of the certificates
+    model: nn.Module
+    data: ImageData
+    inputs: Tensor  # as many as are attacked, in the order of the certificates
     of: int  # inputs of all certificates
-    device: "torch.device"
+    device: torch.device
     made_with: dict[str, Any]  # by which a later run knows that nothing has changed
 
 
 def load_target(run: RunFolder, asked: AttackSettings, *, trust: bool) -> tuple[Target, Evidence]:
     """The model and the inputs of a run, if they are those that its evidence was drawn from, with their evidence."""
-    from certcal.attacks import inputs_of
-    from certcal.models import Tempered
-
     with run.steady():
         settings = run.settings()
         if not isinstance(settings, RunSettings):
@@ -93,9 +89,7 @@ def load_plain_target(
 
 def _load(
     run: RunFolder, settings: RunSettings | BoundsRunSettings, device: str | None, *, trust: bool
-) -> "tuple[torch.device, ImageData, nn.Module]":
-    from certcal.models import best_device
-
+) -> tuple[torch.device, ImageData, nn.Module]:
     check_factories([settings.model], run.path, trust=trust)
     place = check_device("device", device or best_device())
     data = load_data(settings.data, settings.model)
@@ -110,8 +104,6 @@ def _some(inputs: int, limit: int | None) -> NDArray[np.intp]:
 
 def certified_at(evidence: Evidence, radii: tuple[float, ...], terms: dict[str, Any], tell: Tell) -> dict[float, int]:
     """Those radii at which there is somebody to attack, rising, with how many; the others are named."""
-    from certcal.certificates import confidence_bounds_at
-
     rising = tuple(sorted(set(radii)))
     counts = [int(own.certified.sum()) for own in confidence_bounds_at(evidence, radii=rising, **terms)]
     kept = {radius: count for radius, count in zip(rising, counts, strict=True) if radius > 0 and count > 0}

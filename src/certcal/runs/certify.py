@@ -4,38 +4,30 @@ import os
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict, replace
+from functools import cache
+from typing import Any
 
+import torch
+from torch import nn
+
+from certcal.certificates import StopWhenDecided
 from certcal.cluster import Cluster, as_cluster
+from certcal.data import ImageData
 from certcal.errors import CertcalWarning, several
 from certcal.files import plain, sealed
 from certcal.inputs import check_device
 from certcal.interrupts import deferred_interrupts
+from certcal.models import best_device
 from certcal.runs.checkup import Checkup, check_up
-from certcal.runs.folder import CONFIG, EVIDENCE, SHARDS, SOURCES, WEIGHTS, RunFolder
+from certcal.runs.folder import CONFIG, EVIDENCE, SHARDS, SOURCES, WEIGHTS, RunFolder, Tell
 from certcal.runs.load import check_fingerprint, load_data, load_model
-from certcal.runs.notices import (
-    about_training,
-    class_counts,
-    tell_checkup,
-    tell_draws,
-    tell_inputs,
-    tell_saved,
-    tell_slower,
-    tell_unplanned,
-)
+from certcal.runs.notices import about_training, after_drawing, before_drawing, tell_checkup
 from certcal.runs.provenance import provenance
 from certcal.runs.switch import digest_of
 from certcal.scalars import guarded
 from certcal.settings import RunSettings, settings_text
-from certcal.smoothing import Evidence
-
-if TYPE_CHECKING:
-    from torch import nn
-
-    from certcal.data import ImageData
-
+from certcal.smoothing import Evidence, collect_evidence, load_so_far, save_evidence
 
 LONG = 60.0  # seconds of a run from which on first answers come before the last one
 FIRST_SECONDS, FIRST_DRAWS = 15.0, 1000  # of the first look: about how long, and how many draws
@@ -50,7 +42,7 @@ def certify_run(
     engine: str | Cluster = "local",
     progress: bool | None = None,
     checks: bool = False,
-    tell: Callable[[str], None] = lambda text: None,
+    tell: Tell = lambda text: None,
     first: Callable[[], None] | None = None,
 ) -> Evidence:
     """The evidence of the run, drawn or drawn on, and kept in its folder with settings and provenance.
@@ -64,9 +56,6 @@ def certify_run(
     Paper: —; run folders are ours.
     Raises: InputError if the folder holds evidence of another model, data or noise; it is unchanged then.
     """
-    from certcal.models import best_device
-    from certcal.smoothing import collect_evidence, load_so_far, save_evidence
-
     start = time.perf_counter()
     cluster = as_cluster(engine)
     data = load_data(settings.data, settings.model)
@@ -80,22 +69,26 @@ def certify_run(
         check_reachable(cluster)
     begun = any(run.shards.glob("shard-*"))
     checkup = check_up(model, data, settings, "cpu" if cluster else device) if checks and not begun else None
-    tell(f"data: {data.name}, {class_counts(data)}")
-    tell_checkup(checkup, tell)
-    tell_draws(run, settings.certify, tell)
-    tell_slower(settings.certify, device, tell)
-    tell_inputs(run, len(data), tell)
+    tell_checkup(data, checkup, tell)
     warned = about_training(settings, data, sigma=settings.certify.sigma) if checks else []
-    for warning in warned:
-        tell(f"warning: {warning}")
+    told = [*before_drawing(run, settings.certify, device, len(data)), *(f"warning: {one}" for one in warned)]
+    for line in told:
+        tell(line)
     run.create()
     # What Python is warned of, the checks say here, unless they were declined.
     quiet = warnings.catch_warnings(action="ignore", category=CertcalWarning)
     with quiet, run.writing(), run.kept_if_refused(CONFIG, unless=f"{SHARDS}/shard-*"):
         added, trained = _added(run), run.sources().get("train")
         _check_trained(run, settings, model, trained)
-        options = _sampling(settings) | {"device": device, "store": run.shards, "engine": engine, "progress": progress}
-        options["begin"] = _once(run, settings, f"{several(len(data))} of {data.name}", device)
+
+        @cache  # once, however many looks there are
+        def begin() -> None:
+            """Keep the settings, so that an interrupted run knows what it was; not if it is refused."""
+            run.save_settings(settings)
+            run.log(f"certify: {several(len(data))} of {data.name}, {settings.certify.n} draws each on {device}")
+
+        options = _sampling(settings) | {"device": device, "store": run.shards, "engine": engine}
+        options |= {"begin": begin, "progress": progress}
 
         def keep(evidence: Evidence, settings: RunSettings) -> None:
             sources = _sources(settings, data, model, evidence, time.perf_counter() - start, device)
@@ -104,17 +97,21 @@ def certify_run(
             # What was trained in the same folder, and what was seen before an earlier part of this run.
             kept = {key: value for key, value in run.sources().items() if key in ("train", "checks")}
             if checkup is not None:
-                kept["checks"] = checkup.as_dict() | {"warnings": [*checkup.warnings, *warned]}
+                kept["checks"] = asdict(checkup) | {"warnings": [*checkup.warnings, *warned]}
             with run.change() as change:
                 change.write(CONFIG, settings_text(settings))
                 save_evidence(evidence, place := change.place(EVIDENCE))
-                facts = _evidence_facts(digest_of(place), evidence, added)
-                change.write_json(SOURCES, sealed(plain(kept | sources | facts)))
+                draws = int(evidence.draws.sum())
+                sources["evidence"] = {"sha256": digest_of(place), "draws": draws}
+                if earlier := sorted({*added} - {draws}):
+                    sources["added"] = {"draws": earlier}
+                change.write_json(SOURCES, sealed(plain(kept | sources)))
 
         try:
             early = () if first is None or begun else _first_looks(data, settings, checkup)
             for some, draws in early:
-                keep(collect_evidence(model, some, **options | {"n": draws, "plan": (settings.certify.n,)}), settings)
+                look = options | {"n": draws, "plan": (settings.certify.n,)}
+                keep(collect_evidence(model, some, **look), settings)
                 if first is not None:
                     with deferred_interrupts():  # in an import, which drawing begins with, Python may lose a Ctrl-C
                         first()
@@ -126,45 +123,27 @@ def certify_run(
         if settings.certify.stages is None:  # there may have been more draws than were asked for
             settings = replace(settings, certify=replace(settings.certify, n=int(evidence.draws.max())))
         keep(evidence, settings)
-        tell_unplanned(evidence, tell)
-        tell_saved(evidence, settings.certify, tell)
+        for line in after_drawing(evidence, settings.certify):
+            tell(line)
         run.log(f"certify: {evidence.draws.sum()} draws kept in {run.evidence.name}")
     return evidence
 
 
-def _once(run: RunFolder, settings: RunSettings, what: str, device: str) -> Callable[[], None]:
-    """Keep the settings when sampling begins, so that an interrupted run knows what it was; not if it is refused."""
-    begun: list[bool] = []
-
-    def begin() -> None:
-        if not begun:
-            begun.append(True)
-            run.save_settings(settings)
-            run.log(f"certify: {what}, {settings.certify.n} draws each on {device}")
-
-    return begin
-
-
 @guarded
-def check_run(settings: RunSettings, *, tell: Callable[[str], None]) -> tuple[Checkup, int, float]:
+def check_run(settings: RunSettings, *, tell: Tell) -> tuple[Checkup, int, float]:
     """What checks find before a run, of how many inputs it is, and about how many seconds it takes; writes nothing.
 
     Paper: —.
     """
-    from certcal.models import best_device
-
     data = load_data(settings.data, settings.model)
     model, asked = load_model(settings.model, data, sigma=settings.certify.sigma), settings.certify
     found = check_up(model, data, settings, asked.device or best_device())
     found = replace(found, warnings=(*found.warnings, *about_training(settings, data, sigma=settings.certify.sigma)))
-    tell(f"data: {data.name}, {class_counts(data)}")
-    tell_checkup(found, tell)
+    tell_checkup(data, found, tell)
     return found, len(data), len(data) * (asked.n + asked.n0) / found.draws_per_second
 
 
-def _first_looks(
-    data: "ImageData", settings: RunSettings, checkup: Checkup | None
-) -> "Iterator[tuple[ImageData, int]]":
+def _first_looks(data: ImageData, settings: RunSettings, checkup: Checkup | None) -> Iterator[tuple[ImageData, int]]:
     """Inputs and draws of the looks that a long run takes on its way: quick ones, each ten times the last."""
     asked, inputs = settings.certify, len(data)
     speed = 10_000.0 if checkup is None else checkup.draws_per_second
@@ -186,7 +165,7 @@ def _added(run: RunFolder) -> list[int]:
     return [*added.get("draws", []), *([evidence["draws"]] if reported else [])]
 
 
-def _check_trained(run: RunFolder, settings: RunSettings, model: "nn.Module", trained: dict[str, Any] | None) -> None:
+def _check_trained(run: RunFolder, settings: RunSettings, model: nn.Module, trained: dict[str, Any] | None) -> None:
     """Refuse weights in the run folder that are not those that training left there."""
     weights = settings.model.weights
     own = weights is not None and os.path.realpath(os.path.expanduser(weights)) == os.path.realpath(run.path / WEIGHTS)
@@ -195,16 +174,7 @@ def _check_trained(run: RunFolder, settings: RunSettings, model: "nn.Module", tr
         check_fingerprint(model, trained.get("fingerprint"), wanted, settings.model)
 
 
-def _evidence_facts(digest: str, evidence: Evidence, added: list[int]) -> dict[str, Any]:
-    draws = int(evidence.draws.sum())
-    earlier = sorted({count for count in added if count != draws})
-    facts: dict[str, Any] = {"evidence": {"sha256": digest, "draws": draws}}
-    return facts | ({"added": {"draws": earlier}} if earlier else {})
-
-
 def _sampling(settings: RunSettings) -> dict[str, Any]:
-    from certcal.certificates import StopWhenDecided
-
     options = {key: value for key, value in vars(settings.certify).items() if key not in ("device", "stages")}
     if settings.certify.stages is not None:
         asked = settings.evaluate
@@ -214,10 +184,8 @@ def _sampling(settings: RunSettings) -> dict[str, Any]:
 
 
 def _sources(
-    settings: RunSettings, data: "ImageData", model: "nn.Module", evidence: Evidence, seconds: float, device: str
+    settings: RunSettings, data: ImageData, model: nn.Module, evidence: Evidence, seconds: float, device: str
 ) -> dict[str, Any]:
-    import torch
-
     return {
         "model": {
             "name": settings.model.name,

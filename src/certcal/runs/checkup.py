@@ -5,9 +5,13 @@ kept with the results and shown on the page.
 """
 
 import time
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
 
+import torch
+from torch import nn
+
+from certcal.data import ImageData
+from certcal.models import autocast, grid_step, held_still, on_device, to_grid
 from certcal.runs.look import LEAST, Look, Scanned
 from certcal.runs.mistakes import (
     check_batches,
@@ -18,11 +22,6 @@ from certcal.runs.mistakes import (
     check_units,
 )
 from certcal.settings import BoundsRunSettings, Outputs, Precision, RunSettings, Values
-
-if TYPE_CHECKING:
-    from torch import nn
-
-    from certcal.data import ImageData
 
 
 @dataclass(frozen=True)
@@ -38,23 +37,15 @@ class Checkup:
     draws_per_second: float  # roughly: forward passes of noisy copies
     at_chance: bool = False  # whether the model seems to guess, which makes every number doubtful
 
-    def as_dict(self) -> dict[str, Any]:
-        """The same as JSON keeps it."""
-        return asdict(self) | {"scan": [asdict(one) for one in self.scan], "warnings": list(self.warnings)}
-
 
 def check_up(
-    model: "nn.Module", data: "ImageData", settings: RunSettings | BoundsRunSettings, device: str = "cpu"
+    model: nn.Module, data: ImageData, settings: RunSettings | BoundsRunSettings, device: str = "cpu"
 ) -> Checkup:
     """What a few inputs tell of a model and its data; of one that is to be smoothed, under noise too.
 
     Paper: —; ordinary mistakes, each found by trying what would mend it.
     Raises: InputError if something is surely wrong; it names the likely cause and the option that mends it.
     """
-    import torch
-
-    from certcal.models import autocast, grid_step, held_still, on_device, to_grid
-
     start, place = time.perf_counter(), torch.device(device)
     drawn = settings.certify if isinstance(settings, RunSettings) else None
     outputs, precision = (Outputs.LOGITS, Precision.FLOAT32) if drawn is None else (drawn.outputs, drawn.precision)
@@ -82,7 +73,7 @@ def check_up(
     )
 
 
-def _about_data(data: "ImageData", counts: dict[str, int]) -> list[str]:
+def _about_data(data: ImageData, counts: dict[str, int]) -> list[str]:
     present, told = [name for name, n in counts.items() if n], []
     if len(present) == 1:
         inputs = f"All {len(data):,} inputs are" if len(data) > 1 else "The only input is"

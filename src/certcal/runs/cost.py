@@ -5,8 +5,15 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
 
+import numpy as np
+import torch
+
 from certcal.inputs import check_device
+from certcal.models import autocast, best_device, build_model, wait_for
 from certcal.runs.load import find_factory
+from certcal.smoothing import collect_evidence
+from certcal.threads import fastest_threads
+from certcal.worstcase import certified_calibration_error
 
 MOST = 400_000  # forward passes of which the draws that are timed take half: never longer than about ten seconds
 
@@ -42,12 +49,6 @@ def measure_cost(
 
     Paper: —; a measurement.
     """
-    import torch
-
-    from certcal.models import autocast, best_device, build_model, wait_for
-    from certcal.smoothing import collect_evidence
-    from certcal.threads import fastest_threads
-
     place = check_device("device", device or best_device())
     find_factory(model)
     network = build_model(model, classes=classes, channels=channels, size=size).eval()
@@ -98,10 +99,6 @@ def _seconds(call: Callable[[], object], *, at_least: float = 1.0) -> float:
 
 
 def _worst_case_seconds() -> float:
-    import numpy as np
-
-    from certcal.worstcase import certified_calibration_error
-
     rng = np.random.default_rng(0)
     lower = rng.random(10_000)
     upper, correct = np.minimum(lower + 0.1, 1.0), rng.random(10_000) < lower

@@ -1,15 +1,18 @@
 """The whole way on a small example: train under noise on scikit-learn's digits, certify, report."""
 
 import time
-from collections.abc import Callable
 from pathlib import Path
 
+import torch
+
+from certcal.models import grid_step, rounded_normals, save_checkpoint, to_grid
 from certcal.runs.certify import certify_run
 from certcal.runs.evaluate import evaluate_run
-from certcal.runs.folder import RunFolder
+from certcal.runs.folder import WEIGHTS, RunFolder, Tell
 from certcal.runs.load import load_data, load_model
 from certcal.runs.results import Results
 from certcal.settings import CertifySettings, DataSettings, EvaluateSettings, ModelSettings, RunSettings
+from certcal.threads import threads_worth
 
 SIGMA = 0.25
 
@@ -20,7 +23,7 @@ def demo_run(
     inputs: int = 200,
     draws: int = 10_000,
     epochs: int = 40,
-    tell: Callable[[str], None] = print,
+    tell: Tell = print,
     progress: bool | None = None,
 ) -> Results:
     """The results of a small smoothed network on digits, in under two minutes on two cores; the same every time.
@@ -29,7 +32,7 @@ def demo_run(
     """
     start = time.perf_counter()
     run.create()
-    weights = run.path / "model.pt"
+    weights = run.path / WEIGHTS
     settings = RunSettings(
         model=ModelSettings(name="small-cnn", weights=str(weights)),
         data=DataSettings(name="digits", split="test", limit=inputs),
@@ -40,7 +43,9 @@ def demo_run(
         tell(f"1/3  using the network in {weights}")
     else:
         tell(f"1/3  training a small network on digits under noise, σ = {SIGMA:g}")
-        train_under_noise(settings, weights, epochs=epochs)
+        # Sums are split over threads, and the weights would depend on their number.
+        with threads_worth(1, torch.device("cpu")):
+            _train_under_noise(settings, weights, epochs)
     tell(f"2/3  drawing {settings.certify.n:,} noisy predictions of each of {inputs} inputs")
     certify_run(run, settings, progress=progress)
     tell("3/3  certifying at 9 radii, drawing figures, writing the report")
@@ -49,23 +54,8 @@ def demo_run(
     return results
 
 
-def train_under_noise(settings: RunSettings, weights: Path, *, epochs: int) -> None:
+def _train_under_noise(settings: RunSettings, weights: Path, epochs: int) -> None:
     """Train the model of the settings on noisy copies, so that it knows the noise it will be smoothed with."""
-    import torch
-
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # sums are split over threads, and the weights would depend on their number
-    try:
-        _train(settings, weights, epochs)
-    finally:
-        torch.set_num_threads(threads)
-
-
-def _train(settings: RunSettings, weights: Path, epochs: int) -> None:
-    import torch
-
-    from certcal.models import grid_step, rounded_normals, save_checkpoint, to_grid
-
     torch.manual_seed(0)
     data = load_data(DataSettings(name=settings.data.name, split="train"))
     inputs, labels = data.tensors()

@@ -5,36 +5,42 @@ import os
 import re
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from certcal.errors import InputError, several
+from torch import nn
+
+from certcal.data import ImageData, check_names, dataset_splits, load_dataset, names_of_model
+from certcal.errors import InputError, renaming, several
 from certcal.files import expanded
+from certcal.models import (
+    Tempered,
+    Unscale,
+    build_model,
+    checkpoint_digest,
+    class_names,
+    count_classes,
+    held_still,
+    load_checkpoint,
+    model_fingerprint,
+)
 from certcal.runs.folder import RunFolder
 from certcal.settings import DataSettings, ModelSettings
-
-if TYPE_CHECKING:
-    from torch import nn
-
-    from certcal.data import ImageData
 
 MOST_NAMES = 2**21  # bytes of a file of class names: config.toml keeps them, each with quotes, and has a limit too
 
 
-def load_data(settings: DataSettings, model: ModelSettings | None = None) -> "ImageData":
+def load_data(settings: DataSettings, model: ModelSettings | None = None) -> ImageData:
     """The inputs that the settings name; class names that are found in them are numbered as the model says, if it does.
 
     Its names are known of a Hugging Face folder, and of weights that were trained in a run folder.
     """
-    from certcal.data import load_dataset
-
     given = {key: value for key, value in vars(settings).items() if value is not None}
     names = given.pop("class_names", None)
-    with _saying({"name": "data", "classes": "class_names"}):
+    with renaming({"name": "data", "classes": "class_names"}):
         data = load_dataset(given.pop("name"), classes=names and listed_names(names), **given)
     own = model_classes(model) if data.found and model is not None else ()
     twice = {one for one, count in Counter(own).items() if count > 1}  # Hugging Face's ImageNet has two cranes
@@ -68,8 +74,6 @@ def listed_names(given: Sequence[str]) -> tuple[str, ...]:
 
 def model_classes(settings: ModelSettings) -> tuple[str, ...]:
     """The names of a model's classes in its order, as its folder tells, before it is built; none if it does not."""
-    from certcal.data import names_of_model
-
     if names := training_facts(settings).get("classes"):
         return tuple(map(str, names))
     if not settings.name.startswith("hf:"):
@@ -92,18 +96,16 @@ def training_facts(settings: ModelSettings) -> dict[str, Any]:
 
 
 def load_model(
-    settings: ModelSettings, data: "ImageData", *, sigma: float | None = None, fresh: bool = False
-) -> "nn.Module":
+    settings: ModelSettings, data: ImageData, *, sigma: float | None = None, fresh: bool = False
+) -> nn.Module:
     """The model that the settings name, for inputs like these under noise of that deviation, with its weights.
 
     A fresh one is to be trained on the data.
     """
-    from certcal.models import Tempered, Unscale, build_model, load_checkpoint
-
     if (settings.mean is None) != (settings.std is None):
         raise InputError.expected("mean and std", "be given together", "mean alone" if settings.mean else "std alone")
     find_factory(settings.name)
-    with _saying({"name": "model", "path": "weights"}, hint=partial(_about_labels, data)):
+    with renaming({"name": "model", "path": "weights"}, hint=partial(_about_labels, data)):
         model: nn.Module = build_model(
             settings.name,
             classes=settings.classes or len(data.classes),
@@ -119,10 +121,8 @@ def load_model(
     return model if settings.temperature is None else Tempered(model, settings.temperature)
 
 
-def check_fingerprint(model: "nn.Module", known: str | None, requirement: str, settings: ModelSettings) -> str:
+def check_fingerprint(model: nn.Module, known: str | None, requirement: str, settings: ModelSettings) -> str:
     """The fingerprint of a model, if it is the one that is known, or none is."""
-    from certcal.models import model_fingerprint
-
     found = model_fingerprint(model)
     if known not in (None, found):
         got = f"others in {settings.weights or settings.name} (fingerprint {found[:12]}, not {known[:12]})"
@@ -136,11 +136,8 @@ def find_factory(name: str) -> None:
         sys.path.append(os.getcwd())  # last: what lies there must not stand in for what others import
 
 
-def _check_names(model: "nn.Module", data: "ImageData", known: tuple[str, ...], *, fresh: bool) -> None:
+def _check_names(model: nn.Module, data: ImageData, known: tuple[str, ...], *, fresh: bool) -> None:
     """Refuse data whose class names have other numbers than the model's, known from its folder or told by itself."""
-    from certcal.data import check_names
-    from certcal.models import class_names, count_classes, held_still
-
     own = known or class_names(model)
     if not own and not data.found:
         return
@@ -150,7 +147,7 @@ def _check_names(model: "nn.Module", data: "ImageData", known: tuple[str, ...], 
     check_names(data.classes, outputs, found=data.found, own=own, fresh=fresh, numbered=data.numbered)
 
 
-def _about_labels(data: "ImageData", error: str) -> str:
+def _about_labels(data: ImageData, error: str) -> str:
     """A hint where a model has another number of classes: labels count from 1, or some classes are not among the data.
 
     Weights say so in the shape of their last layer.
@@ -169,22 +166,8 @@ def _about_labels(data: "ImageData", error: str) -> str:
     return f" The labels are {least} to {most}, and classes count from 0: subtract 1 from them?"
 
 
-@contextmanager
-def _saying(names: dict[str, str], *, hint: Callable[[str], str] = lambda error: "") -> Iterator[None]:
-    """Errors that call arguments by the names they have in the settings, and end in a hint, if there is one."""
-    try:
-        yield
-    except InputError as error:
-        text = str(error)
-        for old, new in names.items():
-            text = text.replace(f"Expected `{old}` to", f"Expected `{new}` to")
-        raise InputError(text + hint(str(error))) from error
-
-
 def training_part(data: DataSettings) -> DataSettings:
     """The data with its training split, where it is known by name and no split is given."""
-    from certcal.data import dataset_splits
-
     if data.split is not None:
         return data
     try:
@@ -196,8 +179,6 @@ def training_part(data: DataSettings) -> DataSettings:
 
 def weights_digest(model: ModelSettings) -> str | None:
     """A digest of the weights that training starts from, whatever file they are in, as far as it can be read."""
-    from certcal.models import checkpoint_digest
-
     try:
         return None if model.weights is None else f"tensors:{checkpoint_digest(model.weights)}"
     except (InputError, OSError):

@@ -2,15 +2,13 @@
 
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
 
+import torch
+from torch import Tensor, nn
+
+from certcal.data import ImageData
+from certcal.models import as_outputs, count_classes
 from certcal.proportions import guessing
-
-if TYPE_CHECKING:
-    import torch
-    from torch import Tensor, nn
-
-    from certcal.data import ImageData
 
 SECONDS = 10.0  # what the looks at a slow model may take, about
 MOST, LEAST = 256, 32  # inputs looked at
@@ -31,45 +29,34 @@ class Scanned:
 class Look:
     """Some inputs, evenly spread, and what the model answers to them."""
 
-    def __init__(self, model: "nn.Module", data: "ImageData", outputs: str, place: "torch.device") -> None:
-        from certcal.models import count_classes
-
+    def __init__(self, model: nn.Module, data: ImageData, outputs: str, place: torch.device) -> None:
         self.model, self.data, self.kind, self.place = model, data, outputs, place
         some = data.take(limit=min(LEAST, len(data)))
         self.classes = count_classes(model, some.inputs[:1], place)
-        self.speed = self._measured_speed(some.inputs)
+        self.answer(some.inputs)  # the first pass also sets things up
+        start = time.perf_counter()
+        self.answer(some.inputs)
+        self.speed = len(some.inputs) / max(time.perf_counter() - start, 1e-6)
         self._passes = SECONDS * self.speed  # forward passes there is time for
         many = int(min(MOST, max(LEAST, self._passes / 16)))
         self.inputs, self.labels = data.take(limit=min(many, len(data))).tensors()
         self.answers = self.answer(self.inputs)
         self.accuracy = self.share_right(self.answers)
 
-    def _measured_speed(self, inputs: "Tensor") -> float:
-        self.answer(inputs)  # the first pass also sets things up
-        start = time.perf_counter()
-        self.answer(inputs)
-        return len(inputs) / max(time.perf_counter() - start, 1e-6)
-
-    def answer(self, inputs: "Tensor", model: Any = None) -> "Tensor":
+    def answer(self, inputs: Tensor, model: nn.Module | None = None) -> Tensor:
         """What the model, or another one, says of inputs."""
-        import torch
-
-        from certcal.models import as_outputs
-
         run, parts = model or self.model, torch.split(inputs, 64)
         answers = (as_outputs(run(part.to(self.place, copy=True)), len(part), kind=self.kind) for part in parts)
         return torch.cat([answer.float().cpu() for answer in answers])
 
-    def share_right(self, answers: "Tensor") -> float:
+    def share_right(self, answers: Tensor) -> float:
         """The share of answers that name the label."""
         return float((answers.argmax(dim=1) == self.labels).float().mean())
 
     def scan(self, sigma: float) -> tuple[Scanned, ...]:
         """Accuracy under the noise asked for, and under others, with the radii that each might certify."""
-        import torch
-
-        inputs, labels = self.inputs[:: max(1, len(self.inputs) // SCANNED)][:SCANNED], self.labels
-        labels = labels[:: max(1, len(self.labels) // SCANNED)][:SCANNED]
+        step = max(1, len(self.inputs) // SCANNED)
+        inputs, labels = (own[::step][:SCANNED] for own in (self.inputs, self.labels))
         draws = int(min(16, max(4, self._passes / (len(FACTORS) * len(inputs)))))
         noise = torch.randn(draws, *inputs.shape, generator=torch.Generator().manual_seed(0))
         found, seconds = [], []

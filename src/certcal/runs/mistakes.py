@@ -5,14 +5,15 @@ What is surely one raises an InputError that names the likely cause; what only m
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+
+import torch
+from scipy.optimize import linear_sum_assignment
+from torch import Tensor, nn
 
 from certcal.errors import InputError
+from certcal.models import Normalize, doubt_outputs, made_up_inputs
 from certcal.runs.look import Look
 from certcal.settings import Values
-
-if TYPE_CHECKING:
-    from torch import Tensor, nn
 
 Pair = tuple[tuple[float, ...], tuple[float, ...]]  # means and standard deviations of the channels
 NORMALISATIONS: dict[str, Pair] = {  # other than the data's own
@@ -22,13 +23,12 @@ NORMALISATIONS: dict[str, Pair] = {  # other than the data's own
 }
 SURELY = 0.75  # an accuracy in another order of the classes that is no chance, with ten inputs of each class
 DIM = 0.25  # inputs that stay below may be whole numbers of fewer bits than bytes or 16-bit pixels have
+GO_ON = "--no-checks goes on all the same."
 CLEAR = 3.5  # standard deviations between two accuracies on the same inputs; five others are tried
 
 
-def check_outputs(look: Look, *, smoothed: bool = True) -> None:
+def check_outputs(look: Look, *, smoothed: bool) -> None:
     """Outputs are finite, and what `--outputs` says; a certifier without noise takes the softmax by itself."""
-    from certcal.models import doubt_outputs
-
     broken = ~look.answers.isfinite().all(dim=1)
     if broken.any():
         where = f"NaN or infinity for {int(broken.sum())} of {len(broken)} inputs without any noise"
@@ -37,15 +37,11 @@ def check_outputs(look: Look, *, smoothed: bool = True) -> None:
     if doubt is not None and not smoothed:
         raise _wrong("model", "give logits", "probabilities: leave out the softmax or sigmoid at its end")
     if doubt is not None:
-        raise _stopped(doubt)
+        raise InputError(f"{doubt} {GO_ON}")
 
 
 def check_batches(look: Look) -> None:
     """An answer depends on its own input alone, and is the same every time."""
-    import torch
-
-    from certcal.models import made_up_inputs
-
     half = min(16, len(look.inputs))
     own, others = look.inputs[:half], made_up_inputs(half, tuple(look.inputs.shape[1:]))
     alone = look.answer(torch.cat([own, own]))[:half]
@@ -80,9 +76,6 @@ def check_classes(look: Look) -> None:
 
 def check_labels(look: Look) -> list[str]:
     """Labels mean the model's classes: neither shifted by one, nor in another order."""
-    import torch
-    from scipy.optimize import linear_sum_assignment
-
     said, k = look.answers.argmax(dim=1), look.classes
     pairs = torch.zeros(k, k).index_put_((look.labels, said), torch.tensor(1.0), accumulate=True) / len(said)
     # A model that always says the same is right on the largest class, in some order. One that is right on some classes
@@ -151,7 +144,7 @@ def _listed(values: Iterable[float]) -> str:
     return ",".join(f"{value:.4g}" for value in values)
 
 
-def _is_clearly_better(look: Look, answers: "Tensor") -> bool:
+def _is_clearly_better(look: Look, answers: Tensor) -> bool:
     """Whether other answers are right more often than the model's, beyond chance (McNemar's test)."""
     own, other = (one.argmax(dim=1) == look.labels for one in (look.answers, answers))
     won, lost = int((other & ~own).sum()), int((own & ~other).sum())
@@ -173,19 +166,11 @@ def _normalisations(look: Look) -> dict[str, Pair]:
     return own
 
 
-def _normalised(look: Look, pair: Pair, *, replace: bool) -> "nn.Module":
+def _normalised(look: Look, pair: Pair, *, replace: bool) -> nn.Module:
     """The network behind another normalisation, in place of its own if it was given one."""
-    from torch import nn
-
-    from certcal.models import Normalize
-
     inner = look.model[1] if replace and isinstance(look.model, nn.Sequential) else look.model
     return nn.Sequential(Normalize(*pair).to(look.place), inner)
 
 
 def _wrong(name: str, requirement: str, got: str) -> InputError:
-    return _stopped(InputError.expected(name, requirement, got))
-
-
-def _stopped(error: InputError) -> InputError:
-    return InputError(f"{error} --no-checks goes on all the same.")
+    return InputError(f"{InputError.expected(name, requirement, got)} {GO_ON}")

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from certcal.errors import CertcalError
 from certcal.runs.folder import IN_PYTHON, RunFolder
-from certcal.runs.load import load_data
 from certcal.scalars import exactly
 from certcal.settings import RunSettings
 
@@ -43,6 +42,7 @@ class Pictures:
                 return None
             if "torch" not in sys.modules and not Path(settings.data.name).exists():
                 return None  # `certcal evaluate` does without torch; only files that are at hand are worth loading it
+            from certcal.runs.load import load_data
             from certcal.smoothing import Source
 
             data = load_data(replace(settings.data, download=False))

@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,9 +11,8 @@ from certcal.certificates import ConfidenceIntervals, intervals_by_radius, inter
 from certcal.errors import CertcalError, InputError
 from certcal.evaluation import as_given
 from certcal.files import plain, sealed
-from certcal.runs.folder import BOUNDS, CONFIG, EVIDENCE, GROUPS, SOURCES, RunFolder, save_bounds
+from certcal.runs.folder import BOUNDS, CONFIG, EVIDENCE, GROUPS, SOURCES, RunFolder, Tell, save_bounds
 from certcal.runs.groups import columns_beside
-from certcal.runs.load import load_data
 from certcal.runs.provenance import provenance
 from certcal.runs.switch import digest_of
 from certcal.scalars import exactly, guarded, one_or_more
@@ -39,7 +38,7 @@ def import_bounds(
     asked: dict[str, Any],
     config: Path | None = None,
     *,
-    tell: Callable[[str], None] = lambda text: None,
+    tell: Tell = lambda text: None,
 ) -> tuple[ConfidenceIntervals, ...]:
     """The certificates of a table, after they were copied into the folder of a run without noise.
 
@@ -95,6 +94,8 @@ def import_bounds(
 
 def _check_labels(settings: BoundsRunSettings, own: ConfidenceIntervals) -> None:
     """Refuse labels that are not those of the data that is named, where it is here."""
+    from certcal.runs.load import load_data  # which takes torch
+
     try:
         data = load_data(settings.data, settings.model)
     except CertcalError:  # an attack will say what is missing

@@ -2,7 +2,7 @@
 
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -10,12 +10,14 @@ import numpy as np
 from certcal.certificates import confidence_bounds
 from certcal.errors import CertcalWarning, several
 from certcal.evaluation import row_at, with_more_draws
+from certcal.models import best_device, place_seed
 from certcal.runs.checkup import Checkup, check_up
+from certcal.runs.folder import Tell
 from certcal.runs.load import load_data, load_model
 from certcal.runs.notices import about_training
 from certcal.scalars import guarded
 from certcal.settings import MAX_DRAWS, RunSettings
-from certcal.smoothing import Evidence
+from certcal.smoothing import Evidence, collect_evidence
 
 SAMPLE, DRAWS = 48, 1000  # inputs and draws of the short run
 PILOT = 100  # what its noise is for, so that no run draws it again: σ and n are chosen by it
@@ -55,16 +57,13 @@ def plan_run(
     minutes: float | None,
     sigmas: Sequence[float],
     draws: int | None = None,
-    tell: Callable[[str], None],
+    tell: Tell,
 ) -> Plan:
     """What runs of these settings would come to, each noise tried on a few inputs, with usual draws or those given.
 
     Paper: —; estimates, from draws counted several times.
     Raises: InputError if the checks before a run find something wrong.
     """
-    from certcal.models import best_device, place_seed
-    from certcal.smoothing import collect_evidence
-
     data = load_data(settings.data, settings.model)
     model = load_model(settings.model, data, sigma=settings.certify.sigma)
     device = settings.certify.device or best_device()

@@ -2,40 +2,35 @@
 
 import tempfile
 import time
-from collections.abc import Callable
 from dataclasses import asdict, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import torch
+from torch import nn
+
+from certcal.data import ImageData
 from certcal.errors import InputError
 from certcal.files import sealed
-from certcal.runs.folder import SOURCES, WEIGHTS, RunFolder
+from certcal.models import model_fingerprint
+from certcal.runs.folder import SOURCES, WEIGHTS, RunFolder, Tell
 from certcal.runs.load import load_data, load_model, training_part, weights_digest
 from certcal.runs.provenance import provenance
 from certcal.runs.recipes import TrainRecipe, recipe_text
 from certcal.scalars import guarded
 from certcal.settings import DataSettings
-
-if TYPE_CHECKING:
-    from torch import nn
-
-    from certcal.data import ImageData
-    from certcal.training import TrainCost, TrainResult
+from certcal.training import TrainCost, Trainer, TrainResult, estimate_cost, train
 
 TRAIN = "train.toml"
 
 
 @guarded
-def train_run(
-    run: RunFolder, recipe: TrainRecipe, *, progress: bool = True, tell: Callable[[str], None] = print
-) -> "TrainResult":
+def train_run(run: RunFolder, recipe: TrainRecipe, *, progress: bool = True, tell: Tell = print) -> TrainResult:
     """Trained weights in a run folder, with recipe, log, checkpoint and provenance; called again, it goes on.
 
     Paper: —; run folders are ours.
     Raises: InputError if the folder's checkpoint is of another model, data or recipe; it is unchanged then.
     """
-    from certcal.training import train
-
     start = time.perf_counter()
     data, model = _load(recipe)
     run.create()
@@ -72,10 +67,8 @@ def _check_free(run: RunFolder) -> None:
         raise InputError.expected("run", wanted, f"{run.path}, which holds {', '.join(taken)} from elsewhere")
 
 
-def _load(recipe: TrainRecipe) -> tuple["ImageData", "nn.Module"]:
+def _load(recipe: TrainRecipe) -> tuple[ImageData, nn.Module]:
     """Training data and a model with the weights that training starts from."""
-    import torch
-
     if recipe.model.temperature is not None:
         wanted = "be left for `certcal certify`: weights are trained without one"
         raise InputError.expected("temperature", wanted, recipe.model.temperature)
@@ -85,10 +78,8 @@ def _load(recipe: TrainRecipe) -> tuple["ImageData", "nn.Module"]:
         return data, load_model(recipe.model, data, sigma=recipe.train.sigma, fresh=True)
 
 
-def estimate_training(recipe: TrainRecipe) -> "TrainCost":
+def estimate_training(recipe: TrainRecipe) -> TrainCost:
     """What the recipe would cost here, from a few steps; leaves nothing behind."""
-    from certcal.training import Trainer, estimate_cost
-
     data, model = _load(recipe)
     with tempfile.TemporaryDirectory(prefix="certcal-") as folder:
         return estimate_cost(
@@ -99,7 +90,7 @@ def estimate_training(recipe: TrainRecipe) -> "TrainCost":
 def next_command(run: RunFolder, recipe: TrainRecipe) -> str:
     """The command that certifies what was trained."""
     model, data = recipe.model, recipe.data
-    words = ["certcal certify", str(run.path), f"--model {model.name}", f"--weights {run.path / 'model.pt'}"]
+    words = ["certcal certify", str(run.path), f"--model {model.name}", f"--weights {run.path / WEIGHTS}"]
     for key in ("mean", "std"):
         if (values := getattr(model, key)) is not None:
             words.append(f"--{key} {','.join(format(value, 'g') for value in values)}")
@@ -116,17 +107,15 @@ def _held_out(data: DataSettings) -> str:
     return f"HELD_OUT{Path(data.name).suffix}"
 
 
-def _identity(recipe: TrainRecipe, data: "ImageData") -> dict[str, Any]:
+def _identity(recipe: TrainRecipe, data: ImageData) -> dict[str, Any]:
     """What a resumed run must share beside its schedules; where files lie may change."""
     model = asdict(recipe.model) | {"options": str(recipe.model.options), "weights": weights_digest(recipe.model)}
     return {"model": model, "data": {"name": data.name, "inputs": len(data), "classes": len(data.classes)}}
 
 
 def _sources(
-    recipe: TrainRecipe, data: "ImageData", model: "nn.Module", result: "TrainResult", start: float
+    recipe: TrainRecipe, data: ImageData, model: nn.Module, result: TrainResult, start: float
 ) -> dict[str, Any]:
-    from certcal.models import model_fingerprint
-
     device = str(next(model.parameters()).device)
     return {
         "objective": asdict(recipe.objective),

@@ -2,30 +2,32 @@
 
 import json
 import time
-from collections.abc import Callable
 from dataclasses import asdict, replace
 from importlib.metadata import version
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from torch import nn
 
-from certcal.certificates import ConfidenceIntervals, intervals_by_radius
+from certcal.certificates import (
+    ConfidenceIntervals,
+    intervals_by_lipschitz,
+    intervals_by_lirpa,
+    intervals_by_radius,
+    lipschitz_constant,
+)
+from certcal.data import ImageData
 from certcal.errors import InputError
 from certcal.files import replacing
+from certcal.models import model_fingerprint
 from certcal.progress import Progress
 from certcal.runs.checkup import Checkup, check_up
-from certcal.runs.folder import CONFIG, EVIDENCE, RunFolder, save_bounds
+from certcal.runs.folder import CONFIG, EVIDENCE, SHARDS, RunFolder, Tell, save_bounds
 from certcal.runs.load import load_data, load_model
-from certcal.runs.notices import class_counts, tell_checkup
+from certcal.runs.notices import tell_checkup
 from certcal.runs.plain import keep_bounds
 from certcal.scalars import exactly, guarded
-from certcal.settings import BoundsRunSettings, BoundsSettings, Certifier, DataSettings, Norm, build
-
-if TYPE_CHECKING:
-    from torch import nn
-
-    from certcal.data import ImageData
+from certcal.settings import BoundsRunSettings, BoundsSettings, Certifier, Norm
 
 BATCH = 50  # inputs that are certified and stored together
 FEW = 4  # inputs by which the time of all is foreseen
@@ -38,7 +40,7 @@ def verify_run(
     *,
     progress: bool | None = None,
     checks: bool = False,
-    tell: Callable[[str], None] = lambda text: None,
+    tell: Tell = lambda text: None,
 ) -> tuple[ConfidenceIntervals, ...]:
     """The certificates of a network without noise, made or completed, and kept in the run's folder.
 
@@ -47,8 +49,6 @@ def verify_run(
     Paper: —; run folders are ours.
     Raises: InputError if the folder holds certificates of another model, data or setting.
     """
-    from certcal.models import model_fingerprint
-
     start, asked, radii = time.perf_counter(), settings.bounds, _radii(settings)
     if run.evidence.is_file():
         raise InputError.expected("run", f"be a folder without {EVIDENCE}, of a smoothed model", str(run.path))
@@ -59,15 +59,17 @@ def verify_run(
     certify, options, made_by = _certifier(asked)
     checkup = run.sources().get("checks")
     if checks and not any(run.shards.glob("bounds-*")):
-        checkup = _looked(model, data, settings, tell).as_dict()
+        checkup = asdict(_looked(model, data, settings, tell))
     key = json.dumps(
         {"model": fingerprint, "data": asdict(settings.data), "radii": radii, **options, **made_by}, sort_keys=True
     )
     run.create()
-    with run.writing(), run.kept_if_refused(CONFIG, unless=f"{run.shards.name}/bounds-*"):
-        _check_same(run, key)
+    with run.writing(), run.kept_if_refused(CONFIG, unless=f"{SHARDS}/bounds-*"):
+        if (before := run.shards / "bounds.json").is_file() and before.read_bytes() != key.encode():
+            wanted = "hold certificates of the same model, data, radii and certifier (use another folder)"
+            raise InputError.expected("run", wanted, f"others in {run.path}")
         run.save_settings(settings)
-        run.write(f"{run.shards.name}/bounds.json", key)
+        run.write(f"{SHARDS}/bounds.json", key)
         parts = []
         with Progress(1, len(inputs), show=progress, doing="certifying", unit="inputs", done="certified") as bar:
             for begin in range(0, len(inputs), BATCH):
@@ -96,7 +98,7 @@ def verify_run(
 
 
 @guarded
-def foresee_verify(settings: BoundsRunSettings, *, tell: Callable[[str], None]) -> tuple[Checkup, int, float]:
+def foresee_verify(settings: BoundsRunSettings, *, tell: Tell) -> tuple[Checkup, int, float]:
     """What checks find before a run without noise, of how many inputs it is, and about how many seconds it takes.
 
     Paper: —.
@@ -125,8 +127,6 @@ def _radii(settings: BoundsRunSettings) -> tuple[float, ...]:
 
 def _certifier(asked: BoundsSettings) -> tuple[Any, dict[str, Any], dict[str, Any]]:
     """The function that certifies, what it is asked, and what else its certificates are told apart by."""
-    from certcal.certificates import intervals_by_lipschitz, intervals_by_lirpa
-
     if asked.certifier == Certifier.LIRPA:
         known = {"norm": asked.norm or "linf", "relaxation": asked.relaxation, "domain": asked.domain}
         return intervals_by_lirpa, known, {}
@@ -136,39 +136,20 @@ def _certifier(asked: BoundsSettings) -> tuple[Any, dict[str, Any], dict[str, An
     return intervals_by_lipschitz, {"constant": asked.constant, "last_layer": asked.last_layer}, {"widened": True}
 
 
-def _looked(model: "nn.Module", data: "ImageData", settings: BoundsRunSettings, tell: Callable[[str], None]) -> Checkup:
+def _looked(model: nn.Module, data: ImageData, settings: BoundsRunSettings, tell: Tell) -> Checkup:
     found = check_up(model, data, settings)
-    tell(f"data: {data.name}, {class_counts(data)}")
-    tell_checkup(found, tell)
+    tell_checkup(data, found, tell)
     return found
 
 
-def _about(asked: BoundsSettings, model: "nn.Module") -> dict[str, Any]:
+def _about(asked: BoundsSettings, model: nn.Module) -> dict[str, Any]:
     """What the bounds rest on: who made them, by which constant, and what was added for rounding."""
-    from certcal.certificates import lipschitz_constant
-
     widened = "margins by 2⁻¹³ of the largest logit, for float32"
     if asked.certifier == Certifier.LIRPA:
         return {"by": f"auto_LiRPA {version('auto_LiRPA')} ({asked.relaxation})", "widened": widened}
     constant = lipschitz_constant(model) if asked.constant is None else asked.constant
     whose = "the network's own" if asked.constant is None else "as given"
     return {"by": f"Lipschitz constant {constant:.6g} ({whose}; {asked.last_layer})", "widened": widened}
-
-
-def _renamed(key: str) -> Any:
-    """What a folder's certificates are of, with the names that settings have now; None if it cannot be read."""
-    try:
-        kept = json.loads(key)
-        return kept | {"data": asdict(build(DataSettings, kept["data"], "bounds.json"))}
-    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
-        return None
-
-
-def _check_same(run: RunFolder, key: str) -> None:
-    before: Path = run.shards / "bounds.json"
-    if before.is_file() and _renamed(before.read_text(encoding="utf-8")) != json.loads(key):
-        wanted = "hold certificates of the same model, data, radii and certifier (use another folder)"
-        raise InputError.expected("run", wanted, f"others in {run.path}")
 
 
 def _joined(parts: list[ConfidenceIntervals]) -> ConfidenceIntervals:

@@ -9,11 +9,12 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from certcal import runs  # whose functions load torch when they are called
 from certcal.errors import CertcalError, InputError
 from certcal.evaluation import Outcome
 from certcal.files import plain, replacing, sealed, unsealed
 from certcal.interrupts import time_limit
-from certcal.runs import RunFolder, certify_run, check_run, evaluate_run, train_run, weights_digest
+from certcal.runs import RunFolder, evaluate_run
 from certcal.scalars import guarded
 from certcal.settings import RunSettings, build, merged
 from certcal.studies.recipes import SweepRecipe, SweepSettings, describe, grid_size, numbered
@@ -99,7 +100,7 @@ def run_trial(
     if kept is not None:
         return kept
     if not trial.trained and trial.outcome != QUOTED:
-        train_run(run, trial.recipe, progress=progress, tell=tell)
+        runs.train_run(run, trial.recipe, progress=progress, tell=tell)
     weights = str(trial.recipe.model.weights if trial.trained else run.path / "model.pt")
     rows, doubts = _certify(trial.recipe, run, weights, progress=progress)
     outcomes = [
@@ -191,16 +192,16 @@ def _certify(recipe: SweepRecipe, run: RunFolder, weights: str, *, progress: boo
         evaluate=recipe.evaluate,
     )
     try:
-        doubts = list(check_run(settings, tell=lambda text: None)[0].warnings)
+        doubts = list(runs.check_run(settings, tell=lambda text: None)[0].warnings)
     except InputError as error:  # surely wrong; what makes a run impossible is raised again below
         doubts = [str(error).removesuffix(NO_CHECKS)]
-    certify_run(run, settings, progress=progress)
+    runs.certify_run(run, settings, progress=progress)
     return evaluate_run(run, recipe.evaluate, figures=False).report.rows, doubts
 
 
 def _facts(trial: Trial) -> dict[str, Any]:
     named = {"name": trial.name, "method": trial.method, "baseline": trial.baseline, "settings": trial.settings}
-    named["start"] = weights_digest(trial.recipe.model) or str(trial.recipe.model.weights or "")
+    named["start"] = runs.weights_digest(trial.recipe.model) or str(trial.recipe.model.weights or "")
     return dict(plain(named | {"recipe": _placeless(trial.recipe)}))
 
 
