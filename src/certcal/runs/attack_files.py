@@ -120,7 +120,7 @@ def write_family(run: RunFolder, name: str, family: Family) -> None:
     """The tables of one family and its JSON file."""
     record = family.record
     tables = sandwich_tables(record) if isinstance(record, Sandwich) else ace_tables(record)
-    with run.writing(), run.change() as change:
+    with run.change() as change:
         for ending, text in tables.items():
             change.write(f"{FOLDER}/{name}.{ending}", text)
         change.write_json(f"{FOLDER}/{name}.json", sealed(plain(family.as_dict())))

@@ -59,7 +59,7 @@ def compare_runs(
     found = replace(compare_reports(reports, resamples=resamples), remarks=tuple(filter(None, remarks)))
     out = RunFolder(folder)
     out.create()
-    with out.writing(), out.change() as change:
+    with out.change() as change:
         change.write("differences.csv", side_by_side_csv(found))
         change.write("changed.csv", changed_csv(found))
         change.write("compare.md", side_by_side_markdown(found))

@@ -22,7 +22,7 @@ from certcal.runs.results import Results
 from certcal.runs.switch import Change
 from certcal.scalars import guarded
 from certcal.settings import EvaluateSettings, RunSettings, settings_text
-from certcal.smoothing import Evidence
+from certcal.smoothing import Evidence, load_evidence, load_so_far, save_evidence
 from certcal.worstcase import alpha_for_set
 
 
@@ -42,7 +42,7 @@ def evaluate_run(
     Paper: Sec. 5.   Errs: as `certcal.evaluate` does.
     """
     start, settings = time.perf_counter(), replace(run.settings(), evaluate=asked)
-    with run.writing(), run.change() as change:  # from reading on: all that is written is of one evidence
+    with run.change() as change:  # from reading on: all that is written is of one evidence
         report = _report(run, asked, bounds)
         results = Results(run, report, start, images=asked.images, altered=tuple(run.changed()))
         change.write(CONFIG, settings_text(settings))
@@ -59,8 +59,6 @@ def copy_run(run: RunFolder, place: str | PathLike[str]) -> RunFolder:
     Paper: —; run folders are ours.
     Raises: InputError if the folder holds something else.
     """
-    from certcal.smoothing import save_evidence
-
     copy = RunFolder(expanded("out", place))
     if copy.path.exists() and any(copy.path.iterdir()):
         same = run.source.is_file() and copy.source.is_file() and copy.evidence_digest() == run.evidence_digest()
@@ -69,7 +67,7 @@ def copy_run(run: RunFolder, place: str | PathLike[str]) -> RunFolder:
     copy.create()
     attacks = [path for path in (run.path / ATTACKS).rglob("*") if path.is_file()]
     own = [run.path / name for name in (EVIDENCE, BOUNDS, GROUPS, CONFIG, SOURCES) if (run.path / name).is_file()]
-    with copy.writing(), copy.change() as change:
+    with copy.change() as change:
         if not run.source.is_file():
             save_evidence(load_run_evidence(run), change.place(EVIDENCE))
         for path in (*own, *attacks):
@@ -94,15 +92,13 @@ def write_results(
     """
     results = Results(RunFolder(expanded("folder", folder)), report, time.perf_counter())
     results.run.create()
-    with results.run.writing(), results.run.change() as change:
+    with results.run.change() as change:
         write_into(change, results, figures=figures, recalibration=recalibration)
     return results.page
 
 
 def write_into(change: Change, results: Results, *, figures: bool, recalibration: Mapping[str, Any] | None) -> None:
     """Write the evidence of an evaluation, its settings where they have words, and everything that follows from it."""
-    from certcal.smoothing import save_evidence
-
     if results.report.evidence is not None:
         save_evidence(results.report.evidence, change.place(EVIDENCE))
     settings = settings_of(results.report)
@@ -158,8 +154,6 @@ def load_run_evidence(run: RunFolder, temperature: float | None = None) -> Evide
 
 
 def _load_run_evidence(run: RunFolder) -> Evidence:
-    from certcal.smoothing import load_evidence, load_so_far
-
     if not run.evidence.is_file():
         return load_so_far(run.shards)
     if (run.path / MAP).is_file():

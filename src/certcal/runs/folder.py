@@ -8,6 +8,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
+
 from certcal.certificates import ConfidenceIntervals, table_of
 from certcal.errors import CertcalError, InputError
 from certcal.files import expanded, open_own, unsealed
@@ -22,7 +24,7 @@ from certcal.settings import (
     load_run,
     settings_text,
 )
-from certcal.smoothing import Evidence
+from certcal.smoothing import Evidence, load_evidence
 
 Tell = Callable[[str], None]  # gets a line on what is done
 IN_PYTHON = "given in Python"  # the model and data of a run that was not made by the command line
@@ -43,6 +45,8 @@ class RunFolder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.config, self.evidence, self.bounds = path / CONFIG, path / EVIDENCE, path / BOUNDS
+        self.shards = path / SHARDS  # the evidence as it came, from which sampling goes on
 
     @classmethod
     def named(cls, name: str | os.PathLike[str]) -> "RunFolder":
@@ -81,29 +85,9 @@ class RunFolder:
         return self.evidence.is_file() or any(self.shards.glob("shard-*.parquet"))
 
     @property
-    def config(self) -> Path:
-        """The settings of the run."""
-        return self.path / CONFIG
-
-    @property
-    def evidence(self) -> Path:
-        """The evidence, complete."""
-        return self.path / EVIDENCE
-
-    @property
-    def bounds(self) -> Path:
-        """The certificates of a run without noise."""
-        return self.path / BOUNDS
-
-    @property
     def source(self) -> Path:
         """From what results are made: the bounds of a run without noise, or else the evidence."""
         return self.bounds if self.bounds.is_file() else self.evidence
-
-    @property
-    def shards(self) -> Path:
-        """The evidence as it came, from which sampling goes on."""
-        return self.path / SHARDS
 
     def create(self) -> None:
         """Make the folder, or say why it cannot be written; files of others that a run would replace are refused."""
@@ -126,7 +110,7 @@ class RunFolder:
     @contextmanager
     def change(self) -> Iterator[Change]:
         """Files to be written, which take their places together when the block has succeeded."""
-        with switching(self.path, adopt=self._is_ours()) as change:
+        with self.writing(), switching(self.path, adopt=self._is_ours()) as change:
             yield change
 
     @contextmanager
@@ -165,8 +149,6 @@ class RunFolder:
         """The settings in config.toml; of evidence alone, what its header says."""
         if self.config.is_file():
             return load_run(self.config)
-        from certcal.smoothing import load_evidence
-
         return settings_from(load_evidence(self.evidence), EvaluateSettings())
 
     def save_settings(self, settings: RunSettings | BoundsRunSettings) -> None:
@@ -225,8 +207,6 @@ def settings_from(evidence: Evidence, evaluate: EvaluateSettings) -> RunSettings
 
 def save_bounds(bounds: Sequence[ConfidenceIntervals], path: Path) -> None:
     """Write certificates as Parquet, one row per input and radius."""
-    import pyarrow.parquet as pq
-
     pq.write_table(
         table_of(bounds),
         path,

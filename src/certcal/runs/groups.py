@@ -7,18 +7,17 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from certcal.certificates import ConfidenceIntervals, table_of
 from certcal.errors import InputError
 from certcal.inputs import from_arrow
 from certcal.types import IntArray
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 _OWN = ("predicted", "label")
 MANY = 20  # different numbers from which on a column is cut into ranges
@@ -81,10 +80,8 @@ _PLACE = {"index", "radius"}  # columns that say which input a row is of, and wh
 _STATED = ("norm", "alpha")  # columns that say something of all bounds of a table
 
 
-def columns_beside(path: Path, bounds: Sequence[ConfidenceIntervals]) -> "pa.Table | None":
+def columns_beside(path: Path, bounds: Sequence[ConfidenceIntervals]) -> pa.Table | None:
     """What a table of bounds says of its inputs beside the bounds, by their positions; None if nothing."""
-    import pyarrow as pa
-
     known = {*table_of([bounds[0].select(np.array([0]))]).column_names, *_STATED} - _PLACE
     if not {*_column_names(path)} - known - _PLACE:
         return None
@@ -184,8 +181,6 @@ def _read_columns(path: Path, but: Collection[str] = ()) -> dict[str, Any]:
         wanted = 'name a table that exists (--groups "" leaves groups out)'
         raise InputError.expected("groups", wanted, str(path))
     if path.suffix == ".parquet":
-        import pyarrow.parquet as pq
-
         with pq.ParquetFile(path) as file:
             table = file.read([name for name in file.schema_arrow.names if name not in but])
         return {
@@ -202,8 +197,6 @@ def _read_columns(path: Path, but: Collection[str] = ()) -> dict[str, Any]:
 def _column_names(path: Path) -> Sequence[str]:
     """The names in the head of a table."""
     if path.suffix == ".parquet":
-        import pyarrow.parquet as pq
-
         return tuple(pq.read_schema(path).names)
     with _csv_rows(path) as rows:
         return rows.fieldnames or ()

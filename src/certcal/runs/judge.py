@@ -12,7 +12,7 @@ from certcal.runs.evaluate import evaluate_again, load_run_evidence, terms_of
 from certcal.runs.facts import doubts, how_far
 from certcal.runs.folder import MAP, RunFolder
 from certcal.scalars import exactly, guarded
-from certcal.smoothing import Evidence
+from certcal.smoothing import Evidence, load_evidence
 
 
 @guarded
@@ -63,8 +63,6 @@ def _elsewhere(own: AnyMap, radii: list[float]) -> str:
 
 def _recalibrated(inner: RunFolder, whole: RunFolder, changes: dict[str, Any]) -> tuple[Report, Evidence]:
     """The recalibrated confidences of the inputs held out, asked as the run was last, and the evidence of all."""
-    from certcal.smoothing import load_evidence
-
     if whole.bounds.is_file():
         raise InputError.expected("run", "hold the evidence of a smoothed model", f"bounds in {whole.path}")
     asked = whole.settings().evaluate

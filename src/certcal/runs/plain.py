@@ -7,6 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
+
 from certcal.certificates import ConfidenceIntervals, intervals_by_radius, intervals_from_log
 from certcal.errors import CertcalError, InputError
 from certcal.evaluation import as_given
@@ -50,8 +52,6 @@ def import_bounds(
     Paper: —; run folders are ours.
     Raises: InputError if the table is malformed, or the folder holds the evidence of a smoothed model or other bounds.
     """
-    import pyarrow.parquet as pq
-
     start = time.perf_counter()
     if run.evidence.is_file():
         wanted = f"be a folder without {EVIDENCE}: bounds from elsewhere are another run"
@@ -84,7 +84,7 @@ def import_bounds(
         tell(f"warning: {warning}")
     keep_bounds(run, settings, bounds, about, seconds=time.perf_counter() - start)
     beside = None if table.suffix == LOG else columns_beside(table, bounds)
-    with run.writing(), run.change() as change:
+    with run.change() as change:
         if beside is None:
             change.drop(GROUPS)
         else:
@@ -161,7 +161,7 @@ def keep_bounds(
 ) -> None:
     """Write certificates into a run folder, with settings and provenance."""
     run.create()
-    with run.writing(), run.change() as change:
+    with run.change() as change:
         save_bounds(bounds, place := change.place(BOUNDS))
         change.write(CONFIG, settings_text(settings))
         named = {

@@ -227,7 +227,7 @@ def _write(run: RunFolder, result: Recalibration, whole: Evidence | None, *, fig
     inner.create()
     section = recalibration_section(result.held_out, result.compared, result.radii, population=result.report.population)
     results = Results(inner, result.report, time.perf_counter(), recorded=sources, whole=whole)
-    with run.writing(), inner.change() as change:
+    with inner.change() as change:
         write_into(change, results, figures=figures, recalibration=section)
         change.write_json(SOURCES, sealed(sources))  # whence title, facts and class names of the page
         save_map(_with_origin(result), change.place(MAP))

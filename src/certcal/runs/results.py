@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from certcal.certificates import Radii, write_certification_log
 from certcal.evaluation import Report, reliability_at
 from certcal.files import plain, printable
 from certcal.report import (
@@ -150,8 +151,6 @@ class Results:
 
     def _write_certificates(self, change: Change) -> None:
         """One row per input and radius as Parquet, and of a smoothed model the radii as a log in the field's format."""
-        from certcal.certificates import Radii, write_certification_log
-
         first = self.report.bounds[0]
         file = change.place("certificates.parquet")
         if self.run.bounds.is_file() and self.run.settings().evaluate.radii is None:  # all that there are

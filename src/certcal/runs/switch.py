@@ -64,9 +64,7 @@ def steady(folder: Path) -> Iterator[None]:
 def switching(folder: Path, *, adopt: bool) -> Iterator[Change]:
     """A change of the folder, which happens as a whole when the block has succeeded.
 
-    Args:
-        folder: of the run.
-        adopt: whether files without a manifest are taken for certcal's own, as those of earlier versions are.
+    `adopt` takes files without a manifest for certcal's own, as those of earlier versions are.
     """
     with steady(folder):
         before = read_manifest(folder)

@@ -76,13 +76,6 @@ class Relaxation(StrEnum):
     CROWN = "crown"
 
 
-class LastLayer(StrEnum):
-    """Of what a Lipschitz constant is."""
-
-    GLOBAL = "global"  # the vector of logits
-    CLASSWISE = "classwise"  # each logit
-
-
 class Approximation(StrEnum):
     """The paper's approximations of the worst case."""
 
@@ -124,14 +117,6 @@ class Adversary(StrEnum):
     REACH = "reach"  # the exact worst case within the confidences that gradient ascent attains
 
 
-class Family(StrEnum):
-    """Which attacks `certcal attack` makes."""
-
-    SMOOTHED = "smoothed"  # on the smoothed model, within the radii of its certificates
-    ACE = "ace"  # on the network without noise
-    BOTH = "both"
-
-
 class Outputs(StrEnum):
     """What a model gives."""
 
@@ -164,21 +149,6 @@ class Precision(StrEnum):
     FLOAT32 = "float32"
     BFLOAT16 = "bfloat16"
     FLOAT16 = "float16"
-
-
-class Augment(StrEnum):
-    """Random changes of training images."""
-
-    NONE = "none"
-    FLIP = "flip"
-    CROP_FLIP = "crop-flip"
-
-
-class Engine(StrEnum):
-    """Where work is done."""
-
-    LOCAL = "local"  # in this process
-    RAY = "ray"  # on the workers of a Ray cluster
 
 
 class Tracker(StrEnum):

@@ -5,7 +5,6 @@ from importlib.util import find_spec
 
 from certcal.errors import InputError
 from certcal.settings.checks import at_least_0, number, whole
-from certcal.settings.choices import Engine
 from certcal.settings.declare import Record, setting
 
 
@@ -22,7 +21,7 @@ def check_address(name: str, value: object) -> str:
 class PlaceSettings(Record, panel="Where to run"):
     """Where work is done. It changes no result."""
 
-    engine: str = setting("local", "In this process, or on a Ray cluster", choices=Engine)
+    engine: str = setting("local", "In this process, or on a Ray cluster", choices=("local", "ray"))
 
 
 @dataclass(frozen=True, kw_only=True)

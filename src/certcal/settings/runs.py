@@ -11,7 +11,6 @@ from certcal.settings.choices import (
     Certifier,
     Claim,
     Domain,
-    LastLayer,
     Method,
     Norm,
     Outputs,
@@ -218,7 +217,8 @@ class BoundsSettings(Record, panel="Bounds from elsewhere"):
         shown="the network's own",
         panel="How to certify",
     )
-    last_layer: str = setting("global", "lipschitz: of what", choices=LastLayer, panel="How to certify")
+    # Of the vector of logits, or of each logit.
+    last_layer: str = setting("global", "lipschitz: of what", choices=("global", "classwise"), panel="How to certify")
 
 
 @dataclass(frozen=True, kw_only=True)

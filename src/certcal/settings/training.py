@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from certcal.settings import checks
-from certcal.settings.choices import Augment, Method, Precision
+from certcal.settings.choices import Method, Precision
 from certcal.settings.declare import Record, setting
 
 
@@ -31,7 +31,7 @@ class TrainSettings(Record, panel="What to learn"):
     sigma_warmup: int = setting(0, "Epochs over which σ grows linearly", check=checks.at_least_0, option=None)
     epsilon_zero: int = setting(0, "Epochs without an adversary", check=checks.at_least_0, option=None)
     epsilon_warmup: int = setting(0, "Epochs over which ε then grows linearly", check=checks.at_least_0, option=None)
-    augment: str = setting("none", "Random changes of images", choices=Augment)
+    augment: str = setting("none", "Random changes of images", choices=("none", "flip", "crop-flip"))
     seed: int = setting(0, "Seed of weights, order and noise", check=checks.seed)
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from certcal.errors import InputError
 from certcal.scalars import exactly
 from certcal.settings import checks
-from certcal.settings.choices import Adversary, Family, MapKind, Objective, OnFailure, Tracker
+from certcal.settings.choices import Adversary, MapKind, Objective, OnFailure, Tracker
 from certcal.settings.declare import Record, setting
 from certcal.settings.runs import NUMBERS
 
@@ -69,7 +69,8 @@ class RecalibrateSettings(Record, panel="How to fit"):
 class AttackSettings(Record, panel="How to attack"):
     """Which attacks, on how many inputs, as for `attack_certificates` and `run_ace_attacks` of `certcal.attacks`."""
 
-    family: str = setting("both", "Attacks to make", choices=Family, panel=WHICH)
+    # On the smoothed model, within the radii of its certificates, or on the network without noise.
+    family: str = setting("both", "Attacks to make", choices=("smoothed", "ace", "both"), panel=WHICH)
     radii: tuple[float, ...] | None = setting(
         None,
         "Radii of the smoothed attacks",
