@@ -26,13 +26,13 @@ from certcal.runs import (
     rewrite_report,
     write_results,
 )
-from certcal.runs.recipes import TrainRecipe
 from certcal.runs.train import train_run
 from certcal.settings import (
     DataSettings,
     EvaluateSettings,
     ModelSettings,
     RecalibrateSettings,
+    TrainRecipe,
 )
 from certcal.training import ObjectiveSettings, TrainSettings
 from run_settings import SETTINGS

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from certcal.errors import InputError
 from certcal.evaluation import Outcome, pareto_front, select
 from certcal.report import comparison_cells, comparison_markdown, comparison_table, plot_changes, prepare_changes
-from certcal.runs.recipes import load_recipe, parse_changes
+from certcal.settings import load_recipe, parse_changes
 from certcal.studies import (
     SweepSettings,
     build_sweep,

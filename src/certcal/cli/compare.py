@@ -33,8 +33,7 @@ def compare(
 
     asked = EvaluateSettings(**given["evaluate"])
     folders = [RunFolder.existing(run) for run in runs]
-    found = compare_runs(folders, out, radii=asked.radii, resamples=resamples, tell=tell)
-    beside = found.beside
+    beside = compare_runs(folders, out, radii=asked.radii, resamples=resamples, tell=tell)
     if json:
         print_json(side_by_side_records(beside))
         return
@@ -52,4 +51,4 @@ def compare(
     console.print()
     console.print(Text("\n".join(about)))
     console.print(Text(note, style="dim"))
-    show_path(console, "\nPage, with all radii: ", found.page)
+    show_path(console, "\nPage, with all radii: ", out / "compare.html")

@@ -57,7 +57,7 @@ def evaluate(
     tools = o.trackers_of(given)
     folder = RunFolder.named(run) if bounds else RunFolder.existing(run)
     o.follow_paper(given["evaluate"], paper)
-    o.name_tables(given["evaluate"])
+    o.name_files(given)
     if bounds is not None or folder.bounds.is_file():
         for name in _OF_NOISE:
             if name in given["evaluate"]:

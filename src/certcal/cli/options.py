@@ -85,20 +85,14 @@ def _listed(values: tuple[object, ...]) -> str:
     return ",".join(map(str, values if len(values) <= MOST_TYPED else (*values[:3], "…")))
 
 
-def name_tables(given: dict[str, Any]) -> None:
-    """Let tables of groups be found from other folders, too: the run remembers them."""
-    from certcal.runs import absolute_tables
+def name_files(given: Sections) -> None:
+    """Let tables of groups be found from other folders, and take class names from their file: the run keeps both."""
+    from certcal import runs
 
-    if "groups" in given:
-        given["groups"] = absolute_tables(given["groups"])
-
-
-def name_classes(given: dict[str, Any]) -> None:
-    """Take class names from the file that is named, which may not be where the run goes on: it keeps the names."""
-    from certcal.runs import listed_names
-
-    if "class_names" in given:
-        given["class_names"] = listed_names(given["class_names"])
+    if "groups" in given.get("evaluate", {}):
+        given["evaluate"]["groups"] = runs.absolute_tables(given["evaluate"]["groups"])
+    if "class_names" in given.get("data", {}):
+        given["data"]["class_names"] = runs.listed_names(given["data"]["class_names"])
 
 
 def follow_paper(given: dict[str, Any], paper: bool | None) -> None:

@@ -1,7 +1,7 @@
 """`certcal plan`: what a run would come to, before it is made."""
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from rich.text import Text
 
@@ -56,14 +56,11 @@ def plan(
     sigmas, draws = wanted or [settings.certify.sigma], given["certify"].get("n")
     found = plan_run(settings, minutes=minutes, sigmas=sigmas, draws=draws, tell=tell)
     if json:
-        print_json(_plain(found))
+        rows = asdict(found)
+        rows["checks"] = rows.pop("checkup")
+        print_json(rows)
     else:
         _show(found)
-
-
-def _plain(found: "Plan") -> dict[str, Any]:
-    rows = {"options": [asdict(one) for one in found.options], "best": found.best and asdict(found.best)}
-    return rows | {"why": found.why, "checks": asdict(found.checkup)}
 
 
 def _show(found: "Plan") -> None:

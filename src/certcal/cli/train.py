@@ -20,13 +20,16 @@ from certcal.settings import (
     ObjectiveSettings,
     PlaceSettings,
     Sections,
+    TrainRecipe,
     TrainSettings,
     ValidationSettings,
+    load_recipe,
+    merged,
+    parse_changes,
 )
 
 if TYPE_CHECKING:
     from certcal.evaluation import Outcome
-    from certcal.runs import TrainRecipe
     from certcal.studies import Failure
     from certcal.training import TrainCost, TrainResult
 
@@ -60,12 +63,11 @@ def train(
 
     [dim]Again, with what the folder remembers:[/dim] certcal train mine
     """
-    from certcal.runs import TRAIN, RunFolder, check_factories, load_recipe, next_command, parse_changes, train_run
+    from certcal.runs import TRAIN, RunFolder, check_factories, next_command, train_run
     from certcal.runs import estimate_training as estimate
-    from certcal.settings import merged
     from certcal.training import leave_group
 
-    o.name_classes(given["data"])
+    o.name_files(given)
     folder = RunFolder.named(run)
     remembered = folder.path / TRAIN
     changes = merged(given, parse_changes(assignments or []))
@@ -126,9 +128,6 @@ def sweep(
 
 def study_changes(given: Sections, assignments: list[str] | None) -> Sections:
     """What was given beside a recipe; models are certified on the device that they are trained on."""
-    from certcal.runs import parse_changes
-    from certcal.settings import merged
-
     return merged({"machine": given["machine"], "certify": given["machine"]}, parse_changes(assignments or []))
 
 
@@ -156,7 +155,7 @@ def _show_trained(result: "TrainResult", command: str, *, json: bool) -> None:
     console.print("With --n 1000 for a first look: 100,000 draws of each input take a while.", style="dim")
 
 
-def show_dry_run(recipe: "TrainRecipe", cost: "TrainCost", *, json: bool) -> None:
+def show_dry_run(recipe: TrainRecipe, cost: "TrainCost", *, json: bool) -> None:
     from dataclasses import asdict
 
     from certcal.progress import in_words

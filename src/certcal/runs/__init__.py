@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from certcal.later import later
 from certcal.runs.attack_files import kept_attacks
-from certcal.runs.compare import Compared, compare_runs
+from certcal.runs.compare import compare_runs
 from certcal.runs.drawing import save_figure
 from certcal.runs.evaluate import copy_run, evaluate_run, rewrite_report, write_results
 from certcal.runs.folder import RunFolder
@@ -12,7 +12,6 @@ from certcal.runs.groups import absolute_tables
 from certcal.runs.judge import caution_for, judge_run
 from certcal.runs.plain import import_bounds
 from certcal.runs.recalibrate import Recalibration, recalibrate_run
-from certcal.runs.recipes import TrainRecipe, load_recipe, parse_changes, recipe_text
 from certcal.runs.results import Results
 from certcal.runs.switch import digest_of
 from certcal.runs.trust import check_factories
@@ -31,12 +30,10 @@ if TYPE_CHECKING:
 __all__ = [
     "TRAIN",
     "Checkup",
-    "Compared",
     "Plan",
     "Recalibration",
     "Results",
     "RunFolder",
-    "TrainRecipe",
     "absolute_tables",
     "attack_run",
     "caution_for",
@@ -56,13 +53,10 @@ __all__ = [
     "listed_names",
     "load_data",
     "load_model",
-    "load_recipe",
     "measure_cost",
     "next_command",
-    "parse_changes",
     "plan_run",
     "recalibrate_run",
-    "recipe_text",
     "rewrite_report",
     "save_figure",
     "train_run",

@@ -1,7 +1,7 @@
 """Runs side by side: the same question asked of the evidence of each."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,17 +10,9 @@ from certcal.evaluation import SideBySide, check_resamples, compare_reports
 from certcal.files import printable
 from certcal.report import changed_csv, side_by_side_csv, side_by_side_markdown, side_by_side_page
 from certcal.runs.evaluate import evaluate_again, load_run_bounds, radii_of
-from certcal.runs.folder import RunFolder
+from certcal.runs.folder import RunFolder, Tell
 from certcal.scalars import guarded, one_or_more
 from certcal.settings import TERMS
-
-
-@dataclass(frozen=True, eq=False)
-class Compared:
-    """Runs side by side, and the page that shows them."""
-
-    beside: SideBySide
-    page: Path
 
 
 @guarded
@@ -30,11 +22,11 @@ def compare_runs(
     *,
     radii: tuple[float, ...] | None = None,
     resamples: int = 200,
-    tell: Callable[[str], object] = lambda line: None,
-) -> Compared:
-    """The runs evaluated as the first one was last, at its radii or at those given; page and tables are in the folder.
+    tell: Tell = lambda line: None,
+) -> SideBySide:
+    """The runs evaluated as the first one was last, at its radii or at those given.
 
-    `tell` gets a line on each step.
+    Page, compare.html, and tables are in the folder.
 
     Paper: —; run folders are ours.
     Errs: certified values as `certcal.evaluate` does; intervals of differences are estimates.
@@ -42,13 +34,13 @@ def compare_runs(
     check_resamples(resamples)  # before the work, which may take minutes
     names = _names(one_or_more("runs", runs))
     asked = runs[0].settings().evaluate
-    own = ("radii", "open_at", "approximations", "groups", "any_binning")  # which a comparison has no place for
+    # What a comparison has no place for.
+    unused: dict[str, Any] = {"open_at": None, "approximations": (), "groups": (), "any_binning": False}
     given = [run for run in runs if run.bounds.is_file()]
     # Bounds from elsewhere state their own level, and are at no other radii than theirs.
-    apart = {*own, *(TERMS if given else ())}
+    apart = {"radii", *unused, *(TERMS if given else ())}
     common = {name: getattr(asked, name) for name in asked.questions if name not in apart}
     distances = radii or _shared(runs[0], given)
-    unused: dict[str, Any] = {"open_at": None, "approximations": (), "groups": (), "any_binning": False}
     reports = {}
     for name, run in zip(names, runs, strict=True):
         tell(f"evaluating {name} at {several(len(distances), 'radius', 'radii')}")
@@ -64,7 +56,7 @@ def compare_runs(
         change.write("changed.csv", changed_csv(found))
         change.write("compare.md", side_by_side_markdown(found))
         change.write("compare.html", side_by_side_page(found))
-    return Compared(found, out.path / "compare.html")
+    return found
 
 
 def _shared(first: RunFolder, given: Sequence[RunFolder]) -> tuple[float, ...]:

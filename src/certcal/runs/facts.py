@@ -38,7 +38,7 @@ def facts(report: Report, sources: Sources, circumstances: dict[str, Any]) -> li
         reading += f", {own.prediction_share!r} of it for the class"
     chance = f"α = {report.alpha!r} per input ({reading}), δ = {report.delta!r} for the whole set"
     lines = [
-        ("model", _joined(model.get("name"), _weights(model), _parameters(model))),
+        ("model", _model(model)),
         ("model fingerprint", report.evidence.header.model if report.evidence else model.get("fingerprint")),
         ("data", _joined(data.get("name"), several(report.inputs), "×".join(map(str, data.get("shape") or [])))),
         *(_noise(report.evidence, sources) if report.evidence else ()),
@@ -61,8 +61,10 @@ def facts(report: Report, sources: Sources, circumstances: dict[str, Any]) -> li
     return [(name, str(value)) for name, value in lines if value]
 
 
-def _weights(model: dict[str, Any]) -> str:
-    return str(model.get("weights") or "no checkpoint given: the network as its name gives it") if model else ""
+def _model(model: dict[str, Any]) -> str:
+    weights = model and (model.get("weights") or "no checkpoint given: the network as its name gives it")
+    size = model.get("parameters")
+    return _joined(model.get("name"), weights, size is not None and f"{size:,} parameters")
 
 
 def _noise(evidence: Evidence, sources: Sources) -> list[tuple[str, str]]:
@@ -139,10 +141,6 @@ def _circumstances(record: dict[str, Any]) -> str:
 
 def _joined(*parts: object) -> str:
     return ", ".join(str(part) for part in parts if part)
-
-
-def _parameters(model: dict[str, Any]) -> str:
-    return "" if model.get("parameters") is None else f"{model['parameters']:,} parameters"
 
 
 def doubts(sources: Sources) -> list[str]:

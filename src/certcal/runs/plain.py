@@ -60,8 +60,7 @@ def import_bounds(
     if run.bounds.is_file() and before != str(table):
         wanted = "be a new folder, or one with the bounds of the same table"
         raise InputError.expected("run", wanted, f"those of {before or 'a certifier'} in {run.path}")
-    known = read_toml(run.config) if run.config.is_file() else {}
-    read = merged(known, {} if config is None else read_toml(config))
+    read = merged(read_toml(run.config if run.config.is_file() else None), read_toml(config))
     parts = {name: read.get(name, {"name": NOT_NAMED}) for name in ("model", "data")}
     asked = {**read.get("evaluate", {}), **asked} if config else asked
     source = str(config or "options")

@@ -19,9 +19,8 @@ def provenance(*, seconds: float, device: str | None = None) -> dict[str, Any]:
         "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "seconds": round(seconds, 2),
         "device": device,
-        **_of_process(),
         "commit": git_commit(Path(os.curdir)),
-        "certcal_commit": _own_commit(),
+        **_of_process(),
     }
 
 
@@ -33,13 +32,8 @@ def _of_process() -> dict[str, Any]:
         "machine": f"{platform.system()} {platform.machine()}",
         "processor": _processor(),
         "versions": {name: found for name in _PACKAGES if (found := _version(name)) is not None},
+        "certcal_commit": git_commit(_OURS, ours=True),  # as of when it is first asked for; three calls of git
     }
-
-
-@cache
-def _own_commit() -> str | None:
-    """The commit of the code that runs, as of when it is first asked for; three calls of git."""
-    return git_commit(_OURS, ours=True)
 
 
 def git_commit(folder: Path, *, ours: bool = False) -> str | None:

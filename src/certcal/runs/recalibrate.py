@@ -101,7 +101,7 @@ def recalibrate_run(
     own = radii_that_teach(made.at(wanted), asked, n_bins=evaluation.n_bins)
     weights = asked.radius_weights or (1.0,) * len(own)
     fitted = tuple(one.radius for one, weight in zip(own, weights, strict=True) if weight > 0)
-    splits, times = len(split_inputs(len(own[0]), **_splits(asked))), 1 if asked.automatic else 1 + len(_shares(asked))
+    splits, times = len(split_inputs(len(own[0]), **asked.splits)), 1 if asked.automatic else 1 + len(_shares(asked))
     what = "choosing among many ways to make a map" if asked.automatic else "fitting maps"
     tell(f"{what}, for {several(splits, 'random split')} of {several(len(own[0]))}")
     with Progress(splits, times, show=progress, doing="fitting", unit="maps", done="fitted") as bar:
@@ -168,7 +168,7 @@ def _fit(
     """Maps of parts of the inputs, scored on the rest, and what they were compared with at the largest radius."""
     if asked.inside and made.evidence is None:
         raise InputError.expected("inside", "be left out where a run has bounds but no draws", "it")
-    splits = _splits(asked) | {"n_bins": n_bins}
+    splits = asked.splits | {"n_bins": n_bins}
     fitting: dict[str, Any] = {"weights": asked.radius_weights, "n_bins": n_bins}
     source: Evidence | list[ConfidenceIntervals] = own
     if made.evidence is not None and (asked.automatic or asked.inside):
@@ -209,11 +209,6 @@ def _fit(
         return held_out_maps(source, fit, **splits)
 
     return scores(asked.clean_weight), trade_off_of(scores, radius, clean_weights=_shares(asked))
-
-
-def _splits(asked: RecalibrateSettings) -> dict[str, Any]:
-    """How inputs are split, as `split_inputs` takes it."""
-    return {name: getattr(asked, name) for name in ("holdout", "folds", "repeats", "seed")}
 
 
 def _shares(asked: RecalibrateSettings) -> list[float]:

@@ -25,9 +25,8 @@ def radii_that_teach(
     map that does not hang on one input. Nothing here looks at the inputs held out of that split: the report on them is
     of a map fixed without them.
     """
-    splits = {name: getattr(asked, name) for name in ("holdout", "folds", "repeats", "seed")}
     fitting: dict[str, Any] = {"weights": asked.radius_weights, "n_bins": n_bins}
-    part = split_inputs(len(bounds[0]), **splits)[0][0]
+    part = split_inputs(len(bounds[0]), **asked.splits)[0][0]
     parts = [part]
     if asked.automatic:  # maps are compared on halves of it
         parts += [part[half] for half, _ in split_inputs(len(part), repeats=HALVES, seed=asked.seed)]

@@ -1,6 +1,5 @@
 """Which code may run: a factory that a file names only if its user has named it too, a program in a file if told to."""
 
-import hashlib
 import json
 import os
 import zipfile
@@ -9,6 +8,7 @@ from pathlib import Path
 
 from certcal.errors import InputError
 from certcal.files import printable
+from certcal.runs.switch import digest_of
 from certcal.settings import LIBRARIES, ModelSettings, is_program
 
 
@@ -22,14 +22,14 @@ def check_factories(models: Iterable[ModelSettings], place: Path, *, named: str 
     Raises: InputError if a factory is neither named nor trusted, or a program is not trusted.
     """
     for model in {json.dumps([one.name, one.options], default=str): one for one in models if _is_code(one)}.values():
-        program = is_program(model.name)
-        content = [_content(model.name)] if program else []
+        program = Path(model.name).expanduser() if is_program(model.name) else None
+        content = [] if program is None else [digest_of(program) if program.is_file() else ""]
         entry = json.dumps([os.path.realpath(place), os.getcwd(), model.name, model.options, *content], default=str)
         if entry in _remembered():
             continue
-        if program:
-            _check_program(Path(model.name).expanduser())
-        if program and not trust:
+        if program is not None:
+            _check_program(program)
+        if program is not None and not trust:
             raise InputError(
                 f"The model {printable(model.name)} is a program in a file, which would run here. If you trust it, "
                 "add --trust; for this run it is remembered then."
@@ -64,11 +64,6 @@ def _check_program(path: Path) -> None:
         wanted = "be a network's name, or a file with its program (TorchScript)"
         got = f"{printable(str(path))}, weights alone: give them as --weights, beside --model NAME or your factory"
         raise InputError.expected("model", wanted, got)
-
-
-def _content(name: str) -> str:
-    path = Path(name).expanduser()
-    return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
 
 
 def _list() -> Path:

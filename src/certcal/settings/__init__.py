@@ -63,8 +63,24 @@ from certcal.settings.runs import (
     load_settings,
     settings_text,
 )
-from certcal.settings.toml import Sections, build, build_sections, check, merged, read_toml, toml_list, toml_text
-from certcal.settings.training import MachineSettings, TrainSettings, ValidationSettings
+from certcal.settings.toml import (
+    Sections,
+    build,
+    build_sections,
+    check,
+    merged,
+    parse_changes,
+    read_toml,
+    toml_list,
+)
+from certcal.settings.training import (
+    MachineSettings,
+    TrainRecipe,
+    TrainSettings,
+    ValidationSettings,
+    load_recipe,
+    recipe_text,
+)
 from certcal.settings.verbs import (
     AUROC_LOSS,
     BRIER_LOSS,
@@ -139,6 +155,7 @@ __all__ = [
     "SmoothAdvSettings",
     "StudyShare",
     "Tracker",
+    "TrainRecipe",
     "TrainSettings",
     "ValidationSettings",
     "Values",
@@ -153,13 +170,15 @@ __all__ = [
     "declared",
     "each_once",
     "is_program",
+    "load_recipe",
     "load_run",
     "load_settings",
     "merged",
     "options_of",
+    "parse_changes",
     "read_toml",
+    "recipe_text",
     "setting",
     "settings_text",
     "toml_list",
-    "toml_text",
 ]

@@ -241,17 +241,15 @@ def load_run(path: Path) -> RunSettings | BoundsRunSettings:
 
 def load_settings(path: Path | None, changes: Sections) -> RunSettings:
     """The settings of a TOML file (or none), changed by what is given beside it: {section: {key: value}}."""
-    read = {} if path is None else read_toml(path)
-    return build_sections(RunSettings, merged(read, changes), str(path or "options"))
+    return build_sections(RunSettings, merged(read_toml(path), changes), str(path or "options"))
 
 
 def change_evaluation(
     settings: RunSettings | BoundsRunSettings, path: Path | None, changes: dict[str, Any]
 ) -> EvaluateSettings:
     """The run's evaluation, changed by the [evaluate] section of a TOML file and then by what is given."""
-    read = {} if path is None else read_toml(path)
     # The other sections are not used, but a misspelt key is an error there too.
-    asked = check(type(settings), read, str(path)).get("evaluate", {})
+    asked = check(type(settings), read_toml(path), str(path)).get("evaluate", {})
     return build(EvaluateSettings, vars(settings.evaluate) | asked | changes, str(path or "options"), where="evaluate")
 
 

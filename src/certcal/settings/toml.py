@@ -23,8 +23,10 @@ _hints = cache(get_type_hints)  # found once per record: studies are many record
 _NAMES = {str: "a text", int: "a whole number", float: "a number", bool: "true or false", dict: "a table"}
 
 
-def read_toml(path: Path) -> dict[str, Any]:
-    """What a TOML file holds."""
+def read_toml(path: Path | None) -> dict[str, Any]:
+    """What a TOML file holds; nothing, if there is none."""
+    if path is None:
+        return {}
     try:
         with path.open("rb") as file:
             text = file.read(MAX_BYTES + 1)  # a device such as /dev/zero has no size and no end
@@ -110,14 +112,37 @@ def check(kind: type, values: Mapping[str, Any], source: str, *, where: str = ""
     return checked
 
 
+def parse_changes(assignments: list[str]) -> Sections:
+    """Settings written as section.key=value, the value as in TOML or a bare word.
+
+    >>> parse_changes(["train.epochs=5", "model.name=lenet"])
+    {'train': {'epochs': 5}, 'model': {'name': 'lenet'}}
+    """
+    changes: Sections = {}
+    for text in assignments:
+        path, equals, value = text.partition("=")
+        section, dot, key = path.strip().partition(".")
+        if not (section and dot and key and equals):
+            raise InputError.expected("set", "be section.key=value", repr(text))
+        changes.setdefault(section, {})[key] = _parsed(value.strip())
+    return changes
+
+
+def _parsed(text: str) -> Any:
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except (ValueError, RecursionError):
+        return text
+
+
 def is_needed(one: "Field[Any]") -> bool:
     """Whether a field must be given."""
     return one.default is MISSING and one.default_factory is MISSING
 
 
-def toml_text(settings: object, *, head: str = "") -> str:
+def toml_text(settings: object, *, head: str) -> str:
     """A dataclass of dataclasses as TOML with one table each; what is None is left out."""
-    lines = [f"# {head}"] if head else []
+    lines = [f"# {head}"]
     for one in fields(settings):  # type: ignore[arg-type]
         lines += ["", f"[{one.name}]", *_lines(getattr(settings, one.name))]
     return "\n".join(lines) + "\n"
@@ -136,10 +161,10 @@ def _elsewhere(kind: type, name: str) -> dict[str, Any]:
     return {other: one.default for other, own in kinds.items() for one in fields(own) if one.name == name}
 
 
-def toml_list(name: str, records: Iterable[object], *, head: str = "") -> str:
+def toml_list(name: str, records: Iterable[object], *, head: str) -> str:
     """Records as a TOML list of tables of that name."""
     tables = ["\n".join([f"[[{name}]]", *_lines(one)]) for one in records]
-    return "\n\n".join([*([f"# {head}"] * bool(head)), *tables]) + "\n"
+    return "\n\n".join([f"# {head}", *tables]) + "\n"
 
 
 def _lines(section: object) -> list[str]:

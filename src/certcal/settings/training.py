@@ -1,10 +1,15 @@
-"""How training goes: its schedules, its validation, and the machines it runs on."""
+"""What a training run is made of: its schedules, its validation, the machines it runs on, and the recipe of all."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 
+from certcal.errors import InputError
 from certcal.settings import checks
 from certcal.settings.choices import Method, Precision
 from certcal.settings.declare import Record, setting
+from certcal.settings.objectives import ObjectiveSettings
+from certcal.settings.runs import DataSettings, ModelSettings
+from certcal.settings.toml import Sections, build_sections, merged, read_toml, toml_text
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,3 +80,28 @@ class MachineSettings(Record, panel="Where to run"):
         shown="every 10 minutes and epoch",
     )  # fmt: skip
     tensorboard: bool = setting(False, "Write curves for TensorBoard too.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainRecipe:
+    """One training run. `model.weights` are those it starts from."""
+
+    model: ModelSettings
+    data: DataSettings
+    objective: ObjectiveSettings
+    train: TrainSettings
+    validation: ValidationSettings = field(default_factory=ValidationSettings)
+    machine: MachineSettings = field(default_factory=MachineSettings, metadata={"was": "engine"})
+
+
+def load_recipe(path: Path | None, changes: Sections) -> TrainRecipe:
+    """The recipe of a TOML file (or none), changed by what is given beside it: {section: {key: value}}."""
+    read = read_toml(path)
+    if "sweep" in read:
+        raise InputError(f"{path} has a [sweep] section: run it with `certcal sweep`.")
+    return build_sections(TrainRecipe, merged(read, changes), str(path or "options"))
+
+
+def recipe_text(recipe: TrainRecipe) -> str:
+    """A recipe as TOML."""
+    return toml_text(recipe, head="What this was trained with; `certcal train --recipe` takes it back.")

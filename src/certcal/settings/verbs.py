@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from certcal.errors import InputError
 from certcal.scalars import exactly
@@ -49,6 +50,11 @@ class RecalibrateSettings(Record, panel="How to fit"):
     repeats: int = setting(20, "Random splits to average over", check=checks.whole(1, 10_000))
     seed: int = setting(0, "Seed of the splits", check=checks.seed)
     on_failure: str = setting("raise", "What to do where nothing can be learned", choices=OnFailure)
+
+    @property
+    def splits(self) -> dict[str, Any]:
+        """How inputs are split, as for `certcal.recalibration.split_inputs`."""
+        return {name: getattr(self, name) for name in ("holdout", "folds", "repeats", "seed")}
 
     def check_together(self) -> None:
         """Weights come with radii, and radii differ. What is chosen is not given; limits are those of a choice."""

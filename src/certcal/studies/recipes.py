@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 
 from certcal.errors import InputError
-from certcal.runs import TrainRecipe
 from certcal.scalars import check_integer, guarded
 from certcal.settings import (
     CertifySettings,
     DataSettings,
     EvaluateSettings,
     Sections,
+    TrainRecipe,
     build_sections,
     merged,
     read_toml,
@@ -44,7 +44,7 @@ class SweepRecipe(TrainRecipe):
 
 def load_sweep(path: Path | None, changes: Sections) -> SweepRecipe:
     """The recipe of a TOML file (or none), changed by what is given beside it: {section: {key: value}}."""
-    return build_sweep(merged({} if path is None else read_toml(path), changes), str(path or "options"))
+    return build_sweep(merged(read_toml(path), changes), str(path or "options"))
 
 
 def build_sweep(values: Sections, source: str) -> SweepRecipe:

@@ -9,8 +9,8 @@ from certcal.cluster import Cluster, as_cluster
 from certcal.errors import CertcalError, InputError
 from certcal.evaluation import Outcome
 from certcal.files import csv_text, plain
-from certcal.runs import RunFolder, recipe_text
-from certcal.settings import Beside
+from certcal.runs import RunFolder
+from certcal.settings import Beside, recipe_text
 from certcal.studies.recipes import SweepRecipe
 from certcal.studies.trials import Came, Failure, Trial, attempt, kept_doubts, sweep_trials
 

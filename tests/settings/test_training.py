@@ -1,6 +1,6 @@
 """Recipes of training, those of earlier versions too."""
 
-from certcal.runs import load_recipe
+from certcal.settings import load_recipe
 
 
 def test_a_recipe_of_an_earlier_version_reads_and_can_be_changed(tmp_path):
