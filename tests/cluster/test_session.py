@@ -19,8 +19,7 @@ pytest.importorskip("ray", reason="Ray is not installed (the extra `ray`)")
 from certcal import CertcalError, InputError, load_evidence
 from certcal.cli.app import main
 from certcal.cluster import Cluster
-from certcal.cluster.folders import cluster_folder
-from certcal.cluster.session import _named, connected
+from certcal.cluster.session import _named, cluster_folder, connected
 from certcal.models import build_model
 from certcal.smoothing import collect_evidence
 from collecting import assert_same
@@ -88,7 +87,7 @@ def test_a_refused_address_leaves_no_folder(tmp_path, monkeypatch, capsys):
 
 def test_the_folder_of_a_program_that_was_killed_is_removed(tmp_path):
     """Those of programs that live are not."""
-    program = "import pathlib, sys, time; from certcal.cluster.folders import cluster_folder\n"
+    program = "import pathlib, sys, time; from certcal.cluster.session import cluster_folder\n"
     program += "with cluster_folder(pathlib.Path(sys.argv[1])) as folder: print(folder, flush=True); time.sleep(60)"
     with subprocess.Popen([sys.executable, "-c", program, str(tmp_path)], stdout=subprocess.PIPE, text=True) as other:
         theirs = Path(other.stdout.readline().strip())

@@ -6,6 +6,7 @@ from rich.text import Text
 from certcal.cli import options as o
 from certcal.cli.declare import Part, takes
 from certcal.cli.screen import Screen, print_json
+from certcal.progress import in_words
 from certcal.settings import BenchSettings, CertifySettings, Sections
 
 
@@ -15,7 +16,6 @@ def bench(*, given: Sections, json: o.Json = False) -> None:
 
     [dim]Example:[/dim] certcal bench --model resnet110 --shape 3,32,32 --inputs 500 --n 100000
     """
-    from certcal.progress import in_words
     from certcal.runs import measure_cost
 
     asked = BenchSettings(**given["bench"])

@@ -8,6 +8,7 @@ from certcal.cli import options as o
 from certcal.cli.declare import Part, takes
 from certcal.cli.screen import print_json, show_results, tell, tell_answer
 from certcal.errors import InputError, several
+from certcal.progress import in_words
 from certcal.settings import (
     BoundsRunSettings,
     BoundsSettings,
@@ -64,7 +65,6 @@ def certify(
 
     [dim]Again, with what the folder remembers:[/dim] certcal certify mine
     """
-    from certcal.progress import in_words
     from certcal.runs import RunFolder, certify_run, check_factories, check_run, evaluate_run
     from certcal.runs import foresee_verify as foresee
     from certcal.runs import verify_run as verify

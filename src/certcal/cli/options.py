@@ -2,15 +2,12 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from certcal.errors import InputError
-from certcal.settings import PREDICTION_SHARE, LogSettings, Sections, declared
-
-if TYPE_CHECKING:
-    from certcal.cluster import Cluster
+from certcal.settings import PREDICTION_SHARE, Cluster, LogSettings, PlaceSettings, Sections, as_cluster, declared
 
 MOST_TYPED = 20  # values of an option that is told
 
@@ -41,11 +38,8 @@ Json = Annotated[bool, output("--json", "Print results as JSON and nothing else 
 NoFigures = Annotated[bool, output("--no-figures", "Leave out PNG and SVG figures.")]
 
 
-def engine_of(given: Sections) -> "str | Cluster":
+def engine_of(given: Sections) -> str | Cluster:
     """Where to work, taken out of what was given. What only a cluster has is refused without --engine ray."""
-    from certcal.cluster import Cluster, as_cluster
-    from certcal.settings import PlaceSettings
-
     place, only = PlaceSettings(**given.pop("place")), given.pop("cluster")
     as_cluster(place.engine)
     if place.engine == "ray":

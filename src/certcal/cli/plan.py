@@ -1,6 +1,7 @@
 """`certcal plan`: what a run would come to, before it is made."""
 
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from rich.text import Text
@@ -9,6 +10,7 @@ from certcal.cli import options as o
 from certcal.cli.declare import Part, takes
 from certcal.cli.screen import in_percent, new_table, print_json, tell, wide_console
 from certcal.errors import InputError, several
+from certcal.progress import in_words
 from certcal.settings import CertifySettings, DataSettings, EvaluateSettings, ModelSettings, Sections, load_settings
 
 if TYPE_CHECKING:
@@ -39,8 +41,6 @@ def plan(
 
     [dim]Example:[/dim] certcal plan --model resnet110 --weights net.pt --data cifar10 --radius 0.25 --minutes 30
     """
-    from pathlib import Path
-
     from certcal.runs import check_factories, plan_run
 
     radius = given["evaluate"].get("open_at")
@@ -64,8 +64,6 @@ def plan(
 
 
 def _show(found: "Plan") -> None:
-    from certcal.progress import in_words
-
     console = wide_console()
     best, inputs = found.best, several(sum(found.checkup.counts.values()))
     title = f"Foreseen at R = {found.options[0].radius:g} for {inputs} (estimates of a short run)"

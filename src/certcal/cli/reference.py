@@ -1,5 +1,6 @@
 """`certcal reference`: a pack of evidence that anyone can verify and recompute."""
 
+import tomllib
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,6 +12,7 @@ from certcal.cli import options as o
 from certcal.cli.screen import complain, in_percent, new_table, print_json, show_path, tell, wide_console
 from certcal.errors import InputError
 from certcal.files import plain, replacing
+from certcal.scalars import exactly
 
 if TYPE_CHECKING:
     from certcal.studies import Pack
@@ -50,7 +52,7 @@ def reference(
 
     [dim]Examples:[/dim] certcal reference recompute reference · certcal reference add mine --run run --name my-model
     """
-    from certcal.studies import Pack
+    from certcal.studies import Pack, boards_of
 
     if action is Action.ADD:
         _add(pack, run, name, fact or [], approximate=approximate)
@@ -60,7 +62,6 @@ def reference(
         _list(own, json=json)
     elif action is Action.PAGE:
         from certcal.report import leaderboard_page
-        from certcal.studies import boards_of
 
         target = out or own.folder / "leaderboard.html"
         with replacing(target) as part:
@@ -107,8 +108,6 @@ def _list(pack: "Pack", *, json: bool) -> None:
     if json:
         print_json({"entries": [plain(vars(one)) for one in pack.entry], "rows": [plain(vars(row)) for row in rows]})
         return
-    from certcal.scalars import exactly
-
     console = wide_console()
     for own in pack.entry:  # its name above its rows, since the longest leave no room beside them
         table = new_table("track", numbers=("R", "cert. accuracy", "cert. ECE", "cert. Brier"))
@@ -123,8 +122,6 @@ def _list(pack: "Pack", *, json: bool) -> None:
 
 
 def _add(pack: Path, run: str | None, name: str | None, facts: list[str], *, approximate: bool) -> None:
-    import tomllib
-
     from certcal.runs import RunFolder
     from certcal.smoothing import load_evidence
     from certcal.studies import add_to_pack, entry_of_run

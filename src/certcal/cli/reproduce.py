@@ -1,5 +1,8 @@
 """`certcal reproduce`: the paper's training results from a recipe, its numbers beside ours."""
 
+import tomllib
+from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -125,8 +128,6 @@ def _pair(text: str) -> tuple[str, str]:
 
 
 def _show_list(*, json: bool) -> None:
-    import tomllib
-
     from certcal.studies import EXHIBITS, study_names, study_text
 
     about = {name: tomllib.loads(study_text(name))["about"] for name in study_names()}
@@ -147,8 +148,6 @@ def _show_list(*, json: bool) -> None:
 
 
 def _show_plan(study: "Study", *, json: bool) -> None:
-    from pathlib import Path
-
     from certcal.runs import estimate_training
     from certcal.studies import study_trials
 
@@ -172,8 +171,6 @@ def _show_result(study: "Study", result: "Reproduction", *, json: bool) -> None:
     from certcal.report import comparison_cells, reading
 
     if json:
-        from dataclasses import asdict
-
         print_json(asdict(result.comparison))
         return
     (metric, method, *radii), *rows = comparison_cells(result.comparison)

@@ -1,5 +1,6 @@
 """`certcal train` and `certcal sweep`: weights for smoothing, from a recipe or from options."""
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,6 +12,8 @@ from certcal.cli import options as o
 from certcal.cli.declare import Part, takes
 from certcal.cli.screen import complain, in_percent, new_table, print_json, show_path, tell, wide_console
 from certcal.errors import InputError
+from certcal.files import plain
+from certcal.progress import in_words
 from certcal.settings import (
     Beside,
     Cluster,
@@ -140,8 +143,6 @@ def name_failures(failures: "list[Failure]") -> None:
 
 
 def _show_trained(result: "TrainResult", command: str, *, json: bool) -> None:
-    from certcal.files import plain
-
     if json:
         print_json(plain({"weights": str(result.weights), "history": result.history, "next": command}))
         return
@@ -156,10 +157,6 @@ def _show_trained(result: "TrainResult", command: str, *, json: bool) -> None:
 
 
 def show_dry_run(recipe: TrainRecipe, cost: "TrainCost", *, json: bool) -> None:
-    from dataclasses import asdict
-
-    from certcal.progress import in_words
-
     if json:
         print_json({"recipe": asdict(recipe), "cost": asdict(cost) | {"seconds": cost.seconds}})
         return

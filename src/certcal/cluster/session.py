@@ -2,21 +2,28 @@
 
 import logging
 import os
+import shutil
 import signal
 import socket
+import tempfile
 import threading
 from collections.abc import Iterator
-from contextlib import chdir, contextmanager, nullcontext
+from contextlib import chdir, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import ray
 
-from certcal.cluster.folders import cluster_folder
 from certcal.errors import CertcalError, InputError
 from certcal.settings import Cluster, check_address
 
+try:
+    import fcntl
+except ImportError:  # not on Windows
+    fcntl = None  # type: ignore[assignment]
+
+PREFIX = "certcal-ray-"  # of the folders of clusters that were started for a run
 CONNECT_SECONDS = 5.0
 OBJECT_STORE = 512 * 2**20  # of a cluster started for the run; inputs in flight are far smaller
 
@@ -168,3 +175,37 @@ def _unreachable(address: str, error: Exception) -> InputError:
 
 def _first_line(error: BaseException) -> str:
     return next((line.strip().rstrip(".") for line in str(error).splitlines() if line.strip()), type(error).__name__)
+
+
+@contextmanager
+def cluster_folder(place: Path | None = None) -> Iterator[Path]:
+    """A new folder, locked by this program as long as it lives, and removed at the end.
+
+    Those of programs that were killed are removed first.
+    """
+    # Ray's sockets lie in this folder, and their names may have a hundred characters.
+    place = place or Path("/tmp" if os.path.isdir("/tmp") else tempfile.gettempdir())
+    for other in place.glob(f"{PREFIX}*"):
+        with suppress(OSError), _locked(other):  # unless it is somebody else's, or its program lives
+            shutil.rmtree(other, ignore_errors=True)
+    new = Path(tempfile.mkdtemp(prefix=f"new-{PREFIX}", dir=place))
+    with _locked(new):
+        folder = new.rename(place / new.name.removeprefix("new-"))  # only now: whoever sees it sees it locked
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Hold a folder's lock, which the system lets go of when a program ends, also in another container."""
+    if fcntl is None:
+        yield  # type: ignore[unreachable]
+        return
+    held = os.open(folder, os.O_RDONLY | os.O_NOFOLLOW)
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(held)
