@@ -5,7 +5,6 @@ import signal
 import sys
 import threading
 from functools import cache
-from types import FrameType
 from typing import Annotated, Any
 
 import typer
@@ -119,15 +118,11 @@ def main(arguments: list[str] | None = None) -> None:
     sys.exit(code or 0)
 
 
-def _terminated(number: int, frame: FrameType | None) -> None:
-    """What SIGTERM does; it is no Ctrl-C, which Typer would take for one with its exit code."""
-    sys.exit(TERMINATED)
-
-
 def _prepare() -> None:
     """What every verb relies on: somewhere to write, in whatever encoding, and an end that saves what was done."""
     if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGTERM, _terminated)
+        # No Ctrl-C, which Typer would take for one with its exit code.
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(TERMINATED))
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None:  # closed by whoever called

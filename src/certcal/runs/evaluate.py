@@ -144,7 +144,13 @@ def radii_of(run: RunFolder) -> tuple[float, ...]:
 
 def load_run_evidence(run: RunFolder, temperature: float | None = None) -> Evidence:
     """The evidence of a run, if it is the one that the run was made with, at one of its temperatures."""
-    found = _load_run_evidence(run)
+    if not run.evidence.is_file():
+        found = load_so_far(run.shards)
+    elif (run.path / MAP).is_file():
+        wanted = "be a run itself: `certcal check` alone takes its recalibration"
+        raise InputError.expected("run", wanted, f"the recalibration of {run.path.parent}")
+    else:
+        found = _planned(load_evidence(run.evidence), run)
     known = found.header.temperatures or (1.0,)
     if temperature is not None and temperature not in known:
         counted = ", ".join(f"{own:g}" for own in known)
@@ -153,21 +159,15 @@ def load_run_evidence(run: RunFolder, temperature: float | None = None) -> Evide
     return found if temperature is None else found.at_temperature(temperature)
 
 
-def _load_run_evidence(run: RunFolder) -> Evidence:
-    if not run.evidence.is_file():
-        return load_so_far(run.shards)
-    if (run.path / MAP).is_file():
-        wanted = "be a run itself: `certcal check` alone takes its recalibration"
-        raise InputError.expected("run", wanted, f"the recalibration of {run.path.parent}")
-    evidence, sources = load_evidence(run.evidence), _check_source(run)
-    header = evidence.header
-    settings = run.settings()
-    if header.schema == 1 and "added" not in sources and isinstance(settings, RunSettings):
-        # An earlier version kept no plan with the evidence. The folder knows it: no draws came after a report.
-        asked = settings.certify
-        plan = tuple(-(-draws // header.chunk) * header.chunk for draws in asked.stages or (asked.n,))
-        return replace(evidence, header=replace(header, looks=len(plan), stages=plan))
-    return evidence
+def _planned(evidence: Evidence, run: RunFolder) -> Evidence:
+    """Evidence with the looks that were planned: an earlier version kept no plan with it."""
+    header, settings, sources = evidence.header, run.settings(), _check_source(run)
+    if header.schema != 1 or "added" in sources or not isinstance(settings, RunSettings):
+        return evidence
+    # The folder knows it: no draws came after a report.
+    asked = settings.certify
+    plan = tuple(-(-draws // header.chunk) * header.chunk for draws in asked.stages or (asked.n,))
+    return replace(evidence, header=replace(header, looks=len(plan), stages=plan))
 
 
 def _report(run: RunFolder, asked: EvaluateSettings, bounds: Sequence[ConfidenceIntervals] | None = None) -> Report:

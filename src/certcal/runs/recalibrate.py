@@ -36,7 +36,7 @@ from certcal.runs.results import Results
 from certcal.runs.switch import Change
 from certcal.runs.teaching import HALVES, radii_that_teach
 from certcal.scalars import exactly, guarded
-from certcal.settings import CLEAN_WEIGHTS, MapKind, Objective, OnFailure, RecalibrateSettings
+from certcal.settings import CLEAN_WEIGHTS, EvaluateSettings, MapKind, Objective, OnFailure, RecalibrateSettings
 from certcal.smoothing import Evidence
 
 
@@ -96,37 +96,39 @@ def recalibrate_run(
     Paper: —; docs/recalibration.md.
     """
     with run.steady():
-        evaluation, made = run.settings().evaluate, _certificates(run)
-    wanted = made.radii if asked.radii is None else asked.radii
-    own = radii_that_teach(made.at(wanted), asked, n_bins=evaluation.n_bins)
+        made = _Certificates.of(run)
+    own = radii_that_teach(made.at(asked.radii or made.radii), asked, n_bins=made.asked.n_bins)
     weights = asked.radius_weights or (1.0,) * len(own)
     fitted = tuple(one.radius for one, weight in zip(own, weights, strict=True) if weight > 0)
     splits, times = len(split_inputs(len(own[0]), **asked.splits)), 1 if asked.automatic else 1 + len(_shares(asked))
     what = "choosing among many ways to make a map" if asked.automatic else "fitting maps"
     tell(f"{what}, for {several(splits, 'random split')} of {several(len(own[0]))}")
     with Progress(splits, times, show=progress, doing="fitting", unit="maps", done="fitted") as bar:
-        held, compared = _fit(made, own, asked, max(fitted), n_bins=evaluation.n_bins, bar=bar)
-    report = evaluate(
-        **made.of_inputs(held.test[held.kept], sorted({*made.radii, *fitted})),
-        delta=evaluation.delta,
-        population=evaluation.population,
-        n_bins=evaluation.n_bins,
-        claim=evaluation.claim,
-        recalibration=None if held.map.kind == "identity" else held.map,
-    )
+        held, compared = _fit(made, own, asked, max(fitted), bar)
+    report = made.report(held.test[held.kept], sorted({*made.radii, *fitted}), held.map)
     result = Recalibration(fitted, held, compared, report, asked, run.path / "recalibration")
-    unfinished = _write(run, result, made.evidence, figures=figures)
-    return replace(result, unfinished=unfinished)
+    return replace(result, unfinished=_write(run, result, made.evidence, figures=figures))
 
 
 @dataclass(frozen=True, eq=False)
 class _Certificates:
     """The certificates of a run, from evidence or given, at any of the radii they have."""
 
+    asked: EvaluateSettings
     evidence: Evidence | None
     given: tuple[ConfidenceIntervals, ...]  # without evidence
     radii: tuple[float, ...]
     terms: dict[str, Any]
+
+    @classmethod
+    def of(cls, run: RunFolder) -> "_Certificates":
+        """Those of a run, as it was last evaluated."""
+        asked = run.settings().evaluate
+        if run.bounds.is_file():
+            given = load_run_bounds(run)
+            return cls(asked, None, given, asked.radii or tuple(own.radius for own in given), {})
+        evidence = load_run_evidence(run, asked.at_temperature)
+        return cls(asked, evidence, (), asked.radii_at(evidence.header.sigma), terms_of(asked, evidence))
 
     def at(self, radii: Iterable[float]) -> list[ConfidenceIntervals]:
         """Those at some radii."""
@@ -139,74 +141,62 @@ class _Certificates:
                 raise InputError.expected("radii", f"be some of those that the run has bounds at ({there})", radius)
         return [by_radius[radius] for radius in radii]
 
-    def of_inputs(self, kept: Any, radii: list[float]) -> dict[str, Any]:
-        """What `evaluate` takes for some of the inputs."""
+    def report(self, kept: Any, radii: list[float], own: AnyMap) -> Report:
+        """The evaluation of some of the inputs, with a map."""
+        names = ("delta", "population", "n_bins", "claim")
+        asked: dict[str, Any] = {name: getattr(self.asked, name) for name in names}
+        asked["recalibration"] = None if own.kind == "identity" else own
         if self.evidence is not None:
-            return {"evidence": self.evidence.select(kept), "radii": radii, **self.terms}
-        return {"evidence": [own.select(kept) for own in self.at(radii)]}
-
-
-def _certificates(run: RunFolder) -> _Certificates:
-    asked = run.settings().evaluate
-    if run.bounds.is_file():
-        given = load_run_bounds(run)
-        radii = tuple(own.radius for own in given) if asked.radii is None else asked.radii
-        return _Certificates(None, given, radii, {})
-    evidence = load_run_evidence(run, asked.at_temperature)
-    return _Certificates(evidence, (), asked.radii_at(evidence.header.sigma), terms_of(asked, evidence))
+            return evaluate(self.evidence.select(kept), radii=radii, **asked, **self.terms)
+        return evaluate([one.select(kept) for one in self.at(radii)], **asked)
 
 
 def _fit(
-    made: _Certificates,
-    own: list[ConfidenceIntervals],
-    asked: RecalibrateSettings,
-    radius: float,
-    *,
-    n_bins: int,
-    bar: Progress,
+    made: _Certificates, own: list[ConfidenceIntervals], asked: RecalibrateSettings, radius: float, bar: Progress
 ) -> tuple[HeldOut, TradeOff | Choice]:
     """Maps of parts of the inputs, scored on the rest, and what they were compared with at the largest radius."""
     if asked.inside and made.evidence is None:
         raise InputError.expected("inside", "be left out where a run has bounds but no draws", "it")
-    splits = asked.splits | {"n_bins": n_bins}
-    fitting: dict[str, Any] = {"weights": asked.radius_weights, "n_bins": n_bins}
+    splits = asked.splits | {"n_bins": made.asked.n_bins}
+    fitting: dict[str, Any] = {"weights": asked.radius_weights, "n_bins": made.asked.n_bins}
     source: Evidence | list[ConfidenceIntervals] = own
     if made.evidence is not None and (asked.automatic or asked.inside):
         source, radii = made.evidence, [one.radius for one in own]
         fitting |= {"radii": radii, **made.terms}
         splits |= {"radii": radii, "terms": made.terms}
+
+    def held_out(make: Callable[[Any], AnyMap]) -> HeldOut:
+        def fit(part: Any) -> AnyMap:
+            found = make(part)
+            bar.drew(1)
+            return found
+
+        return held_out_maps(source, fit, **splits)
+
     if asked.automatic:
         limits: dict[str, Any] = {"auroc_loss": asked.auroc_loss, "brier_loss": asked.brier_loss}
         choices: list[Choice] = []
 
         def choose(part: Any) -> AnyMap:
-            made = choose_map(part, repeats=HALVES, seed=asked.seed, on_failure="identity", **fitting, **limits)
-            if hangs_on_one(made.map):
-                made = replace(made, map=unless_one_decides(made.map), chosen=Candidate())
-            choices.append(made)
-            bar.drew(1)
-            return made.map
+            found = choose_map(part, repeats=HALVES, seed=asked.seed, on_failure="identity", **fitting, **limits)
+            if hangs_on_one(found.map):
+                found = replace(found, map=unless_one_decides(found.map), chosen=Candidate())
+            choices.append(found)
+            return found.map
 
-        held = held_out_maps(source, choose, **splits)
+        held = held_out(choose)
         return held, choices[held.kept]
 
-    def way(share: float) -> Callable[[Any], AnyMap]:
-        if asked.inside and asked.method is None and asked.objective == Objective.BRIER:
-            return partial(fit_nested, clean_weight=share, on_failure=OnFailure.IDENTITY, **fitting)
-        if asked.inside:
-            return partial(Candidate(asked.objective, asked.method, share).fit, **fitting)
-        mean = Candidate(None, asked.method or MapKind.ISOTONIC, share)
-        return partial(mean.fit, objective=asked.objective, **fitting)
-
     def scores(share: float) -> HeldOut:
-        make = way(share)
-
-        def fit(part: Any) -> AnyMap:
-            made = unless_one_decides(make(part))
-            bar.drew(1)
-            return made
-
-        return held_out_maps(source, fit, **splits)
+        way: Callable[[Any], AnyMap]
+        if asked.inside and asked.method is None and asked.objective == Objective.BRIER:
+            way = partial(fit_nested, clean_weight=share, on_failure=OnFailure.IDENTITY, **fitting)
+        elif asked.inside:
+            way = partial(Candidate(asked.objective, asked.method, share).fit, **fitting)
+        else:
+            mean = Candidate(None, asked.method or MapKind.ISOTONIC, share)
+            way = partial(mean.fit, objective=asked.objective, **fitting)
+        return held_out(lambda part: unless_one_decides(way(part)))
 
     return scores(asked.clean_weight), trade_off_of(scores, radius, clean_weights=_shares(asked))
 
