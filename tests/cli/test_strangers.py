@@ -142,7 +142,7 @@ def test_files_in_the_working_folder_do_not_stand_in_for_others(desk, made, star
 
 
 def test_git_runs_nothing_that_a_repository_names(tmp_path, monkeypatch):
-    from certcal.runs.provenance import git_commit, provenance
+    from certcal.runs.facts import git_commit, provenance
 
     def git(*words):
         subprocess.run(["git", "-c", "user.name=a", "-c", "user.email=a@b", *words], cwd=tmp_path, check=True,

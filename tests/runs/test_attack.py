@@ -14,8 +14,8 @@ from certcal.data import load_dataset
 from certcal.progress import in_words
 from certcal.runs import RunFolder, attack_run, evaluate_run
 from certcal.runs import attack as attack_room
-from certcal.runs.attack_cost import ace_passes, sandwich_passes
 from certcal.runs.attack_files import kept_attacks
+from certcal.runs.attack_target import ace_passes, sandwich_passes
 from certcal.settings import AttackSettings, EvaluateSettings
 from command import certcal
 
@@ -193,7 +193,7 @@ def test_passes_are_foreseen(run, monkeypatch):
         __enter__ = lambda self: self  # noqa: E731
         __exit__ = lambda self, *_: None  # noqa: E731
 
-    monkeypatch.setattr("certcal.runs.attack_cost.Progress", Counter)
+    monkeypatch.setattr("certcal.runs.attack_target.Progress", Counter)
     every = ("reach", "cce", "acce", "brier", "smoothadv")
     for adversary in every:
         settings = AttackSettings(family="smoothed", radii=(0.1, 0.2), adversaries=(adversary,), **SMALL)

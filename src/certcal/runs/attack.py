@@ -22,12 +22,20 @@ from certcal.attacks import (
 from certcal.certificates import ConfidenceIntervals
 from certcal.errors import InputError, several
 from certcal.progress import in_words
-from certcal.runs.attack_cost import ace_passes, counted, sandwich_passes, seconds_per_pass
 from certcal.runs.attack_files import FOLDER, UNFINISHED, Family, read_family, write_family
-from certcal.runs.attack_target import Target, certified_at, load_plain_target, load_target
+from certcal.runs.attack_target import (
+    Target,
+    ace_passes,
+    certified_at,
+    counted,
+    load_plain_target,
+    load_target,
+    sandwich_passes,
+    seconds_per_pass,
+)
 from certcal.runs.evaluate import rewrite_report, terms_of
+from certcal.runs.facts import provenance
 from certcal.runs.folder import RunFolder, Tell
-from certcal.runs.provenance import provenance
 from certcal.runs.results import Results
 from certcal.scalars import exactly, guarded
 from certcal.settings import AttackSettings, EvaluateSettings

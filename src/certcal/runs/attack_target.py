@@ -1,5 +1,8 @@
-"""What is attacked: the model and the inputs that a run's certificates are of, and nothing else."""
+"""What is attacked, the model and the inputs that a run's certificates are of, and how many forward passes it takes."""
 
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,12 +11,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from certcal.attacks import inputs_of
+from certcal.attacks import BACKWARD, attack_passes, inputs_of
 from certcal.certificates import ConfidenceIntervals, confidence_bounds_at
 from certcal.data import ImageData
 from certcal.errors import InputError
 from certcal.inputs import check_device
 from certcal.models import Tempered, best_device
+from certcal.progress import Progress
 from certcal.runs.evaluate import load_run_bounds, load_run_evidence
 from certcal.runs.folder import IN_PYTHON, RunFolder, Tell
 from certcal.runs.load import check_fingerprint, load_data, load_model
@@ -22,6 +26,8 @@ from certcal.runs.trust import check_factories
 from certcal.scalars import exactly
 from certcal.settings import AttackSettings, BoundsRunSettings, RunSettings
 from certcal.smoothing import Evidence, evidence_digest
+
+COPIES = 256  # of inputs, in a pass that is timed
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,3 +123,48 @@ def certified_at(evidence: Evidence, radii: tuple[float, ...], terms: dict[str, 
     if nobody:
         tell(f"skipping R = {', '.join(nobody)}: no input is certified there")
     return kept
+
+
+def sandwich_passes(
+    certified: Sequence[int], adversaries: Sequence[str], *, inputs: int, draws: int, attack_draws: int, steps: int
+) -> int:
+    """The most forward passes of a sandwich; `certified` are the inputs certified at each radius."""
+    each = sum(attack_passes(name, draws=attack_draws, steps=steps) + draws for name in adversaries)
+    asked = 1 + 2 * len(certified) * len(adversaries)  # one input each, to count the classes
+    return inputs * draws + sum(certified) * each + asked
+
+
+def ace_passes(inputs: int, *, budgets: int, steps: int, galil: bool) -> int:
+    """The most forward passes of the four (η, ω)-ACE attacks within each budget."""
+    each = 4 * (BACKWARD * steps + 2) + (BACKWARD + 17 if galil else 0)
+    asked = 5 + budgets  # one input each, to count the classes
+    return inputs * (1 + (5 if galil else 4) + budgets * each) + asked
+
+
+def seconds_per_pass(model: nn.Module, inputs: Tensor, device: Any) -> float:
+    """How long one input takes in a forward pass, timed on a batch of copies."""
+    copies = inputs[torch.arange(COPIES) % len(inputs)].to(device)
+
+    def once() -> float:
+        start = time.perf_counter()
+        with torch.inference_mode():
+            float(model(copies).sum())  # waits for the device
+        return (time.perf_counter() - start) / COPIES
+
+    once()
+    return min(once(), once())
+
+
+@contextmanager
+def counted(model: nn.Module, passes: int, *, show: bool | None) -> Iterator[None]:
+    """Within this context the passes that the model makes move a bar towards those foreseen."""
+    with Progress(1, passes, show=show, doing="attacking", unit="passes") as progress:
+
+        def count(_: nn.Module, given: tuple[Any, ...], __: Any) -> None:
+            progress.drew(len(given[0]) * (BACKWARD if torch.is_grad_enabled() else 1))
+
+        hook = model.register_forward_hook(count)
+        try:
+            yield
+        finally:
+            hook.remove()

@@ -19,11 +19,10 @@ from certcal.files import plain, sealed
 from certcal.inputs import check_device
 from certcal.interrupts import deferred_interrupts
 from certcal.models import best_device
-from certcal.runs.checkup import Checkup, check_up
+from certcal.runs.checkup import Checkup, about_training, after_drawing, before_drawing, check_up, tell_checkup
+from certcal.runs.facts import provenance
 from certcal.runs.folder import CONFIG, EVIDENCE, SHARDS, SOURCES, WEIGHTS, RunFolder, Tell
 from certcal.runs.load import check_fingerprint, load_data, load_model
-from certcal.runs.notices import about_training, after_drawing, before_drawing, tell_checkup
-from certcal.runs.provenance import provenance
 from certcal.runs.switch import digest_of
 from certcal.scalars import guarded
 from certcal.settings import RunSettings, settings_text

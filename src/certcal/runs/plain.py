@@ -13,9 +13,9 @@ from certcal.certificates import ConfidenceIntervals, intervals_by_radius, inter
 from certcal.errors import CertcalError, InputError
 from certcal.evaluation import as_given
 from certcal.files import plain, sealed
+from certcal.runs.facts import provenance
 from certcal.runs.folder import BOUNDS, CONFIG, EVIDENCE, GROUPS, SOURCES, RunFolder, Tell, save_bounds
 from certcal.runs.groups import columns_beside
-from certcal.runs.provenance import provenance
 from certcal.runs.switch import digest_of
 from certcal.scalars import exactly, guarded, one_or_more
 from certcal.settings import (

@@ -11,10 +11,9 @@ from certcal.certificates import confidence_bounds
 from certcal.errors import CertcalWarning, several
 from certcal.evaluation import row_at, with_more_draws
 from certcal.models import best_device, place_seed
-from certcal.runs.checkup import Checkup, check_up
+from certcal.runs.checkup import Checkup, about_training, check_up
 from certcal.runs.folder import Tell
 from certcal.runs.load import load_data, load_model
-from certcal.runs.notices import about_training
 from certcal.scalars import guarded
 from certcal.settings import MAX_DRAWS, RunSettings
 from certcal.smoothing import Evidence, collect_evidence

@@ -33,10 +33,9 @@ from certcal.report import (
 from certcal.runs.advice import advise
 from certcal.runs.attack_files import Kept, kept_attacks
 from certcal.runs.drawing import write_figures
-from certcal.runs.facts import Sources, doubts, facts, how_far, title
+from certcal.runs.facts import Sources, doubts, facts, how_far, provenance, title
 from certcal.runs.folder import RunFolder, save_bounds
 from certcal.runs.pictures import Pictures
-from certcal.runs.provenance import provenance
 from certcal.runs.switch import Change
 from certcal.smoothing import Evidence
 

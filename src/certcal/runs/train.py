@@ -13,9 +13,9 @@ from certcal.data import ImageData
 from certcal.errors import InputError
 from certcal.files import sealed
 from certcal.models import model_fingerprint
+from certcal.runs.facts import provenance
 from certcal.runs.folder import SOURCES, WEIGHTS, RunFolder, Tell
 from certcal.runs.load import load_data, load_model, training_part, weights_digest
-from certcal.runs.provenance import provenance
 from certcal.scalars import guarded
 from certcal.settings import DataSettings, TrainRecipe, recipe_text
 from certcal.training import TrainCost, Trainer, TrainResult, estimate_cost, train

@@ -21,10 +21,9 @@ from certcal.errors import InputError
 from certcal.files import replacing
 from certcal.models import model_fingerprint
 from certcal.progress import Progress
-from certcal.runs.checkup import Checkup, check_up
+from certcal.runs.checkup import Checkup, check_up, tell_checkup
 from certcal.runs.folder import CONFIG, EVIDENCE, SHARDS, RunFolder, Tell, save_bounds
 from certcal.runs.load import load_data, load_model
-from certcal.runs.notices import tell_checkup
 from certcal.runs.plain import keep_bounds
 from certcal.scalars import exactly, guarded
 from certcal.settings import BoundsRunSettings, BoundsSettings, Certifier, Norm

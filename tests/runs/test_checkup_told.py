@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 from certcal.data import load_dataset
-from certcal.runs.checkup import Checkup
+from certcal.runs.checkup import Checkup, after_drawing, before_drawing, tell_checkup
 from certcal.runs.folder import RunFolder
 from certcal.runs.look import Scanned
-from certcal.runs.notices import after_drawing, before_drawing, tell_checkup
 from certcal.settings import CertifySettings
 from smoothing_oracles import random_evidence
 
