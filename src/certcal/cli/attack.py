@@ -12,7 +12,6 @@ from certcal.settings import AttackSettings, Sections
 
 if TYPE_CHECKING:
     from certcal.attacks import AceTable, Sandwich
-    from certcal.runs import Results
 
 _SHOWN = (
     "radius", "adversary", "inputs", "clean_ece", "attacked_ece", "certified_ece", "attacked_brier", "certified_brier",
@@ -41,16 +40,12 @@ def attack(
     results = attack_run(folder, asked, trust=trust, figures=not no_figures, progress=True, tell=tell)
     if json:
         print_json(results.attacks.metrics())
-    else:
-        _show(results, asked.family)
-
-
-def _show(results: "Results", family: str) -> None:
-    """What was asked for; the other family, from an earlier time, is in the report."""
+        return
+    # The other family, from an earlier time, is in the report.
     console, kept = wide_console(), results.attacks
-    if kept.sandwich is not None and family != "ace":
+    if kept.sandwich is not None and asked.family != "ace":
         _show_sandwich(console, kept.sandwich)
-    if kept.ace is not None and family != "smoothed":
+    if kept.ace is not None and asked.family != "smoothed":
         _show_ace(console, kept.ace)
     show_path(console, "\nTables: ", results.run.path / "attack")
     show_path(console, "Report: ", results.page)

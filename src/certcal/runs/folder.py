@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from certcal.certificates import ConfidenceIntervals, table_of
 from certcal.errors import CertcalError, InputError
 from certcal.files import expanded, open_own, unsealed
-from certcal.runs.switch import MANIFEST, SWITCH, Change, changed_files, check_plain, digest_of, steady, switching
+from certcal.runs.switch import MANIFEST, SWITCH, Change, check_plain, digest_of, read_manifest, steady, switching
 from certcal.settings import (
     BoundsRunSettings,
     CertifySettings,
@@ -169,8 +169,9 @@ class RunFolder:
         return read
 
     def changed(self) -> list[str]:
-        """Files that are not as certcal wrote them."""
-        return changed_files(self.path)
+        """Files that are not as certcal wrote them, or are gone."""
+        written = read_manifest(self.path) or {}
+        return [name for name, own in written.items() if digest_of(self.path / name) != own]
 
     def evidence_digest(self) -> str:
         """SHA-256 of the evidence, or of the bounds in its place."""

@@ -4,8 +4,8 @@ import csv
 import os
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Collection, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -83,9 +83,9 @@ _STATED = ("norm", "alpha")  # columns that say something of all bounds of a tab
 def columns_beside(path: Path, bounds: Sequence[ConfidenceIntervals]) -> pa.Table | None:
     """What a table of bounds says of its inputs beside the bounds, by their positions; None if nothing."""
     known = {*table_of([bounds[0].select(np.array([0]))]).column_names, *_STATED} - _PLACE
-    if not {*_column_names(path)} - known - _PLACE:
-        return None
     read = _read_columns(path, but=known)
+    if not {*read} - _PLACE:
+        return None
     if "radius" in read:  # the same is said again at every radius
         first = read["radius"] == read["radius"][0]
         read = {name: own[first] for name, own in read.items()}
@@ -194,30 +194,15 @@ def _read_columns(path: Path, but: Collection[str] = ()) -> dict[str, Any]:
     return {key: _numbers_if_any(np.array([row[key] for row in rows])) for key in named}
 
 
-def _column_names(path: Path) -> Sequence[str]:
-    """The names in the head of a table."""
-    if path.suffix == ".parquet":
-        return tuple(pq.read_schema(path).names)
-    with _csv_rows(path) as rows:
-        return rows.fieldnames or ()
-
-
-@contextmanager
-def _csv_rows(path: Path) -> Iterator["csv.DictReader[str]"]:
+def _read_csv(path: Path) -> list[dict[str, str]]:
     """The rows of a .csv file, with commas, semicolons or tabs between cells, as its head has them."""
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
             head = file.readline()
             file.seek(0)
-            yield csv.DictReader(file, delimiter=next((one for one in ",;\t" if one in head), ","))
+            rows = list(csv.DictReader(file, delimiter=next((one for one in ",;\t" if one in head), ",")))
     except UnicodeDecodeError as error:
         raise InputError.expected("groups", "name a table in UTF-8", str(path)) from error
-
-
-def _read_csv(path: Path) -> list[dict[str, str]]:
-    """All rows of a .csv file."""
-    with _csv_rows(path) as read:
-        rows = list(read)
     for number, row in enumerate(rows, 1):
         if None in row or None in row.values():
             wanted = f"name a table with as many cells in each row as in its head, as {path.name} has not"

@@ -121,7 +121,7 @@ class Results:
         """The page that people read."""
         report = self.report
         evidence = report.evidence if report.recalibration is None and self.images else None
-        pictures = None if evidence is None else Pictures.of(self.run, evidence)
+        pictures, told = None if evidence is None else Pictures.of(self.run, evidence), doubts(self.sources)
         page = page_data(
             report,
             title=self.title,
@@ -130,7 +130,7 @@ class Results:
             classes=self.sources.get("data", {}).get("classes"),
             sections={
                 "preview": self.unfinished,
-                "checks": self._checks,
+                "checks": {"scan": []} | self.sources["checks"] | {"warnings": told} if told else None,
                 "advice": advise(report, self.run),
                 "recalibration": recalibration,
                 "operating": operating_section(report),
@@ -166,12 +166,6 @@ class Results:
     def unfinished(self) -> str | None:
         """How far the run is, if it is not finished."""
         return how_far(self.report.evidence if self.whole is None else self.whole, self.sources)
-
-    @property
-    def _checks(self) -> dict[str, Any] | None:
-        """What was seen before the run, if it made somebody wonder."""
-        told = doubts(self.sources)
-        return {"scan": []} | self.sources["checks"] | {"warnings": told} if told else None
 
     @property
     def _shown_radius(self) -> float:

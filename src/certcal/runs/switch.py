@@ -104,11 +104,6 @@ def read_manifest(folder: Path) -> Digests | None:
     return dict(plain(files))
 
 
-def changed_files(folder: Path) -> list[str]:
-    """Files that are not as certcal wrote them, or are gone."""
-    return [name for name, own in (read_manifest(folder) or {}).items() if digest_of(folder / name) != own]
-
-
 def digest_of(path: Path) -> str:
     """SHA-256 of a file, empty if there is none."""
     try:

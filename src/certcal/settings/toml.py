@@ -197,15 +197,10 @@ def _value(hint: Any, value: Any, source: str, name: str) -> Any:
         return float(value)
     if get_origin(wanted) is dict and isinstance(value, Mapping):
         return dict(value)
-    if not _is(value, wanted):
+    fits = isinstance(wanted, type) and not is_dataclass(wanted) and isinstance(value, wanted)
+    if not fits or (wanted in (int, float) and isinstance(value, bool)):
         raise InputError.expected(name, f"be {_describe(wanted)}", f"{value!r} in {source}")
     return value
-
-
-def _is(value: Any, wanted: Any) -> bool:
-    if wanted in (int, float) and isinstance(value, bool):
-        return False
-    return isinstance(wanted, type) and not is_dataclass(wanted) and isinstance(value, wanted)
 
 
 def _describe(wanted: Any) -> str:
