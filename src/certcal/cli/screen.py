@@ -24,7 +24,6 @@ class Screen(Console):
     """A terminal that names in files cannot steer: of what is shown, only the colours are escape sequences."""
 
     def render(self, *arguments: Any, **options: Any) -> Iterable[Segment]:
-        """What is shown, in pieces."""
         for piece in super().render(*arguments, **options):
             yield piece if piece.control else Segment(printable(piece.text), piece.style)
 
@@ -55,7 +54,6 @@ def tell_stale(results: "Results") -> None:
 
 
 def print_json(content: Any) -> None:
-    """A result for machines."""
     print(json.dumps(content, indent=1, allow_nan=False))
 
 

@@ -68,7 +68,6 @@ class Pool:
         self.close()
 
     def close(self) -> None:
-        """End all workers, whatever they are doing."""
         for one in [*self._starting.values(), *self._idle, *(busy for busy, _ in self._busy.values())]:
             ray.kill(one)
 
@@ -79,7 +78,6 @@ class Pool:
 
     @property
     def in_flight(self) -> int:
-        """Calls that have no result yet."""
         return len(self._again) + len(self._busy)
 
     def submit(self, call: Call) -> None:

@@ -37,7 +37,6 @@ class Session:
 
     @property
     def nodes(self) -> list[dict[str, Any]]:
-        """The nodes that have room for a worker."""
         return [node for node in ray.nodes() if node["Alive"] and self._room(node)]
 
     @property

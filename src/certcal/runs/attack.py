@@ -68,21 +68,21 @@ def attack_run(
     Raises: InputError if the model or the data are not those that the evidence was drawn from.
     """
     run.create()  # an hour of attacks is for nothing if the folder cannot be written
-    without_noise = run.bounds.is_file()
-    if without_noise and asked.family == "ace":
+    load = load_plain_target if run.bounds.is_file() else load_target
+    if load is load_plain_target and asked.family == "ace":
         wanted = "be left out for a run of bounds, whose network is attacked within their norm"
         raise InputError.expected("family", wanted, "ace")
-    if without_noise:
-        target, bounds = load_plain_target(run, asked, trust=trust)
-        what = f"{several(len(target.inputs))} without noise"
-        _Attacks(run, target, asked, progress, tell).on_network(bounds)
-    else:
-        target, evidence = load_target(run, asked, trust=trust)
-        what, attacks = f"{asked.family}, {several(len(evidence))}", _Attacks(run, target, asked, progress, tell)
+    target, certificates = load(run, asked, trust=trust)
+    attacks = _Attacks(run, target, asked, run.settings().evaluate, progress, tell)
+    if isinstance(certificates, Evidence):
+        what = f"{asked.family}, {several(len(certificates))}"
         if asked.family != "ace":
-            attacks.on_smoothed_model(evidence)
+            attacks.on_smoothed_model(certificates)
         if asked.family != "smoothed":
-            attacks.by_ace(evidence)
+            attacks.by_ace(certificates)
+    else:
+        what = f"{several(len(target.inputs))} without noise"
+        attacks.on_network(certificates)
     run.log(f"attack: {what} on {target.device}")
     return rewrite_report(run, figures=figures)
 
@@ -94,13 +94,9 @@ class _Attacks:
     run: RunFolder
     target: Target
     asked: AttackSettings
+    evaluation: EvaluateSettings
     progress: bool | None
     tell: Tell
-
-    @property
-    def evaluation(self) -> EvaluateSettings:
-        """What was asked of the certificates."""
-        return self.run.settings().evaluate
 
     def on_network(self, given: Sequence[ConfidenceIntervals]) -> None:
         """Attack the network of a run without noise, within the radii of its bounds."""

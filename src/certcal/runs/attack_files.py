@@ -28,7 +28,6 @@ class Family:
     provenance: Mapping[str, Any] | None
 
     def as_dict(self) -> dict[str, Any]:
-        """The same as JSON keeps it."""
         return to_plain(self.record) | {"made_with": self.made_with, "provenance": self.provenance}
 
 

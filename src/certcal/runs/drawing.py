@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 
 def write_figures(into: Change, report: Report) -> None:
-    """The figures of an evaluation."""
     for name, draw in _drawings(report):
         save_figure(into, name, draw)
 

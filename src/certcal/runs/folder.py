@@ -81,7 +81,6 @@ class RunFolder:
         return run
 
     def has_draws(self) -> bool:
-        """Whether any evidence was drawn here."""
         return self.evidence.is_file() or any(self.shards.glob("shard-*.parquet"))
 
     @property
@@ -152,7 +151,6 @@ class RunFolder:
         return settings_from(load_evidence(self.evidence), EvaluateSettings())
 
     def save_settings(self, settings: RunSettings | BoundsRunSettings) -> None:
-        """Keep the settings in config.toml."""
         self.write(CONFIG, settings_text(settings))
 
     def sources(self) -> dict[str, dict[str, Any]]:
@@ -177,17 +175,15 @@ class RunFolder:
         """SHA-256 of the evidence, or of the bounds in its place."""
         return digest_of(self.source)
 
-    def write(self, name: str, content: str | bytes) -> Path:
+    def write(self, name: str, content: str | bytes) -> None:
         """Write a file of the run, whole or not at all; folders on the way are made."""
         with self.change() as change:
             change.write(name, content)
-        return self.path / name
 
-    def write_json(self, name: str, content: Any) -> Path:
+    def write_json(self, name: str, content: Any) -> None:
         """Write a JSON file of the run; numbers keep every digit."""
         with self.change() as change:
             change.write_json(name, content)
-        return self.path / name
 
     def log(self, line: str) -> None:
         """Add a line with the time to the log."""

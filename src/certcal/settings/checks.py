@@ -20,7 +20,6 @@ MOST = 10**9  # of anything else that is counted
 
 
 def whole(minimum: int | None = None, maximum: int | None = None) -> Check:
-    """A whole number between these."""
     least = -(2**63) if minimum is None else minimum
     return lambda name, value: check_integer(name, value, minimum=least, maximum=maximum)
 
@@ -31,13 +30,11 @@ def number(requirement: str, holds: Callable[[float], bool] = lambda value: True
 
 
 def one_of(choices: Iterable[str]) -> Check:
-    """One of a few names."""
     allowed = tuple(choices)
     return lambda name, value: check_choice(name, value, allowed)
 
 
 def text(name: str, value: Any) -> str:
-    """Any text."""
     if not isinstance(value, str):
         raise InputError.expected(name, "be a text", repr(value))
     try:
@@ -48,7 +45,6 @@ def text(name: str, value: Any) -> str:
 
 
 def table(name: str, value: Any) -> dict[str, Any]:
-    """Names with values."""
     if not isinstance(value, Mapping):
         raise InputError.expected(name, "be a table", repr(value))
     return dict(value)

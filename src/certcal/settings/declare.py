@@ -50,7 +50,6 @@ class Setting:
         return tuple(check(self.name, one) for one in one_or_more(self.name, value, most=self.most))
 
     def describe(self) -> str:
-        """The help, with choices and default."""
         told = self.help.removesuffix(".")
         if self.choices:
             *first, last = self.choices

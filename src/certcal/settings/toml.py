@@ -136,7 +136,6 @@ def _parsed(text: str) -> Any:
 
 
 def is_needed(one: "Field[Any]") -> bool:
-    """Whether a field must be given."""
     return one.default is MISSING and one.default_factory is MISSING
 
 
