@@ -5,19 +5,16 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Annotated
 
-import typer
-
 from certcal.cli import options as o
 from certcal.cli.declare import Part, takes
 from certcal.cli.screen import show_results, tell
 from certcal.errors import InputError
 from certcal.settings import TERMS, BoundsSettings, EvaluateSettings, LogSettings, Sections, change_evaluation
 
-_BOUNDS = typer.Option(
+_BOUNDS = o.option_under(BoundsSettings.panel)(
     "--bounds",
-    help="Table of somebody's certificates, .parquet or .csv, or a certification log, .tsv, to make a run of.",
-    metavar="FILE",
-    rich_help_panel=BoundsSettings.panel,
+    "Table of somebody's certificates, .parquet or .csv, or a certification log, .tsv, to make a run of.",
+    "FILE",
 )
 _OF_NOISE = tuple(name for name in TERMS if name != "alpha")
 

@@ -83,13 +83,7 @@ def plan_run(
         # As runs draw, and not the bare passes of the checks. Other programs may slow one down: the fastest counts.
         speed = max(speed, len(some) * (DRAWS + evidence.header.n0) / (time.perf_counter() - start))
         tried.append(evidence)
-    found = [
-        row
-        for sigma, evidence in zip(sigmas, tried, strict=True)
-        for row in _foreseen(
-            evidence, len(data), replace(settings, certify=replace(own, sigma=sigma)), speed, minutes, draws
-        )
-    ]
+    found = [row for one in tried for row in _foreseen(one, len(data), settings, speed, minutes, draws)]
     best, why = _best(found, minutes)
     if draws is not None and minutes is None and best is not None:
         why = "the draws asked for"
@@ -100,9 +94,9 @@ def _foreseen(
     evidence: Evidence, inputs: int, settings: RunSettings, speed: float, minutes: float | None, draws: int | None
 ) -> list[Foreseen]:
     """One noise at the usual numbers of draws, or at that asked for, and at that which the minutes allow."""
-    asked = settings.evaluate
+    asked, sigma = settings.evaluate, evidence.header.sigma
     like = evidence.select(np.arange(min(inputs, LIKE)) % len(evidence))
-    radius = asked.open_at if asked.open_at is not None else settings.certify.sigma / 2
+    radius = asked.open_at if asked.open_at is not None else sigma / 2
     counts = set(USUAL) if draws is None else {draws}
     if minutes is not None:
         allowed = int(60 * minutes * speed / inputs) - settings.certify.n0  # which an input is drawn before
@@ -113,7 +107,7 @@ def _foreseen(
         row = row_at(bounds, population=asked.population, n_bins=asked.n_bins, delta=asked.delta, metrics=_WANTED)
         seconds = inputs * (n + settings.certify.n0) / speed
         certified = (getattr(row, name) for name in _WANTED)
-        rows.append(Foreseen(settings.certify.sigma, n, seconds, radius, *certified))
+        rows.append(Foreseen(sigma, n, seconds, radius, *certified))
     return rows
 
 
