@@ -65,11 +65,9 @@ def certify(
 
     [dim]Again, with what the folder remembers:[/dim] certcal certify mine
     """
-    from certcal.runs import RunFolder, certify_run, check_factories, check_run, evaluate_run
-    from certcal.runs import foresee_verify as foresee
-    from certcal.runs import verify_run as verify
+    from certcal import runs
 
-    folder, where, tools = RunFolder.named(run), o.engine_of(given), o.trackers_of(given)
+    folder, where, tools = runs.RunFolder.named(run), o.engine_of(given), o.trackers_of(given)
     o.follow_paper(given["evaluate"], paper)
     o.name_files(given)
     kept = folder.config if folder.config.is_file() else None
@@ -85,15 +83,15 @@ def certify(
         settings = load_settings(config or kept, given)
         if kept and (words := o.remembered(settings, given)):
             tell(f"remembered from {folder.path} (--reset forgets it): {words}")
-    check_factories([settings.model], folder.path, named=given["model"].get("name"), trust=trust)
+    runs.check_factories([settings.model], folder.path, named=given["model"].get("name"), trust=trust)
     if isinstance(settings, RunSettings) and settings.model.weights is None:
         tell(_without_weights(settings.model.name))
     if dry_run:
         if isinstance(settings, RunSettings):
-            found, inputs, seconds = check_run(settings, tell=tell)
+            found, inputs, seconds = runs.check_run(settings, tell=tell)
             what = f"{several(inputs)} × {settings.certify.n:,} draws"
         else:
-            found, inputs, seconds = foresee(settings, tell=tell)
+            found, inputs, seconds = runs.foresee_verify(settings, tell=tell)
             what = f"{inputs:,} inputs without noise"
         if json:
             print_json(asdict(found) | {"estimated_seconds": seconds})
@@ -104,14 +102,15 @@ def certify(
     if isinstance(settings, RunSettings):
 
         def first() -> None:
-            tell_answer(evaluate_run(folder, asked, figures=False))
+            tell_answer(runs.evaluate_run(folder, asked, figures=False))
 
-        certify_run(folder, settings, engine=where, progress=True, checks=not no_checks, tell=tell, first=first)
+        runs.certify_run(folder, settings, engine=where, progress=True, checks=not no_checks, tell=tell, first=first)
         tell(f"evidence: {folder.evidence}; its report is made next")
     else:
-        bounds = verify(folder, settings, progress=True, checks=not no_checks, tell=tell)
+        bounds = runs.verify_run(folder, settings, progress=True, checks=not no_checks, tell=tell)
         asked = folder.settings().evaluate
-    show_results(evaluate_run(folder, asked, bounds=bounds, figures=not no_figures), as_json=json, log=tools)
+    results = runs.evaluate_run(folder, asked, bounds=bounds, figures=not no_figures)
+    show_results(results, as_json=json, log=tools)
 
 
 def _without_weights(name: str) -> str:

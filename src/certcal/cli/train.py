@@ -66,26 +66,25 @@ def train(
 
     [dim]Again, with what the folder remembers:[/dim] certcal train mine
     """
-    from certcal.runs import TRAIN, RunFolder, check_factories, next_command, train_run
-    from certcal.runs import estimate_training as estimate
+    from certcal import runs
     from certcal.training import leave_group
 
     o.name_files(given)
-    folder = RunFolder.named(run)
-    remembered = folder.path / TRAIN
+    folder = runs.RunFolder.named(run)
+    remembered = folder.path / runs.TRAIN
     changes = merged(given, parse_changes(assignments or []))
     settings = load_recipe(recipe or (remembered if remembered.is_file() else None), changes)
     if given["train"].get("epsilon") and settings.objective.name in ("ce", "noise"):
         wanted = f"be left out for the objective {settings.objective.name!r}, which has no adversary"
         raise InputError.expected("epsilon", wanted, settings.train.epsilon)
-    check_factories([settings.model], folder.path, named=changes.get("model", {}).get("name"), trust=trust)
+    runs.check_factories([settings.model], folder.path, named=changes.get("model", {}).get("name"), trust=trust)
     if dry_run:
-        show_dry_run(settings, estimate(settings), json=json)
+        show_dry_run(settings, runs.estimate_training(settings), json=json)
         return
-    result = train_run(folder, settings, progress=True, tell=tell)
+    result = runs.train_run(folder, settings, progress=True, tell=tell)
     leave_group()
     if result.first:
-        _show_trained(result, next_command(folder, settings), json=json)
+        _show_trained(result, runs.next_command(folder, settings), json=json)
 
 
 @takes(machine=Part(MachineSettings, only=("device",)), place=PlaceSettings, beside=Beside, cluster=Cluster)

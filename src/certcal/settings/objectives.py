@@ -36,9 +36,8 @@ class ObjectiveSettings(Record, panel="What to learn"):
         for option in options:
             if option not in options_of(name):
                 owners = [other for other in cls.kinds if option in options_of(other)]
-                wanted = f"be left out for the objective {name!r}" + f", as it belongs to {', '.join(owners)}" * bool(
-                    owners
-                )
+                belongs = f", as it belongs to {', '.join(owners)}" if owners else ""
+                wanted = f"be left out for the objective {name!r}{belongs}"
                 raise InputError.expected(option, wanted, repr(options[option]))
         return object.__new__(kind)
 
