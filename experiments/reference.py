@@ -50,7 +50,8 @@ def held_out(place: Path, trial: dict[str, Any]) -> list[Outcome]:
 def chosen(folder: Path, known: dict[Path, dict[str, Any]]) -> dict[str, str]:
     """How each model that is quoted came to be: where it was selected, and on what."""
     found: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
-    for row in json.loads((folder / "selection.json").read_text(encoding="utf-8")):
+    selection = folder / "selection.json"  # of a study that was finished
+    for row in json.loads(selection.read_text(encoding="utf-8")) if selection.is_file() else ():
         for score in ("ece", "brier"):
             for model in row[score].values():
                 found[model]["the test inputs"].append(f"{score} at {row['radius']:g}")
@@ -73,6 +74,7 @@ def main() -> None:
     parser.add_argument("--commit", required=True)
     parser.add_argument("--device", required=True)
     parser.add_argument("--mapped", type=float, nargs="*", default=[0.5, 1.0])
+    parser.add_argument("--chosen", help="how all of them were chosen, where the folder does not know")
     parser.add_argument("--screened", action="store_true", help="also what was certified with the draws of screening")
     asked = parser.parse_args()
     known = trials(asked.folder)
@@ -93,11 +95,11 @@ def main() -> None:
         facts = {
             "name": name,
             "data": asked.data,
-            "method": "Noise" if trial["method"] == "baseline" else trial["method"],
+            "method": recipe["objective"]["name"].title() if trial["method"] == "baseline" else trial["method"],
             "settings": f"{recipe['train']['epochs']} epochs" + (f", {trial['settings']}" if trial["settings"] else ""),
             "baseline": "" if baseline else trial["baseline"],
             "train_seed": seed,
-            "chosen": why.get(trial["name"], "a baseline" if baseline else "selected earlier, among fewer models"),
+            "chosen": asked.chosen or why.get(trial["name"], "a baseline"),
             "radii": radii,
             "mapped": [radius for radius in asked.mapped if radius in radii],
             "commit": asked.commit,
