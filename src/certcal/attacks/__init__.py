@@ -1,22 +1,21 @@
 """Attacks on calibration: of a model, with its labels left as they are, and of a smoothed model within a radius."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from certcal.attacks.records import AceRow, AceTable, Attacked, CalibrationAttack, Moved, Sandwich, SandwichRow, Terms
 from certcal.attacks.stored import ACE, CURVES, MOVED, SANDWICH, from_plain, to_plain
+from certcal.later import later
 from certcal.settings import Adversary, Norm
 
 if TYPE_CHECKING:
-    from certcal.attacks.ace import CONFIGURATIONS, Configuration, Omega, ace_attack, galil_ace_attack
-    from certcal.attacks.ace_table import run_ace_attacks
+    from certcal.attacks.ace import CONFIGURATIONS, ace_attack, galil_ace_attack, run_ace_attacks
     from certcal.attacks.adversaries import BACKWARD, attack_passes
     from certcal.attacks.balls import BALLS, Ball
+    from certcal.attacks.batched import attack, cross_entropy
     from certcal.attacks.calibration import attack_calibration
-    from certcal.attacks.climb_settings import Direction, End, OnFlip, Plateau, Settings
+    from certcal.attacks.climb_settings import End, Plateau, Settings
     from certcal.attacks.fresh_draws import SmoothedEstimate, estimate_smoothed
-    from certcal.attacks.input_attack import attack, cross_entropy
-    from certcal.attacks.pgd import ascend, loss_and_gradient, walk
+    from certcal.attacks.pgd import loss_and_gradient, walk
     from certcal.attacks.plain import attack_bounds
     from certcal.attacks.sandwich import attack_certificates, inputs_of
     from certcal.attacks.smoothed import signed_log_odds
@@ -35,13 +34,9 @@ __all__ = [
     "Attacked",
     "Ball",
     "CalibrationAttack",
-    "Configuration",
-    "Direction",
     "End",
     "Moved",
     "Norm",
-    "Omega",
-    "OnFlip",
     "Plateau",
     "Sandwich",
     "SandwichRow",
@@ -49,7 +44,6 @@ __all__ = [
     "SmoothedEstimate",
     "Terms",
     "ace_attack",
-    "ascend",
     "attack",
     "attack_bounds",
     "attack_calibration",
@@ -67,16 +61,18 @@ __all__ = [
     "walk",
 ]
 
-
-# The records need no torch. What else there is comes from these modules when first used.
-_LATER = (
-    "ace", "ace_table", "adversaries", "balls", "batched", "calibration", "climb_settings", "fresh_draws",
-    "input_attack", "pgd", "plain", "sandwich", "smoothed",
-)  # fmt: skip
-
-
-def __getattr__(name: str) -> Any:
-    if name in __all__:
-        modules = (import_module(f"{__name__}.{module}") for module in _LATER)
-        return next(getattr(module, name) for module in modules if hasattr(module, name))
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+# The records need no torch. What else there is comes when first used.
+__getattr__ = later(
+    __name__,
+    ace="CONFIGURATIONS ace_attack galil_ace_attack run_ace_attacks",
+    adversaries="BACKWARD attack_passes",
+    balls="BALLS Ball",
+    batched="attack cross_entropy",
+    calibration="attack_calibration",
+    climb_settings="End Plateau Settings",
+    fresh_draws="SmoothedEstimate estimate_smoothed",
+    pgd="loss_and_gradient walk",
+    plain="attack_bounds",
+    sandwich="attack_certificates inputs_of",
+    smoothed="signed_log_odds",
+)

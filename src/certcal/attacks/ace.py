@@ -5,17 +5,24 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, overload
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
-from certcal.attacks.batched import as_budgets, attack_model, one_or_all
-from certcal.attacks.climb_settings import Direction, OnFlip, Plateau, Settings
-from certcal.attacks.input_attack import cross_entropy
-from certcal.attacks.records import Attacked
+from certcal.attacks.batched import as_budgets, attack_model, cross_entropy, one_or_all
+from certcal.attacks.climb_settings import Direction, End, OnFlip, Plateau, Settings
+from certcal.attacks.records import GALIL, AceRow, AceTable, Attacked
 from certcal.errors import InputError
 from certcal.inputs import make_settings
-from certcal.scalars import check_choice, check_number
-from certcal.settings import Norm, check_fits_box
+from certcal.metrics import (
+    adaptive_calibration_error,
+    expected_calibration_error,
+    reliability_curve,
+    top_label_brier_score,
+)
+from certcal.models import as_inputs, as_labels, classify, count_classes, held_still
+from certcal.scalars import check_choice, check_flag, check_number
+from certcal.settings import Norm, check_fits_box, each_once
 from certcal.types import ArrayLike
 
 # "We use a learning rate of 10 for 100 steps with automatic reduction when the loss plateaus" (App. B.2).
@@ -160,3 +167,83 @@ def _label_preserving(values: dict[str, Any], budgets: tuple[float, ...]) -> Set
     if settings.box and settings.norm == Norm.LINF:
         check_fits_box(budgets)
     return settings
+
+
+def run_ace_attacks(
+    model: nn.Module,
+    x: ArrayLike,
+    y: ArrayLike,
+    *,
+    epsilon: Iterable[float] | float,
+    configurations: Iterable[tuple[int, str]] | None = None,
+    n_bins: int = 15,
+    galil: bool = False,
+    **settings: Any,
+) -> AceTable:
+    """Accuracy and calibration without attack and under each (η, ω)-ACE attack, at each budget.
+
+    The rows of an attack are made from a forward pass of their own, not from what the attack saw.
+
+    Paper: Table 1, App. B.2.
+
+    Args:
+        model, x, y, settings: as for `ace_attack`.
+        epsilon: how far inputs may move in ℓ∞.
+        configurations: pairs (eta, omega); by default the four of the paper, in its order.
+        n_bins: of the ECE, the AdaECE and the curves.
+        galil: also the original ACE, with its own settings.
+    """
+    budgets = as_budgets(epsilon)
+    chosen = CONFIGURATIONS if configurations is None else _configurations(configurations)
+    check_flag("galil", galil)
+    each_once("epsilon", budgets)
+    each_once("configurations", chosen)
+    with held_still(model):
+        inputs = as_inputs(x, model, boxed=bool(settings.get("box", True)))
+        labels = as_labels(y, len(inputs), classes=count_classes(model, inputs))
+        unattacked, _ = classify(model, inputs)
+    tried: list[tuple[int, str, Attacked | None]] = [(0, "", None)]
+    for own in chosen:
+        found = ace_attack(model, inputs, labels, eta=own.eta, omega=own.omega, epsilon=budgets, **settings)
+        tried += [(own.eta, own.omega.value, one) for one in found]
+    if galil:
+        shared = {key: value for key, value in settings.items() if key in ("batch_size", "box")}
+        tried += [(0, GALIL, one) for one in galil_ace_attack(model, inputs, labels, epsilon=budgets, **shared)]
+    rows, curves = [], []
+    for eta, omega, attacked in tried:
+        with held_still(model):
+            predicted, confidence = classify(model, inputs if attacked is None else attacked.inputs)
+        pair = confidence.numpy(), (predicted == labels).numpy()
+        row = AceRow(
+            eta=eta,
+            omega=omega,
+            epsilon=0.0 if attacked is None else attacked.epsilon,
+            inputs=len(labels),
+            accuracy=float(pair[1].mean()),
+            ece=expected_calibration_error(*pair, n_bins=n_bins),
+            adaptive_ece=adaptive_calibration_error(*pair, n_bins=n_bins),
+            brier=top_label_brier_score(*pair),
+            mean_confidence=float(pair[0].mean()),
+            label_changes=int((predicted != unattacked).sum()),
+            moved=0 if attacked is None else _moved(attacked, inputs, by_place=omega == GALIL),
+            stopped_by_label=0 if attacked is None else int(np.count_nonzero(attacked.end == End.LABEL)),
+        )
+        rows.append(row)
+        curves.append(reliability_curve(*pair, n_bins=n_bins))
+    stronger = settings.get("on_flip", OnFlip.STOP) == OnFlip.SHRINK
+    return AceTable(tuple(rows), tuple(curves), stronger)
+
+
+def _configurations(pairs: object) -> list[Configuration]:
+    if not isinstance(pairs, list | tuple) or not all(
+        isinstance(pair, tuple | list) and len(pair) == 2 for pair in pairs
+    ):
+        raise InputError.expected("configurations", "be pairs (eta, omega)", type(pairs).__name__)
+    return [Configuration.checked(*pair) for pair in pairs]
+
+
+def _moved(attacked: Attacked, inputs: Tensor, *, by_place: bool) -> int:
+    """How many inputs took an update; of the original ACE, whose updates may lead nowhere, how many are elsewhere."""
+    if by_place:
+        return int((attacked.inputs != inputs).flatten(1).any(dim=1).sum())
+    return int(np.count_nonzero(attacked.updates))

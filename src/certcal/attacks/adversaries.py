@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from certcal.attacks.input_attack import cross_entropy
+from certcal.attacks.batched import cross_entropy
 from certcal.attacks.pgd import loss_and_gradient, walk
 from certcal.attacks.smoothed import Scene, signed_log_odds
 from certcal.metrics import Bins, expected_calibration_error

@@ -87,6 +87,10 @@ class Ball:
         length = _lengths(gradient).to(gradient.dtype)
         return gradient / torch.where(length > 0, length, 1.0)
 
+    def step(self, point: Tensor, direction: Tensor, rate: Tensor, length: float = 1.0) -> Tensor:
+        """The points ahead in given directions (n, …), each by its own rate (n,) times the length, projected."""
+        return self.project(torch.addcmul(point, direction, self.per_entry(rate), value=length))
+
     def at(self, unit: Tensor) -> Tensor:
         """The points at given places of the unit ball, shape (n, …), pulled into the box."""
         return self.project(self.center + unit * self.epsilon.to(unit.dtype))
