@@ -87,7 +87,7 @@ def attack_calibration(
         predict = smoothed(model, inputs.shape[1:], sigma=noise, draws=draws, seed=seed, precision=precision)
         scene = Scene(predict, inputs, labels, labels, noise, radius, draws, device_of(model), settings)
         if predicted is None:
-            classes = scene.predictions()
+            classes = scene.predictions(inputs)
         else:
             classes = as_labels(predicted, len(inputs), name="predicted", classes=known)
         numbers = torch.arange(len(inputs))

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import torch
@@ -13,17 +12,17 @@ from certcal.attacks.balls import BALLS
 from certcal.attacks.climb_settings import Settings
 from certcal.attacks.records import Sandwich, Terms
 from certcal.attacks.refutation import Finding, worst_errors
-from certcal.attacks.sandwich import Tried, empty_row, gather, seen_row
+from certcal.attacks.sandwich import Tried, as_adversaries, gather, seen_row
 from certcal.attacks.smoothed import Scene
 from certcal.certificates import ConfidenceIntervals
 from certcal.errors import InputError
 from certcal.evaluation import as_given
-from certcal.metrics import choose_bins
+from certcal.metrics import Bins
 from certcal.models import as_inputs, as_labels, as_outputs, device_of, held_still
-from certcal.scalars import check_choice, guarded, one_or_more
-from certcal.settings import Adversary, each_once
+from certcal.scalars import guarded
+from certcal.settings import Adversary
 from certcal.types import ArrayLike, BoolArray, FloatArray
-from certcal.worstcase import WorstCaseProblem, allowed_failures
+from certcal.worstcase import WorstCaseProblem, allowed_failures, choose_few_bins
 
 ROUNDING = 1e-6  # how far confidences in single precision may lie beyond bounds that hold without it
 
@@ -59,25 +58,35 @@ def attack_bounds(
 
     Raises: InputError if an argument is wrong, or the bounds are of another network.
     """
-    several = as_given(bounds, None, None)
-    wanted = [check_choice("adversaries", name, tuple(Adversary)) for name in one_or_more("adversaries", adversaries)]
-    each_once("adversaries", wanted)
+    several, wanted = as_given(bounds, None, None), as_adversaries(adversaries)
     own = several[0]
     if own.norm not in BALLS:
         raise InputError.expected("bounds", "be in ℓ∞, ℓ2 or ℓ1, in which attacks can move inputs", f"norm {own.norm}")
-    allowed = allowed_failures(own, delta=delta)
-    count = len(choose_bins(n_bins, edges))
-    terms = Terms(**own.terms, delta=delta, n_bins=count, draws=0, attack_draws=0, steps=steps, seed=seed)
-    bins: dict[str, Any] = {"n_bins": n_bins, "edges": edges}
+    allowed, bins = allowed_failures(own, delta=delta), choose_few_bins(n_bins, edges)
+    terms = Terms(**own.terms, delta=delta, n_bins=len(bins), draws=0, attack_draws=0, steps=steps, seed=seed)
     with held_still(model):
         scene = _scene(model, x, own, steps, seed, batch_size)
 
-        def tried(one: ConfidenceIntervals, name: str) -> Tried:
+        def tried(one: ConfidenceIntervals, adversary: Adversary) -> Tried:
+            # Bounds of inputs whose class is not certified are tried as well: `population="all"` relies on them.
             rest = ~one.certified & ((one.lower > 0) | (one.upper < 1)) & (one.predicted >= 0)
-            outside = _outside(_within(scene, one, rest), one.select(rest), Adversary(name), bins)
-            return _row(_within(scene, one, one.certified), one, Adversary(name), allowed, bins, outside)
+            outside = 0
+            if rest.any():
+                part, problem, moved = _attacked(scene, one, rest, adversary, bins)
+                outside = int((_beyond(part.seen_confidence(moved), problem) > 0).sum())
+            part, problem, moved = _attacked(scene, one, one.certified, adversary, bins)
+            clean, seen = part.seen_confidence(part.inputs), part.seen_confidence(moved)
+            changed = (part.predictions(moved) != part.predicted).numpy()
+            beyond = _beyond(seen, problem)
+            wide = replace(problem, lower=problem.lower - ROUNDING, upper=problem.upper + ROUNDING)
+            finding = Finding(
+                int(((beyond > 0) | changed).sum()) + outside,
+                float(np.sort(beyond)[: len(beyond) - allowed].sum() / len(beyond)),
+                *worst_errors(wide, allowed=allowed),
+            )
+            return *seen_row(one, problem, adversary, clean, seen, finding, allowed), None
 
-        return gather(tried, [(one, name) for one in several for name in wanted], len(own), terms, begun, keep)
+        return gather(tried, several, wanted, terms, allowed, begun, keep)
 
 
 def _scene(
@@ -92,7 +101,7 @@ def _scene(
     settings = Settings(norm=own.norm, steps=steps, box=True, seed=seed, batch_size=batch_size)
     labels, predicted = as_labels(own.label, len(inputs)), as_labels(own.predicted, len(inputs))
     scene = Scene(predict, inputs, labels, predicted, 0.0, 0.0, 1, device, settings)
-    others = (scene.predictions() != predicted).numpy()
+    others = (scene.predictions(inputs) != predicted).numpy()
     # At a tie another rounding may choose another class; further off, it is another network or other inputs.
     far = others & (np.abs(scene.seen_confidence(inputs) - own.confidence) > 1e-3)
     if far.any():
@@ -101,54 +110,24 @@ def _scene(
     return scene
 
 
-def _within(scene: Scene, bounds: ConfidenceIntervals, some: BoolArray) -> Scene:
-    """Some of the inputs, such as those certified at the radius, with the ball of that radius."""
-    kept = torch.from_numpy(np.flatnonzero(some))
+def _attacked(
+    scene: Scene, bounds: ConfidenceIntervals, some: BoolArray, adversary: Adversary, bins: Bins
+) -> tuple[Scene, WorstCaseProblem, Tensor]:
+    """Some of the inputs with the ball of the radius, the bounds of these, and where an attack moves them."""
+    kept, radius = torch.from_numpy(np.flatnonzero(some)), bounds.radius
     part = replace(
         scene,
         inputs=scene.inputs[kept],
         labels=scene.labels[kept],
         predicted=scene.predicted[kept],
-        epsilon=bounds.radius,
-        settings=replace(scene.settings, step_size=2 * bounds.radius / scene.settings.steps if bounds.radius else None),
+        epsilon=radius,
+        settings=replace(scene.settings, step_size=2 * radius / scene.settings.steps if radius else None),
     )
-    return replace(part, judge=part.seen_confidence)
+    part = replace(part, judge=part.seen_confidence)
+    problem = WorstCaseProblem(bounds.lower[some], bounds.upper[some], bounds.correct[some], bins)
+    return part, problem, ADVERSARIES[adversary](part, problem)
 
 
-def _outside(scene: Scene, own: ConfidenceIntervals, adversary: Adversary, bins: dict[str, Any]) -> int:
-    """How many inputs whose class is not certified are seen beyond their bounds, which `population="all"` relies on."""
-    if not len(own):
-        return 0
-    as_certified = WorstCaseProblem.of(replace(own, certified=np.ones(len(own), np.bool_)), **bins)
-    return int((_beyond(scene.seen_confidence(ADVERSARIES[adversary](scene, as_certified)), own) > 0).sum())
-
-
-def _beyond(seen: FloatArray, own: ConfidenceIntervals) -> FloatArray:
+def _beyond(seen: FloatArray, problem: WorstCaseProblem) -> FloatArray:
     """How far confidences lie beyond their bounds."""
-    return np.maximum(np.maximum(seen - own.upper, own.lower - seen) - ROUNDING, 0.0)
-
-
-def _row(
-    scene: Scene,
-    bounds: ConfidenceIntervals,
-    adversary: Adversary,
-    allowed: int,
-    bins: dict[str, Any],
-    outside: int,
-) -> Tried:
-    own = bounds.select(bounds.certified)
-    if not len(own):
-        return empty_row(bounds.radius, adversary, allowed), None, None, None
-    clean = scene.seen_confidence(scene.inputs)
-    moved = ADVERSARIES[adversary](scene, WorstCaseProblem.of(own, **bins))
-    attacked = scene.seen_confidence(moved)
-    changed = (replace(scene, inputs=moved).predictions() != scene.predicted).numpy()
-    beyond = _beyond(attacked, own)
-    limits = worst_errors(own.lower - ROUNDING, own.upper + ROUNDING, own.correct, allowed=allowed, **bins)
-    finding = Finding(
-        contradictions=int(((beyond > 0) | changed).sum()) + outside,
-        excess=float(np.sort(beyond)[: len(own) - allowed].sum() / len(own)),
-        limit_ece=limits[0],
-        limit_brier=limits[1],
-    )
-    return *seen_row(bounds, adversary, clean, attacked, finding, allowed, bins), None
+    return np.maximum(np.maximum(seen - problem.upper, problem.lower - seen) - ROUNDING, 0.0)

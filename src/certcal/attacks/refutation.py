@@ -9,8 +9,7 @@ so with an error of about 1 / √(inputs · draws). docs/attacks.md has the proo
 """
 
 import math
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy
@@ -18,9 +17,8 @@ import scipy
 from certcal.attacks.fresh_draws import SmoothedEstimate
 from certcal.certificates import rival_votes
 from certcal.means import empirical_bernstein, sum_error
-from certcal.metrics import Bins
 from certcal.types import BoolArray, FloatArray, IntArray
-from certcal.worstcase import certified_brier_score, certified_calibration_error
+from certcal.worstcase import WorstCaseProblem, certified_brier_score, solve_exact
 
 _SUMS = 4  # about a set: three sums of confidences, and the Brier score
 
@@ -50,15 +48,7 @@ class Finding:
 
 
 def confront(
-    judged: SmoothedEstimate,
-    lower: FloatArray,
-    upper: FloatArray,
-    correct: BoolArray,
-    *,
-    seen: FloatArray,
-    levels: Levels,
-    allowed: int,
-    bins: Bins,
+    judged: SmoothedEstimate, bounds: WorstCaseProblem, *, seen: FloatArray, levels: Levels, allowed: int
 ) -> Finding:
     """Certificates of a set of inputs beside what is seen of these under attack.
 
@@ -67,21 +57,18 @@ def confront(
     for each of the sums, any of these occurs: more contradictions than are allowed, an excess above 0, an estimated
     error above its limit.
     """
-    ways = directions(seen, lower, upper, correct, bins)
-    options: dict[str, Any] = {"level": levels.of_sum, "allowed": allowed}
-    limits = most_the_estimates_may_show(
-        judged, lower, upper, correct, level=levels.each, allowed=allowed, edges=bins.edges
-    )
-    of_set = most_brier_of_the_set(lower, upper, correct, draws=judged.draws, **options)
+    ways, level = directions(seen, bounds), levels.of_sum
+    limit_ece, limit_brier = most_the_estimates_may_show(judged, bounds, level=levels.each, allowed=allowed)
+    of_set = most_brier_of_the_set(bounds, draws=judged.draws, level=level, allowed=allowed)
     return Finding(
-        contradictions=int(contradictions(judged, lower, upper, level=levels.each).sum()),
-        excess=max(least_excess(judged, lower, upper, way, **options) for way in ways),
-        limit_ece=limits[0],
-        limit_brier=min(limits[1], of_set),
+        contradictions=int(contradictions(judged, bounds, level=levels.each).sum()),
+        excess=max(least_excess(judged, bounds, way, level=level, allowed=allowed) for way in ways),
+        limit_ece=limit_ece,
+        limit_brier=min(limit_brier, of_set),
     )
 
 
-def contradictions(seen: SmoothedEstimate, lower: FloatArray, upper: FloatArray, *, level: float) -> BoolArray:
+def contradictions(seen: SmoothedEstimate, bounds: WorstCaseProblem, *, level: float) -> BoolArray:
     """Which inputs cannot have a sound certificate, shape (n,), each wrong with probability at most `level`.
 
     Their confidence lies outside its bounds, or another class has the larger share of votes, whatever chance does.
@@ -93,18 +80,11 @@ def contradictions(seen: SmoothedEstimate, lower: FloatArray, upper: FloatArray,
     # rival is the strongest of k − 1 classes, so the level is shared among them.
     chance = scipy.special.betainc(np.maximum(rival, 1.0), own + 1.0, 0.5)
     flipped = (rival > own) & (chance * (1 + 1e-9) <= level / 2 / (seen.votes.shape[1] - 1))
-    return np.asarray((low > upper) | (high < lower) | flipped)
+    return np.asarray((low > bounds.upper) | (high < bounds.lower) | flipped)
 
 
 def most_the_estimates_may_show(
-    seen: SmoothedEstimate,
-    lower: FloatArray,
-    upper: FloatArray,
-    correct: BoolArray,
-    *,
-    level: float,
-    allowed: int,
-    edges: FloatArray,
+    seen: SmoothedEstimate, bounds: WorstCaseProblem, *, level: float, allowed: int
 ) -> tuple[float, float]:
     """The largest calibration error and Brier score that estimates of certified confidences may have.
 
@@ -112,42 +92,38 @@ def most_the_estimates_may_show(
     limits are those of `contradictions`: an estimate is above only where there are more of these than allowed.
     """
     low, high = seen.limits(alpha=level / 2)
-    ends = lower - (high - seen.confidence) - 1e-12, upper + (seen.confidence - low) + 1e-12
-    return worst_errors(*ends, correct, allowed=allowed, edges=edges)
+    lower, upper = bounds.lower - (high - seen.confidence) - 1e-12, bounds.upper + (seen.confidence - low) + 1e-12
+    return worst_errors(replace(bounds, lower=lower, upper=upper), allowed=allowed)
 
 
-def worst_errors(
-    lower: FloatArray, upper: FloatArray, correct: BoolArray, *, allowed: int, **bins: Any
-) -> tuple[float, float]:
-    """The largest calibration error and Brier score of confidences all but `allowed` of which lie between these ends.
+def worst_errors(bounds: WorstCaseProblem, *, allowed: int) -> tuple[float, float]:
+    """The largest calibration error and Brier score of confidences all but `allowed` of which lie within bounds.
 
-    The worst case over the intervals is exact. Each failure moves N · ECE by at most 2 and the sum of squares by at
-    most 1.
+    The worst case over the intervals, cut to [0, 1], is exact. Each failure moves N · ECE by at most 2 and the sum of
+    squares by at most 1.
     """
-    inside = np.clip(lower, 0.0, 1.0), np.clip(upper, 0.0, 1.0), correct
-    ece = certified_calibration_error(*inside, **bins).value + 2 * allowed / len(correct)
-    brier = certified_brier_score(*inside).value + allowed / len(correct)
+    inside = replace(bounds, lower=np.clip(bounds.lower, 0.0, 1.0), upper=np.clip(bounds.upper, 0.0, 1.0))
+    ece = solve_exact(inside).value + 2 * allowed / inside.size
+    brier = certified_brier_score(inside).value + allowed / inside.size
     return min(ece, 1.0), min(brier, 1.0)
 
 
-def directions(
-    seen: FloatArray, lower: FloatArray, upper: FloatArray, correct: BoolArray, bins: Bins
-) -> tuple[IntArray, ...]:
+def directions(seen: FloatArray, bounds: WorstCaseProblem) -> tuple[IntArray, ...]:
     """Ways in which the confidences of a set may have left their certificates, each of shape (n,), of −1, 0 and +1.
 
     `seen` are confidences on draws that the judging ones are independent of. In turn: away from being right, which is
     what raises the Brier score; the way in which each bin's gap grows, −s of the bin that the confidence is seen in,
     which is what raises the calibration error; and out of the certificate, for those inputs that are seen outside.
     """
-    away = np.where(correct, -1, 1)
-    own = bins.assign(seen)
-    gap = np.bincount(own, weights=correct - seen, minlength=len(bins.edges) - 1)
-    outside = (seen > upper).astype(np.int64) - (seen < lower)
+    away = np.where(bounds.correct, -1, 1)
+    own = bounds.bins.assign(seen)
+    gap = np.bincount(own, weights=bounds.correct - seen, minlength=len(bounds.bins))
+    outside = (seen > bounds.upper).astype(np.int64) - (seen < bounds.lower)
     return away, np.where(gap[own] >= 0, -1, 1), outside
 
 
 def least_excess(
-    judged: SmoothedEstimate, lower: FloatArray, upper: FloatArray, direction: IntArray, *, level: float, allowed: int
+    judged: SmoothedEstimate, bounds: WorstCaseProblem, direction: IntArray, *, level: float, allowed: int
 ) -> float:
     """A lower limit for how far the confidences lie beyond their bounds in given directions, as a mean over all n.
 
@@ -160,7 +136,7 @@ def least_excess(
     count = int(own.sum())
     if count == 0:
         return -1.0
-    sign, end = direction[own].astype(np.float64), np.where(direction > 0, upper, lower)[own]
+    sign, end = direction[own].astype(np.float64), np.where(direction > 0, bounds.upper, bounds.lower)[own]
     m, total, square = judged.draws, judged.score_sum[own], judged.score_square_sum[own]
     # Values d (score − end) in [−1, 1], as (1 + d (score − end)) / 2 in [0, 1]: their sum, and that of their squares.
     moved, spread = sign * (total - m * end), square - 2 * end * total + m * end * end
@@ -174,9 +150,7 @@ def least_excess(
     return float((count * (2 * float(low) - 1) - most[:allowed].sum()) / len(direction))
 
 
-def most_brier_of_the_set(
-    lower: FloatArray, upper: FloatArray, correct: BoolArray, *, draws: int, level: float, allowed: int
-) -> float:
+def most_brier_of_the_set(bounds: WorstCaseProblem, *, draws: int, level: float, allowed: int) -> float:
     """What an estimated Brier score exceeds with probability at most `level` if all but `allowed` certificates hold.
 
     With p = |c − z| ≤ P at the far end of a certificate, an estimate p̂ from m draws has E p̂² = p² + Var / m ≤ P² +
@@ -185,7 +159,7 @@ def most_brier_of_the_set(
 
     Paper: —; McDiarmid (1989), Lemma 1.2.   Errs: high.
     """
-    far = np.where(correct, 1 - lower, upper)
+    far = np.where(bounds.correct, 1 - bounds.lower, bounds.upper)
     mean = far * far + far * (1 - far) / draws
     failing = np.sort(1 - mean)[::-1][:allowed].sum()
     chance = math.sqrt(2 * len(far) * math.log(1 / level) / draws)

@@ -1,7 +1,9 @@
 """The sandwich: at each radius, calibration without attack ≤ under attack ≤ as certified."""
 
-from collections.abc import Callable, Iterable
+import math
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -15,19 +17,13 @@ from certcal.attacks.refutation import Finding, Levels, confront
 from certcal.certificates import ConfidenceIntervals, Method, RunnerUp, confidence_bounds_at
 from certcal.errors import InputError
 from certcal.evaluation import row_at
-from certcal.metrics import (
-    ReliabilityCurve,
-    choose_bins,
-    expected_calibration_error,
-    reliability_curve,
-    top_label_brier_score,
-)
+from certcal.metrics import Bins, ReliabilityCurve, expected_calibration_error, reliability_curve, top_label_brier_score
 from certcal.models import Tempered, model_fingerprint
 from certcal.scalars import check_choice, check_level, guarded, one_or_more
 from certcal.settings import PREDICTION_SHARE, Adversary, each_once
 from certcal.smoothing import Evidence, Source
 from certcal.types import ArrayLike, FloatArray, IntArray
-from certcal.worstcase import allowed_failures
+from certcal.worstcase import WorstCaseProblem, allowed_failures, choose_few_bins
 
 # A row, its curves before and after, and the input that moved most.
 Tried = tuple[SandwichRow, ReliabilityCurve | None, ReliabilityCurve | None, Moved | None]
@@ -83,8 +79,7 @@ def attack_certificates(
     Raises: InputError if an argument is wrong, or the evidence is of another model or of other inputs.
     """
     check_level("delta", delta)
-    wanted = [check_choice("adversaries", name, tuple(Adversary)) for name in one_or_more("adversaries", adversaries)]
-    each_once("adversaries", wanted)
+    wanted, bins = as_adversaries(adversaries), choose_few_bins(n_bins, edges)
     inputs = inputs_of(model, data, evidence)
     bounds = confidence_bounds_at(
         evidence, radii=radii, alpha=alpha, method=method, split_alpha=split_alpha, prediction_share=prediction_share,
@@ -94,23 +89,30 @@ def attack_certificates(
     allowed = allowed_failures(bounds[0], delta=delta / 2)
     levels = Levels.shared(delta, rows=len(bounds) * len(wanted), inputs=len(evidence))
     terms = Terms(
-        **bounds[0].terms, delta=delta, n_bins=len(choose_bins(n_bins, edges)),
-        draws=draws, attack_draws=attack_draws, steps=steps, seed=seed,
+        **bounds[0].terms, delta=delta, n_bins=len(bins), draws=draws, attack_draws=attack_draws, steps=steps, seed=seed
     )  # fmt: skip
-    judge = _Judge(model, evidence, inputs, terms, edges, allowed, levels, attack | {"batch_size": batch_size})
+    judge = _Judge(model, evidence, inputs, terms, bins, allowed, levels, attack | {"batch_size": batch_size})
     clean = judge.look(inputs, np.arange(len(evidence))).confidence
 
-    def tried(own: ConfidenceIntervals, name: str) -> Tried:
-        return judge.row(own, clean[own.certified], Adversary(name))
+    def tried(own: ConfidenceIntervals, adversary: Adversary) -> Tried:
+        return judge.row(own, clean[own.certified], adversary)
 
-    return gather(tried, [(own, name) for own in bounds for name in wanted], len(evidence), terms, begun, keep)
+    return gather(tried, bounds, wanted, terms, allowed, begun, keep)
+
+
+def as_adversaries(names: Iterable[str] | str) -> list[Adversary]:
+    """One or several adversaries, each once."""
+    wanted = [check_choice("adversaries", name, tuple(Adversary)) for name in one_or_more("adversaries", names)]
+    each_once("adversaries", wanted)
+    return [Adversary(name) for name in wanted]
 
 
 def gather(
-    tried: Callable[[ConfidenceIntervals, str], Tried],
-    pairs: Iterable[tuple[ConfidenceIntervals, str]],
-    inputs: int,
+    tried: Callable[[ConfidenceIntervals, Adversary], Tried],
+    bounds: Sequence[ConfidenceIntervals],
+    adversaries: Iterable[Adversary],
     terms: Terms,
+    allowed: int,
     begun: Sandwich | None,
     keep: Callable[[Sandwich], None] | None,
 ) -> Sandwich:
@@ -120,14 +122,21 @@ def gather(
         there = zip(begun.rows, begun.before, begun.after, begun.moved or (None,) * len(begun), strict=True)
     known = {(one[0].radius, one[0].adversary): one for one in there}
     found: list[Tried] = []
-    for own, name in pairs:
-        is_new = (own.radius, str(name)) not in known
-        found.append(tried(own, name) if is_new else known[own.radius, str(name)])
+    for own, adversary in product(bounds, adversaries):
+        one = known.get((own.radius, adversary.value))
+        found.append(one or (tried(own, adversary) if own.certified.any() else _empty(own, adversary, allowed)))
         rows, before, after, moved = zip(*found, strict=True)
-        made = Sandwich(rows, before, after, inputs, terms, moved=moved)
-        if is_new and keep is not None:
+        made = Sandwich(rows, before, after, len(own), terms, moved=moved)
+        if one is None and keep is not None:
             keep(made)
     return made
+
+
+def _empty(bounds: ConfidenceIntervals, adversary: Adversary, allowed: int) -> Tried:
+    """What is there where no input is certified."""
+    nan = math.nan
+    row = SandwichRow(bounds.radius, adversary.value, 0, nan, nan, nan, nan, nan, nan, nan, nan, nan, 0, allowed, nan)
+    return row, None, None, None
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,18 +147,14 @@ class _Judge:
     evidence: Evidence
     inputs: Tensor
     terms: Terms
-    edges: ArrayLike | None  # of bins; equal widths if None
+    bins: Bins
     allowed: int
     levels: Levels
     attack: dict[str, Any]  # further options of the attacks
 
     def row(self, bounds: ConfidenceIntervals, clean: FloatArray, adversary: Adversary) -> Tried:
         """One row, from the confidences of the certified inputs without attack, with reliability curves."""
-        kept = np.flatnonzero(bounds.certified)
-        if len(kept) == 0:
-            return empty_row(bounds.radius, adversary, self.allowed), None, None, None
-        lower, upper, correct = bounds.lower[kept], bounds.upper[kept], bounds.correct[kept]
-        bins: dict[str, Any] = {"n_bins": self.terms.n_bins, "edges": self.edges}
+        kept, problem = np.flatnonzero(bounds.certified), WorstCaseProblem.of(bounds, edges=self.bins.edges)
         found = attack_calibration(
             self.model,
             self.inputs[kept],
@@ -158,21 +163,18 @@ class _Judge:
             epsilon=bounds.radius,
             adversary=adversary,
             predicted=bounds.predicted[kept],
-            lower=lower,
-            upper=upper,
+            lower=problem.lower,
+            upper=problem.upper,
+            edges=problem.bins.edges,
             draws=self.terms.attack_draws,
             steps=self.terms.steps,
             seed=self.terms.seed,
             precision=self.precision,
-            **bins,
             **self.attack,
         )
         attacked = self.look(found.inputs, kept)
-        finding = confront(
-            attacked, lower, upper, correct, seen=found.seen_after, levels=self.levels, allowed=self.allowed,
-            bins=choose_bins(**bins),
-        )  # fmt: skip
-        row, before, after = seen_row(bounds, adversary, clean, attacked.confidence, finding, self.allowed, bins)
+        finding = confront(attacked, problem, seen=found.seen_after, levels=self.levels, allowed=self.allowed)
+        row, before, after = seen_row(bounds, problem, adversary, clean, attacked.confidence, finding, self.allowed)
         most = int(np.argmax(np.abs(attacked.confidence - clean)))
         change = (found.inputs[most].cpu() - self.inputs[kept[most]].cpu()).double().numpy()
         index = int(self.evidence.index[kept[most]])
@@ -225,23 +227,23 @@ def _drawn_from(model: nn.Module, evidence: Evidence) -> bool:
 
 def seen_row(
     bounds: ConfidenceIntervals,
+    problem: WorstCaseProblem,
     adversary: Adversary,
     clean: FloatArray,
     attacked: FloatArray,
     finding: Finding,
     allowed: int,
-    bins: dict[str, Any],
 ) -> tuple[SandwichRow, ReliabilityCurve, ReliabilityCurve]:
     """A row and its curves, from the confidences of the certified inputs without attack and under it."""
-    certified = row_at(bounds, **bins, metrics=("certified_ece", "certified_brier"))
-    correct = bounds.correct[bounds.certified]
+    correct, edges = problem.correct, problem.bins.edges
+    certified = row_at(bounds, edges=edges, metrics=("certified_ece", "certified_brier"))
     row = SandwichRow(
         radius=bounds.radius,
         adversary=adversary.value,
         inputs=len(correct),
         accuracy=float(correct.mean()),
-        clean_ece=expected_calibration_error(clean, correct, **bins),
-        attacked_ece=expected_calibration_error(attacked, correct, **bins),
+        clean_ece=expected_calibration_error(clean, correct, edges=edges),
+        attacked_ece=expected_calibration_error(attacked, correct, edges=edges),
         certified_ece=certified.certified_ece,
         clean_brier=top_label_brier_score(clean, correct),
         attacked_brier=top_label_brier_score(attacked, correct),
@@ -249,9 +251,4 @@ def seen_row(
         allowed=allowed,
         **vars(finding),
     )
-    return row, reliability_curve(clean, correct, **bins), reliability_curve(attacked, correct, **bins)
-
-
-def empty_row(radius: float, adversary: Adversary, allowed: int) -> SandwichRow:
-    nan = float("nan")
-    return SandwichRow(radius, adversary.value, 0, nan, nan, nan, nan, nan, nan, nan, nan, nan, 0, allowed, nan)
+    return row, reliability_curve(clean, correct, edges=edges), reliability_curve(attacked, correct, edges=edges)

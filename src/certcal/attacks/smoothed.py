@@ -77,9 +77,9 @@ class Scene:
         own = self._seen(inputs).gather(1, self.predicted[:, None]).squeeze(1)
         return np.asarray(own.double().exp().clamp(max=1.0).numpy())
 
-    def predictions(self) -> Tensor:
+    def predictions(self, inputs: Tensor) -> Tensor:
         """The class with the largest probability on the attack's own draws, shape (n,)."""
-        return self._seen(self.inputs).argmax(dim=1)
+        return self._seen(inputs).argmax(dim=1)
 
     def _seen(self, inputs: Tensor) -> Tensor:
         with torch.no_grad():
