@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attack_models import probit_problem, random_inputs, random_model
+from attack_oracles import inside
 from certcal import InputError, certified_calibration_error, expected_calibration_error, top_label_brier_score
-from certcal.attacks import Adversary, Ball, Norm, attack_calibration, estimate_smoothed
+from certcal.attacks import Adversary, Norm, attack_calibration, estimate_smoothed
 from certcal.attacks.adversaries import acce_adversary, aims
 from certcal.attacks.climb_settings import Settings
 from certcal.attacks.smoothed import Scene, signed_log_odds, smoothed
@@ -22,8 +23,7 @@ SIGMA = 0.5
 
 
 def in_ball(inputs, x, epsilon, *, boxed=True):
-    ball = Ball.around(x, torch.full((len(x),), epsilon, dtype=torch.float64), Norm.L2, boxed=boxed)
-    return bool(ball.contains(inputs).all())
+    return inside(inputs, x, epsilon, Norm.L2, boxed=boxed).all()
 
 
 @examples(25)

@@ -1,7 +1,19 @@
 """Attacks one input at a time, as their papers read, with torch's own optimisers and schedulers."""
 
+import numpy as np
 import torch
 import torch.nn.functional as F  # noqa: N812
+
+from certcal.attacks import Norm
+
+ORDER = {Norm.LINF: np.inf, Norm.L2: 2, Norm.L1: 1}
+
+
+def inside(points, centers, epsilon, norm, *, boxed=True):
+    """Whether each point is in its ball and box, read aloud in float64, where differences of float32 are exact."""
+    offset = (points.double() - centers.double()).flatten(1).numpy()
+    near = np.linalg.norm(offset, ORDER[norm], axis=1) <= epsilon
+    return near & (not boxed or ((points >= 0) & (points <= 1)).flatten(1).all(dim=1).numpy())
 
 
 def ace_by_hand(model, x, y, *, eta, omega, epsilon, steps=100, rate=10.0):

@@ -95,16 +95,6 @@ class Ball:
         """The points at given places of the unit ball, shape (n, …), pulled into the box."""
         return self.project(self.center + unit * self.epsilon.to(unit.dtype))
 
-    def contains(self, point: Tensor) -> Tensor:
-        """Whether each point is in its ball and box, shape (n,), decided in float64 without tolerance."""
-        offset = point.double() - self.center.double()
-        if self.norm is Norm.LINF:
-            near = (offset.abs() <= self.epsilon).flatten(1).all(dim=1)
-        else:
-            near = _lengths(offset, self.norm) <= self.epsilon
-        boxed = ((point >= self.low) & (point <= self.high)).flatten(1).all(dim=1)
-        return near.reshape(-1) & boxed
-
 
 def random_unit(shape: torch.Size, norm: Norm, seed: int) -> Tensor:
     """Independent uniform points of the unit ball, shape (n, …), the same on every device."""

@@ -135,9 +135,12 @@ def attack_batched(
         own, rows = budgets[places], places % len(inputs)
         ball = Ball.around(inputs[rows.to(inputs.device)].to(device), own, norm, boxed=settings.box)
         begin = None if unit is None else ball.at(unit[rows.to(unit.device)].to(device))
-        rate = _first_rates(own, settings).to(ball.center)
+        # Madry et al. (2018): enough to cross the ball, and to turn within it.
+        rate = 2.5 * own / settings.steps if settings.step_size is None else torch.full_like(own, settings.step_size)
         keep = None if label is None else label[rows].to(device)
-        found = climb(predict, loss, ball, target[rows].to(device), rate, settings, start=begin, label=keep)
+        found = climb(
+            predict, loss, ball, target[rows].to(device), rate.to(ball.center), settings, start=begin, label=keep
+        )
         check_numbers(found.clean, rows, "The loss", "itself, where the attack would begin")
         parts.append(found)
     return _per_budget(parts, epsilons, inputs, norm)
@@ -149,12 +152,6 @@ def check_numbers(values: Tensor, rows: Tensor, what: str, where: str) -> None:
     if bool(bad.any()):
         index, value = int(rows[bad.cpu()][0]), float(values[bad][0])
         raise CertcalError(f"{what} is {value} at input {index} {where}.")
-
-
-def _first_rates(epsilon: Tensor, settings: Settings) -> Tensor:
-    if settings.step_size is not None:
-        return torch.full_like(epsilon, settings.step_size)
-    return 2.5 * epsilon / settings.steps  # Madry et al. (2018): enough to cross the ball, and to turn within it
 
 
 def _per_budget(parts: list[Found], epsilons: Sequence[float], inputs: Tensor, norm: Norm) -> list[Attacked]:

@@ -14,7 +14,7 @@ from certcal.attacks.smoothed import Scene, smoothed
 from certcal.certificates import MeanLimits
 from certcal.errors import InputError
 from certcal.means import hoeffding
-from certcal.models import Purpose, as_inputs, as_labels, count_classes, device_of, held_still
+from certcal.models import Noise, Purpose, as_inputs, as_labels, count_classes, device_of, held_still
 from certcal.scalars import check_choice, check_integer
 from certcal.settings import Adversary, Norm, Precision, checks
 from certcal.types import ArrayLike, FloatArray
@@ -72,7 +72,7 @@ def attack_calibration(
     Raises: InputError if an argument is wrong.
     """
     want = Adversary(check_choice("adversary", adversary, tuple(Adversary)))
-    noise = checks.positive("sigma", sigma)
+    sigma = checks.positive("sigma", sigma)
     radius = checks.not_negative("epsilon", epsilon)
     for name, value in (("draws", draws), ("steps", steps)):
         check_integer(name, value, minimum=1)
@@ -84,14 +84,14 @@ def attack_calibration(
         inputs = as_inputs(x, model, boxed=box)
         known = count_classes(model, inputs)
         labels = as_labels(y, len(inputs), classes=known)
-        predict = smoothed(model, inputs.shape[1:], sigma=noise, draws=draws, seed=seed, precision=precision)
-        scene = Scene(predict, inputs, labels, labels, noise, radius, draws, device_of(model), settings)
+        predict = smoothed(model, inputs.shape[1:], sigma=sigma, draws=draws, seed=seed, precision=precision)
+        scene = Scene(predict, inputs, labels, labels, sigma, radius, draws, device_of(model), settings)
         if predicted is None:
             classes = scene.predictions(inputs)
         else:
             classes = as_labels(predicted, len(inputs), name="predicted", classes=known)
         numbers = torch.arange(len(inputs))
-        other = Estimator(model, noise, CHOICE_DRAWS, seed, precision, Purpose.CHOICE, batch_size)
+        other = Estimator(model, Noise(seed, Purpose.CHOICE, sigma), CHOICE_DRAWS, precision, batch_size)
         scene = replace(scene, predicted=classes, judge=lambda points: other(points, classes, numbers).confidence)
         seen = scene.seen_confidence(inputs)
         check_numbers(torch.from_numpy(seen), numbers, "The model's probability", "under noise")

@@ -89,7 +89,7 @@ def estimate_smoothed(
         inputs = as_inputs(x, model, boxed=False)
         chosen = as_labels(classes, len(inputs), name="classes", classes=count_classes(model, inputs))
         numbers = torch.arange(len(inputs)) if indices is None else as_labels(indices, len(inputs), name="indices")
-        estimate = Estimator(model, sigma, draws, seed, precision, Purpose.JUDGING, batch_size)
+        estimate = Estimator(model, Noise(seed, Purpose.JUDGING, sigma), draws, precision, batch_size)
         return estimate(inputs, chosen, numbers)
 
 
@@ -98,12 +98,10 @@ class Estimator:
     """How to estimate: the model and the noise."""
 
     model: nn.Module
-    sigma: float
+    noise: Noise
     draws: int
-    seed: int
     precision: str
-    purpose: Purpose  # of the draws
-    batch_size: int | None = None
+    batch_size: int | None
 
     @torch.inference_mode()
     def __call__(self, inputs: Tensor, classes: Tensor, indices: Tensor) -> SmoothedEstimate:
@@ -123,10 +121,9 @@ class Estimator:
         """Σ of the class's probability, Σ of its square, shape (n,), and votes, shape (n, k), for a few inputs."""
         total = square = torch.zeros((), dtype=torch.float64, device=inputs.device)
         votes = torch.zeros((), dtype=torch.int64, device=inputs.device)
-        noise = Noise(self.seed, self.purpose, self.sigma)
         for begin in range(0, self.draws, CHUNK):
             rows, size = len(inputs), min(CHUNK, self.draws - begin)
-            noisy = noise.copies(inputs, indices, first=begin, draws=size)
+            noisy = self.noise.copies(inputs, indices, first=begin, draws=size)
             with autocast(self.precision, inputs.device):
                 logits = as_outputs(self.model(noisy), rows * size)
             probs = logits.float().softmax(dim=1).reshape(rows, size, -1)
