@@ -12,9 +12,13 @@ from certcal.certificates import ConfidenceIntervals, average_certified_radius, 
 from certcal.errors import InputError
 from certcal.evaluation import evaluate, reliability_at, row_at
 from certcal.report import INCORRECT, plot_certified_boxes, plot_reliability, prepare_boxes
-from certcal.runs import RunFolder, save_figure
+from certcal.runs import RunFolder
 from certcal.smoothing import Evidence, load_evidence
-from certcal.worstcase import Solution, approximate_certified_calibration_error, certified_calibration_error
+from certcal.worstcase import Solution, certified_calibration_error
+from certcal.worstcase import approximate_certified_calibration_error as approximate
+
+Panels = list[Callable[[Any], Any]]  # of a figure, side by side: each draws on matplotlib's axes
+Solvers = dict[str, Callable[[ConfidenceIntervals], Solution]]
 
 ALPHA = 0.001
 PAPER: dict[str, Any] = {"alpha": ALPHA, "method": "standard", "split_alpha": False}  # Sec. 5.1 and 5.2
@@ -22,7 +26,8 @@ PAPER: dict[str, Any] = {"alpha": ALPHA, "method": "standard", "split_alpha": Fa
 ONE_ADMM: dict[str, Any] = {
     "confidence_rates": 0.001, "assignment_rates": 0.001, "rho_factors": 1.004, "gradient_clip": 1.0, "steps": 3000
 }  # fmt: skip
-GRID, DECE = {"steps": 3000}, {"steps": 1000}
+GRID: dict[str, Any] = {"steps": 3000}
+DECE: dict[str, Any] = {"steps": 1000}
 MOST = 2000  # certified inputs, as the paper takes
 
 
@@ -44,7 +49,7 @@ def _certified(bounds: Sequence[ConfidenceIntervals]) -> list[ConfidenceInterval
     return [own.select(np.flatnonzero(own.certified)[:MOST]) for own in bounds if own.certified.any()]
 
 
-def brier(sources: Sequence[Path], into: RunFolder, name: str, *, same_inputs: bool = False) -> None:
+def brier(sources: Sequence[Path], *, same_inputs: bool = False) -> Panels:
     """Certified Brier scores over R, one curve for each σ; of the same inputs at all radii, if so asked."""
 
     def draw(ax: Any) -> Any:
@@ -53,41 +58,33 @@ def brier(sources: Sequence[Path], into: RunFolder, name: str, *, same_inputs: b
             bounds = [own for own in bounds if own.certified.any()]
             if same_inputs:
                 bounds = [own.select(bounds[-1].certified) for own in bounds]
-            scores = [row_at(own, metrics=("certified_brier",)).certified_brier for own in bounds]
-            ax.plot([own.radius for own in bounds], scores, "o-", markersize=3.5, label=label)
+            _curve(ax, label, bounds, [row_at(own, metrics=("certified_brier",)).certified_brier for own in bounds])
         return _finish(ax, "R", "certified Brier score")
 
-    save_figure(into, name, draw)
+    return [draw]
 
 
-def _approximate(bounds: ConfidenceIntervals, method: str, **settings: Any) -> Solution:
-    return approximate_certified_calibration_error(bounds, method=method, **settings)
-
-
-_METHODS: dict[str, Callable[[ConfidenceIntervals], Solution]] = {
+_METHODS: Solvers = {
     "exact": certified_calibration_error,
-    "ADMM": lambda bounds: _approximate(bounds, "admm", **ONE_ADMM),
-    "dECE": lambda bounds: _approximate(bounds, "dece", **DECE),
-    "Brier": lambda bounds: _approximate(bounds, "brier"),
+    "ADMM": lambda bounds: approximate(bounds, method="admm", **ONE_ADMM),
+    "dECE": lambda bounds: approximate(bounds, method="dece", **DECE),
+    "Brier": lambda bounds: approximate(bounds, method="brier"),
 }
 
 
-def approximations(sources: Sequence[Path], into: RunFolder, name: str) -> None:
+def approximations(sources: Sequence[Path]) -> Panels:
     """The paper's approximations of the certified calibration error and the exact value over R, a panel for each σ."""
 
     def panel(label: str, evidence: Evidence, ax: Any) -> Any:
         bounds = _certified(confidence_bounds_at(evidence, radii=_radii(evidence), **PAPER))
         for method, solve in _METHODS.items():
-            style = "k--" if method == "exact" else "o-"
-            values = [solve(own).value for own in bounds]
-            ax.plot([own.radius for own in bounds], values, style, markersize=3.5, label=method)
-        ax.set_title(label)
-        return _finish(ax, "R", "calibration error")
+            _curve(ax, method, bounds, [solve(own).value for own in bounds], "k--" if method == "exact" else "o-")
+        return _finish(ax, "R", "calibration error", title=label)
 
-    save_figure(into, name, *(partial(panel, *one) for one in _each(sources)))
+    return [partial(panel, *one) for one in _each(sources)]
 
 
-def widths(sources: Sequence[Path], into: RunFolder, name: str) -> None:
+def widths(sources: Sequence[Path]) -> Panels:
     """Mean widths of the confidence intervals over R for each certificate, a panel for each σ."""
 
     def panel(label: str, evidence: Evidence, ax: Any) -> Any:
@@ -95,24 +92,42 @@ def widths(sources: Sequence[Path], into: RunFolder, name: str) -> None:
             bounds = confidence_bounds_at(
                 evidence, radii=_radii(evidence), alpha=ALPHA, method=method, split_alpha=split
             )
-            mean = [float((own.upper - own.lower).mean()) for own in bounds]
-            ax.plot([own.radius for own in bounds], mean, "o-", markersize=3.5, label=method)
-        ax.set_title(label)
-        return _finish(ax, "R", "mean width of the interval")
+            _curve(ax, method, bounds, [float((own.upper - own.lower).mean()) for own in bounds])
+        return _finish(ax, "R", "mean width of the interval", title=label)
 
-    save_figure(into, name, *(partial(panel, *one) for one in _each(sources)))
+    return [partial(panel, *one) for one in _each(sources)]
 
 
-def _by_start(sources: Sequence[Path], series: Callable[[ConfidenceIntervals], dict[str, float]], ax: Any) -> Any:
-    """Named values of every run at four radii, side by side."""
-    shown: dict[str, list[float]] = {}
+def starts(sources: Sequence[Path]) -> Panels:
+    """What ADMM and the dECE reach from the clean and from the Brier confidences."""
+    ways: Solvers = {
+        f"{label}, {start}": partial(approximate, method=label.lower(), starts=start, **settings)
+        for label, settings in (("ADMM", ONE_ADMM), ("dECE", DECE))
+        for start in ("clean", "brier")
+    }
+    return [partial(_side_by_side, sources, ways)]
+
+
+def best_of_search(sources: Sequence[Path]) -> Panels:
+    """The best of ADMM's grid of 16 runs, of the dECE's starts and of the Brier confidences, and the exact value."""
+    return [partial(_side_by_side, sources, _METHODS | {"ADMM": partial(approximate, method="admm", **GRID)})]
+
+
+def single_admm(sources: Sequence[Path]) -> Panels:
+    """One setting of ADMM against the best of the dECE's starts."""
+    return [partial(_side_by_side, sources, {key: _METHODS[key] for key in ("ADMM", "dECE")})]
+
+
+def _side_by_side(sources: Sequence[Path], ways: Solvers, ax: Any) -> Any:
+    """What each way finds for every run at four radii."""
+    shown: dict[str, list[float]] = {key: [] for key in ways}
     ticks: list[str] = []
     for label, evidence in _each(sources):
         radii = [evidence.header.sigma * step for step in (0.25, 0.5, 1.0, 2.0)]
         for own in _certified(confidence_bounds_at(evidence, radii=radii, **PAPER)):
             ticks.append(f"{label}\nR = {own.radius:g}")
-            for key, value in series(own).items():
-                shown.setdefault(key, []).append(value)
+            for key, solve in ways.items():
+                shown[key].append(solve(own).value)
     width = 0.8 / len(shown)
     for place, (key, values) in enumerate(shown.items()):
         ax.bar(np.arange(len(values)) + (place - (len(shown) - 1) / 2) * width, values, width, label=key)
@@ -120,37 +135,6 @@ def _by_start(sources: Sequence[Path], series: Callable[[ConfidenceIntervals], d
     ax.set_ylabel("calibration error")
     ax.legend(frameon=False)
     return ax
-
-
-def starts(sources: Sequence[Path], into: RunFolder, name: str) -> None:
-    """What ADMM and the dECE reach from the clean and from the Brier confidences."""
-
-    def series(own: ConfidenceIntervals) -> dict[str, float]:
-        return {
-            f"{label}, {start}": _approximate(own, method, starts=start, **settings).value
-            for label, method, settings in (("ADMM", "admm", ONE_ADMM), ("dECE", "dece", DECE))
-            for start in ("clean", "brier")
-        }
-
-    save_figure(into, name, partial(_by_start, sources, series))
-
-
-def best_of_search(sources: Sequence[Path], into: RunFolder, name: str) -> None:
-    """The best of ADMM's grid of 16 runs, of the dECE's starts and of the Brier confidences, and the exact value."""
-    ways = _METHODS | {"ADMM": lambda bounds: _approximate(bounds, "admm", **GRID)}
-    save_figure(into, name, partial(_by_start, sources, partial(_values, ways)))
-
-
-def single_admm(sources: Sequence[Path], into: RunFolder, name: str) -> None:
-    """One setting of ADMM against the best of the dECE's starts."""
-    ways = {key: _METHODS[key] for key in ("ADMM", "dECE")}
-    save_figure(into, name, partial(_by_start, sources, partial(_values, ways)))
-
-
-def _values(
-    ways: dict[str, Callable[[ConfidenceIntervals], Solution]], bounds: ConfidenceIntervals
-) -> dict[str, float]:
-    return {key: solve(bounds).value for key, solve in ways.items()}
 
 
 def _admm(sources: Sequence[Path]) -> dict[str, Any]:
@@ -161,34 +145,33 @@ def _admm(sources: Sequence[Path]) -> dict[str, Any]:
     (own,) = _certified(confidence_bounds_at(evidence, radii=[evidence.header.sigma], **PAPER)) or (None,)
     if own is None:
         raise InputError.expected("from", "hold inputs that are certified at R = σ", str(sources[0]))
-    return dict(_approximate(own, "admm", starts="clean", diagnostics=True, **ONE_ADMM).stats)
+    return dict(approximate(own, method="admm", starts="clean", diagnostics=True, **ONE_ADMM).stats)
 
 
-def lagrangian(sources: Sequence[Path], into: RunFolder, name: str) -> None:
+def lagrangian(sources: Sequence[Path]) -> Panels:
     """The Lagrangian, its parts, and the relaxed and projected error over ADMM's steps."""
     history = _admm(sources)["history"]
     keys = ("lagrangian", "relaxed_error", "projected_error", "box", "sphere", "confidence", "unique", "valid")
-    save_figure(into, name, *(partial(_steps, history, [key]) for key in keys))
+    return [partial(_steps, history, [key]) for key in keys]
 
 
-def constraints(sources: Sequence[Path], into: RunFolder, name: str) -> None:
+def constraints(sources: Sequence[Path]) -> Panels:
     """How far ADMM is from each constraint over its steps, in ℓ1 and ℓ∞."""
     history = _admm(sources)["history"]
     kinds = ("confidence", "binary", "unique", "valid")
-    save_figure(into, name, *(partial(_steps, history, [f"{one}_distance_1", f"{one}_distance_inf"]) for one in kinds))
+    return [partial(_steps, history, [f"{one}_distance_1", f"{one}_distance_inf"]) for one in kinds]
 
 
-def assignment(sources: Sequence[Path], into: RunFolder, name: str) -> None:
+def assignment(sources: Sequence[Path]) -> Panels:
     """The first 150 entries of ADMM's assignment at some of its steps."""
     taken = _admm(sources)["snapshots"]
 
     def panel(step: int, ax: Any) -> Any:
         entries = np.asarray(taken[step]).reshape(-1)[:150]
         ax.bar(np.arange(len(entries)), entries, 1.0)
-        ax.set_title(f"step {step}")
-        return _finish(ax, "entry of a", "value", bottom=None)
+        return _finish(ax, "entry of a", "value", bottom=None, title=f"step {step}")
 
-    save_figure(into, name, *(partial(panel, step) for step in taken))
+    return [partial(panel, step) for step in taken]
 
 
 def _steps(history: dict[str, Any], keys: Sequence[str], ax: Any) -> Any:
@@ -197,7 +180,7 @@ def _steps(history: dict[str, Any], keys: Sequence[str], ax: Any) -> Any:
     return _finish(ax, "step", "", bottom=None)
 
 
-def trade_off(sources: Sequence[Path], into: RunFolder, name: str) -> None:
+def trade_off(sources: Sequence[Path]) -> Panels:
     """Spearman correlations over all models of a study between CA, ACR, CBS and CCE, over R."""
     from scipy.stats import spearmanr
 
@@ -216,7 +199,7 @@ def trade_off(sources: Sequence[Path], into: RunFolder, name: str) -> None:
         ax.set_ylim(-1.05, 1.05)
         return _finish(ax, "R", "rank correlation", bottom=None)
 
-    save_figure(into, name, draw)
+    return [draw]
 
 
 def trade_off_values(sources: Sequence[Path]) -> dict[float, dict[str, list[float]]]:
@@ -238,7 +221,7 @@ def trade_off_values(sources: Sequence[Path]) -> dict[float, dict[str, list[floa
     return {radius: values for radius, values in sorted(table.items()) if len(values["CA"]) > 2}
 
 
-def motivation(sources: Sequence[Path], into: RunFolder, name: str) -> None:
+def motivation(sources: Sequence[Path]) -> Panels:
     """Certified confidences as boxes, and reliability without an attack and at the worst case, at R = σ / 2."""
     _, evidence = next(_each(sources))
     report = evaluate(evidence, radii=[evidence.header.sigma / 2], alpha=ALPHA)
@@ -246,18 +229,15 @@ def motivation(sources: Sequence[Path], into: RunFolder, name: str) -> None:
     if found is None:
         raise InputError.expected("from", "hold inputs that are certified at R = σ / 2", str(sources[0]))
     clean, worst = found
-    save_figure(
-        into,
-        name,
+    at_worst = f"worst case: ECE {worst.error:.1%}"
+    return [
         lambda ax: plot_certified_boxes(prepare_boxes(report, 0), ax=ax),
         lambda ax: plot_reliability(clean, ax=ax, title=f"clean: ECE {clean.error:.1%}"),
-        lambda ax: plot_reliability(
-            worst, ax=ax, title=f"worst case: ECE {worst.error:.1%}", colour=INCORRECT, interval=False
-        ),
-    )
+        lambda ax: plot_reliability(worst, ax=ax, title=at_worst, colour=INCORRECT, interval=False),
+    ]
 
 
-def pathological(sources: Sequence[Path], into: RunFolder, name: str) -> None:
+def pathological(sources: Sequence[Path]) -> Panels:
     """Accuracy and calibration error say nothing of each other: three data sets of one confidence each."""
 
     def draw(ax: Any) -> Any:
@@ -269,11 +249,17 @@ def pathological(sources: Sequence[Path], into: RunFolder, name: str) -> None:
         ax.set(xlabel="confidence (dot) and accuracy (circle)", ylim=(0.5, 3.5), xlim=(-0.05, 1.05))
         return ax
 
-    save_figure(into, name, draw)
+    return [draw]
 
 
-def _finish(ax: Any, x: str, y: str, *, bottom: float | None = 0.0) -> Any:
-    ax.set(xlabel=x, ylabel=y)
+def _curve(
+    ax: Any, label: str, bounds: Sequence[ConfidenceIntervals], values: Sequence[float], style: str = "o-"
+) -> None:
+    ax.plot([own.radius for own in bounds], values, style, markersize=3.5, label=label)
+
+
+def _finish(ax: Any, x: str, y: str, *, bottom: float | None = 0.0, title: str = "") -> Any:
+    ax.set(xlabel=x, ylabel=y, title=title)
     if bottom is not None:
         ax.set_ylim(bottom=bottom)
     if ax.get_legend_handles_labels()[0]:

@@ -25,8 +25,6 @@ from certcal.studies import curves
 from certcal.studies.study import load_study, paper_table
 from certcal.studies.trials import as_outcome
 
-Draw = Callable[[Sequence[Path], RunFolder, str], None]  # from these folders, into this one, under this name
-
 
 @dataclass(frozen=True)
 class Exhibit:
@@ -36,7 +34,8 @@ class Exhibit:
     place: str  # in the paper
     shows: str
     source: str  # what `--from` names
-    draw: Draw
+    draw: Callable[[Sequence[Path]], str | curves.Panels]  # from these folders, a table or a figure
+    each: bool = False  # drawn for each of them, not for all together
 
 
 @guarded
@@ -53,7 +52,13 @@ def draw_exhibit(name: str, sources: Sequence[Path], into: RunFolder) -> Exhibit
         wanted = f"name {own.source}" if own.source else "be left out: it is drawn from nothing"
         raise InputError.expected("from", wanted, ", ".join(map(str, sources)) or "nothing")
     into.create()
-    own.draw(sources, into, name)
+    parts = [[one] for one in sources] if own.each else [sources]
+    for number, part in enumerate(parts, 1):
+        drawn, label = own.draw(part), f"{name}-{number}" if len(parts) > 1 else name
+        if isinstance(drawn, str):
+            into.write(f"{label}.md", drawn)
+        else:
+            save_figure(into, label, *drawn)
     return own
 
 
@@ -66,16 +71,16 @@ def stored_outcomes(folder: Path) -> list[Outcome]:
     return [as_outcome(row) for row in rows if "failed" not in row]
 
 
-def _training_table(study: str, sources: Sequence[Path], into: RunFolder, name: str) -> None:
+def _training_table(study: str, sources: Sequence[Path]) -> str:
     """The table of selected models, as the paper selects them."""
     outcomes, about = [one for folder in sources for one in stored_outcomes(folder)], load_study(study).about
     radii = [radius for radius in about.radii if any(one.radius == radius for one in outcomes)]
     table = comparison_table([select(outcomes, radius=radius) for radius in radii], paper_table(about.paper),
                              methods=list(dict.fromkeys(one.method for one in outcomes)))  # fmt: skip
-    into.write(f"{name}.md", f"# {about.title}\n\n{comparison_markdown(table)}\n")
+    return f"# {about.title}\n\n{comparison_markdown(table)}\n"
 
 
-def _baselines(sources: Sequence[Path], into: RunFolder, name: str) -> None:
+def _baselines(sources: Sequence[Path]) -> str:
     """Certified accuracy, CCE and CBS of every baseline at every radius."""
     found = [one for folder in sources for one in stored_outcomes(folder) if one.model == one.baseline]
     radii = sorted({one.radius for one in found})
@@ -88,12 +93,10 @@ def _baselines(sources: Sequence[Path], into: RunFolder, name: str) -> None:
         values = [(getattr(known[model, radius], key), side) for _, key, side in parts for radius in radii]
         cells = ["—" if value != value else percent(value, side).removesuffix(" %") for value, side in values]
         lines.append(f"| {model} | {' | '.join(cells)} |")
-    into.write(f"{name}.md", "\n".join(lines) + "\n")
+    return "\n".join(lines) + "\n"
 
 
-def _changes(
-    sources: Sequence[Path], into: RunFolder, name: str, *, best: bool = False, without: Sequence[str] = ()
-) -> None:
+def _changes(sources: Sequence[Path], *, best: bool = False, without: Sequence[str] = ()) -> curves.Panels:
     """What fine-tuning changes around each baseline, or around the most accurate one at each radius."""
     outcomes = [one for folder in sources for one in stored_outcomes(folder) if one.method not in without]
     starts = [one for one in outcomes if one.model == one.baseline and one.certified_ece == one.certified_ece]
@@ -104,21 +107,16 @@ def _changes(
     draws: list[Any] = [lambda ax, one=one: plot_changes(one, ax=ax) for one in own if len(one.accuracy)]
     if not draws:
         raise InputError.expected("from", "hold fine-tuned models", ", ".join(map(str, sources)))
-    save_figure(into, name, *draws)
+    return draws
 
 
-def _attacks(sources: Sequence[Path], into: RunFolder, name: str, *, figure: bool) -> None:
+def _attacks(sources: Sequence[Path], *, figure: bool) -> str | curves.Panels:
     """AdaECE under the four attacks as a table, or the reliability diagrams."""
-    for place, folder in enumerate(sources):
-        run = RunFolder.existing(folder)
-        ace = kept_attacks(run, load_evidence(run.evidence)).ace
-        if ace is None:
-            raise InputError.expected("from", "be a run that `certcal attack --family ace` attacked", str(folder))
-        own = f"{name}-{place + 1}" if len(sources) > 1 else name
-        if figure:
-            save_figure(into, own, *attack_diagrams(None, ace, radius=0.0)["ace_reliability"])
-        else:
-            into.write(f"{own}.md", ace_tables(ace)["md"])
+    run = RunFolder.existing(sources[0])
+    ace = kept_attacks(run, load_evidence(run.evidence)).ace
+    if ace is None:
+        raise InputError.expected("from", "be a run that `certcal attack --family ace` attacked", str(sources[0]))
+    return list(attack_diagrams(None, ace, radius=0.0)["ace_reliability"]) if figure else ace_tables(ace)["md"]
 
 
 _STUDY, _RUNS, _RUN = "a folder of `certcal reproduce`", "run folders, one for each σ", "a run folder"
@@ -133,7 +131,8 @@ def _listed() -> list[Exhibit]:
     both = ("Finetuned AT",)
     return [
         Exhibit("figure-motivation", "Fig. 1", "certified confidences and the worst case", _RUN, curves.motivation),
-        Exhibit("table-attacks", "Table 1", "AdaECE under (η, ω)-ACE", _ATTACKED, partial(_attacks, figure=False)),
+        Exhibit("table-attacks", "Table 1", "AdaECE under (η, ω)-ACE", _ATTACKED, partial(_attacks, figure=False),
+                each=True),
         Exhibit("figure-brier-imagenet", "Fig. 2", "CBS over R, ImageNet", _RUNS, curves.brier),
         Exhibit("figure-acce-imagenet", "Fig. 3", "ADMM, dECE, Brier and exact, ImageNet", _RUNS,
                 curves.approximations),
@@ -142,7 +141,7 @@ def _listed() -> list[Exhibit]:
         table("cifar10", "Table 2"),
         Exhibit("figure-pathological", "App. B.1", "calibration is not accuracy", "", curves.pathological),
         Exhibit("figure-attack-reliability", "App. B.2", "reliability under the attacks", _ATTACKED,
-                partial(_attacks, figure=True)),
+                partial(_attacks, figure=True), each=True),
         Exhibit("figure-widths", "App. C", "widths of Standard, CDF and cdf-cp", _RUNS, curves.widths),
         Exhibit("figure-admm-lagrangian", "App. G.1", "parts of ADMM's Lagrangian", _RUN, curves.lagrangian),
         Exhibit("figure-admm-constraints", "App. G.1", "ADMM's distance to its constraints", _RUN, curves.constraints),
