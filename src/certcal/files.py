@@ -85,12 +85,12 @@ def lock_folder(folder: Path, name: str, doing: str, *, file: str = ".lock") -> 
 
 
 @contextmanager
-def hold_folder(folder: Path, name: str, doing: str, *, seconds: float = 60.0) -> Iterator[None]:
+def hold_folder(folder: Path, name: str, doing: str, *, file: str = ".lock", seconds: float = 60.0) -> Iterator[None]:
     """Within this context the folder's lock is ours; one that is held is waited for, but not for ever."""
     deadline, lock = time.monotonic() + seconds, None
     while True:
         try:
-            lock = lock_folder(folder, name, doing)
+            lock = lock_folder(folder, name, doing, file=file)
             break
         except HeldError:
             if time.monotonic() > deadline:

@@ -1,9 +1,8 @@
 """Training for smoothing: objectives on a batch, and the loop, schedules and checkpoints around them."""
 
 from certcal.settings import MachineSettings, ObjectiveSettings, TrainSettings, ValidationSettings
-from certcal.training.cost import TrainCost, estimate_cost
 from certcal.training.fabric import leave_group
-from certcal.training.fit import train
+from certcal.training.fit import TrainCost, estimate_cost, train
 from certcal.training.loop import Trainer, TrainResult
 from certcal.training.objectives import OBJECTIVES, make_objective
 from certcal.training.step import Objective, Step

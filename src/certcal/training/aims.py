@@ -7,10 +7,10 @@ import torch
 from torch import Tensor
 
 from certcal.settings import AcceActSettings, CceActSettings
+from certcal.training.captured import on_host
 from certcal.training.certificate import FewDrawBounds, check_finite, quantile, shift_of, slack_of, standard_bounds
 from certcal.training.search import View, step_length
 from certcal.training.step import Step
-from certcal.training.tape import on_host
 from certcal.worstcase import AdmmSettings, Assignments, WorstCaseProblem, slopes, solve_exact
 
 

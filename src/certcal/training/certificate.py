@@ -13,9 +13,9 @@ from torch import Tensor
 
 from certcal.errors import TrainingError
 from certcal.settings import CertifiedCceSettings, CertifiedSettings
+from certcal.training.captured import on_host
 from certcal.training.copies import log_mean, log_odds
 from certcal.training.step import Step
-from certcal.training.tape import on_host
 from certcal.worstcase import WorstCaseProblem, moved_with, value_and_gradient
 
 # The smallest probability whose quantile, and the slope of it, float64 holds.

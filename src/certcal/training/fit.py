@@ -1,9 +1,12 @@
-"""`train`: a model, labelled images and a folder, and what comes of them."""
+"""`train`: a model, labelled images and a folder, and what comes of them; and what that will take on this machine."""
 
+import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import nn
 
 from certcal.data import ImageData
@@ -53,3 +56,44 @@ def train(
     trainer = Trainer(model, data, folder, objective, settings, validation, machine, about)
     with trainer.alone():
         return trainer.run(progress=progress, tell=tell, begin=begin, frozen=frozen)
+
+
+@dataclass(frozen=True)
+class TrainCost:
+    """An estimate."""
+
+    device: str
+    parameters: int
+    inputs: int  # trained on
+    steps: int  # of an epoch
+    epochs: int
+    seconds_per_step: float  # in the last epoch, with σ and ε at their full size
+
+    @property
+    def seconds(self) -> float:
+        """Of all steps, without validation."""
+        return self.steps * self.epochs * self.seconds_per_step
+
+
+def estimate_cost(trainer: Trainer, *, steps: int = 3) -> TrainCost:
+    """The cost of a run; changes the trainer's model, but no file."""
+    trainer.state.epoch = trainer.settings.epochs - 1
+    trainer.model.train()
+    taken: list[float] = []
+    with trainer.alone():
+        for step, inputs, labels in trainer.batches.epoch(trainer.state.epoch):
+            start = time.perf_counter()
+            trainer.step(step, inputs, labels)  # reads the loss, so it waits for the device
+            taken.append(time.perf_counter() - start)
+            if len(taken) > steps:
+                break
+    timed = sorted(taken[1:] or taken)  # the first one warms up
+    device: Any = trainer.fabric.device
+    return TrainCost(
+        device=torch.cuda.get_device_name(device) if device.type == "cuda" else str(device),
+        parameters=sum(parameter.numel() for parameter in trainer.model.parameters()),
+        inputs=len(trainer.data),
+        steps=trainer.batches.steps,
+        epochs=trainer.settings.epochs,
+        seconds_per_step=timed[len(timed) // 2],
+    )

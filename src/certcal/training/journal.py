@@ -1,17 +1,10 @@
-"""The log of training: log.csv always, a line for people, TensorBoard if asked for."""
+"""What training tells of an epoch: a line for people, and curves for TensorBoard."""
 
 import math
 from pathlib import Path
 from typing import Any
 
 from certcal.errors import InputError
-from certcal.files import csv_of, replacing
-
-
-def write_log(path: Path, history: list[dict[str, float]]) -> None:
-    """One row for each epoch; written whole, so that it never disagrees with the checkpoint it belongs to."""
-    with replacing(path) as part:
-        part.write_text(csv_of(history), encoding="utf-8")
 
 
 class TensorBoard:

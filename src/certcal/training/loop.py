@@ -1,10 +1,9 @@
 """The training loop: steps, epochs, validation and checkpoints, resumed exactly where it was killed."""
 
 import math
-import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -15,7 +14,7 @@ from torch import Tensor, nn
 
 from certcal.data import ImageData, data_fingerprint
 from certcal.errors import InputError, TrainingError
-from certcal.files import lock_folder, remove_litter
+from certcal.files import csv_of, hold_folder, remove_litter, replacing
 from certcal.interrupts import deferred_interrupts
 from certcal.models import (
     autocast,
@@ -30,11 +29,10 @@ from certcal.progress import Progress
 from certcal.settings import MachineSettings, ObjectiveSettings, TrainSettings, ValidationSettings
 from certcal.threads import threads_worth
 from certcal.training import schedules
-from certcal.training.batches import Batches, Share
+from certcal.training.batches import Batches, Share, check_data, check_fit
 from certcal.training.captured import Descent, Reading, no_number
-from certcal.training.checks import check_data, check_fit, diverged
 from certcal.training.fabric import averaged, launch_fabric, same_everywhere
-from certcal.training.journal import TensorBoard, epoch_line, write_log
+from certcal.training.journal import TensorBoard, epoch_line
 from certcal.training.objectives import check_budget, make_objective
 from certcal.training.state import TrainState, flat_settings, load_state, save_state
 from certcal.training.step import MODEL, NOISE, VALIDATION, Step
@@ -70,7 +68,8 @@ class Trainer:
         about: dict[str, Any] | None = None,
     ) -> None:
         self.validation, self.machine = validation or ValidationSettings(), machine or MachineSettings()
-        self.objective, self.settings, self.folder = make_objective(objective), settings, folder
+        self.objective, self.settings = make_objective(objective), settings
+        self.folder, self.checkpoint = folder, folder / CHECKPOINT  # the last good state
         if self.validation.every and not settings.sigma:
             raise InputError.expected("sigma", "be a number > 0 where certified metrics are validated", settings.sigma)
         check_budget(objective, settings.epsilon)
@@ -101,11 +100,6 @@ class Trainer:
         self._saved, self._loss = time.monotonic(), math.nan
         self._unsettled: tuple[int, Reading] | None = None  # a step whose loss is still on the device
 
-    @property
-    def checkpoint(self) -> Path:
-        """The last good state."""
-        return self.folder / CHECKPOINT
-
     @contextmanager
     def alone(self) -> Iterator[None]:
         """Within this context torch's own generator is ours to seed, and small work stays on one thread."""
@@ -125,21 +119,18 @@ class Trainer:
         """Train to the last epoch."""
         first = bool(self.fabric.is_global_zero)
         self.folder.mkdir(parents=True, exist_ok=True)
-        lock = lock_folder(self.folder, "run", "is training in", file=".training") if first else None
-        try:
+        hold = hold_folder(self.folder, "run", "is training in", file=".training", seconds=0)
+        with hold if first else nullcontext():
             if first:
                 remove_litter(self.folder)
-            resumed = self.resume(tell if first else _silent)
+            resumed = self.resume(tell if first else lambda text: None)
             left = self.state.epoch < self.settings.epochs
             if frozen and left:
                 raise InputError.expected("run", "be another folder to train on", f"{self.folder}: {frozen}")
             if first and begin is not None:
                 begin()
             self._run(first, progress, tell)
-            return TrainResult(self.folder / FINAL, self.state.history, resumed, first, left)
-        finally:
-            if lock is not None:
-                os.close(lock)
+        return TrainResult(self.folder / FINAL, self.state.history, resumed, first, left)
 
     def _run(self, first: bool, progress: bool, tell: Callable[[str], None]) -> None:
         board = TensorBoard(self.folder / "tensorboard") if self.machine.tensorboard and first else None
@@ -255,8 +246,9 @@ class Trainer:
         if self.held_out is not None and ((state.epoch + 1) % every == 0 or last) and self.fabric.is_global_zero:
             # Noise of its own: what is chosen by these draws may be certified with the same seed.
             seed = place_seed(settings.seed, VALIDATION)
-            how = {"sigma": settings.sigma, "seed": seed, "device": self.fabric.device}
-            found = validate(self.model, self.held_out, self.validation, **how)
+            found = validate(
+                self.model, self.held_out, self.validation, sigma=settings.sigma, seed=seed, device=self.fabric.device
+            )
             if mean_accuracy(found) >= state.best.get("certified_accuracy", 0.0):
                 state.best = {"epoch": state.epoch + 1, "certified_accuracy": mean_accuracy(found)}
                 save_checkpoint(self.model, self.folder / BEST)
@@ -274,7 +266,8 @@ class Trainer:
             raise self._diverged(self.state.step, "a weight is no number")
         if self.fabric.is_global_zero:
             save_state(self.checkpoint, self.state, self.model, self.optimiser, self.identity)
-            write_log(self.folder / LOG, self.state.history)
+            with replacing(self.folder / LOG) as part:  # whole, so that it never disagrees with the checkpoint
+                part.write_text(csv_of(self.state.history), encoding="utf-8")
         self.fabric.barrier()
         self._saved = time.monotonic()
 
@@ -289,9 +282,10 @@ class Trainer:
         return self.state.step % ASK_EVERY == 0 and bool(self.fabric.broadcast(late, src=0))
 
     def _diverged(self, step: int, found: str) -> TrainingError:
-        place = f"epoch {self.state.epoch + 1}, step {step + 1} of {self.batches.steps}"
-        return diverged(place, found, self.checkpoint)
-
-
-def _silent(text: str) -> None:
-    """Nothing is said."""
+        kept = "there is none yet"
+        with suppress(OSError):
+            kept = f"{self.checkpoint} is kept" if self.checkpoint.is_file() else kept
+        return TrainingError(
+            f"Training diverged at epoch {self.state.epoch + 1}, step {step + 1} of {self.batches.steps}: {found}. "
+            f"Last good checkpoint: {kept}. Try a smaller learning_rate, or warm σ and ε up over more epochs."
+        )

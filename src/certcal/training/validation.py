@@ -25,11 +25,6 @@ def hold_out(data: ImageData, validation: ValidationSettings, *, seed: int) -> t
     return train, held.take(limit=validation.inputs)
 
 
-def validation_radii(validation: ValidationSettings, sigma: float) -> tuple[float, ...]:
-    """The radii asked for, or σ/2, σ and 3σ/2."""
-    return validation.radii or tuple(round(sigma * share, 12) for share in (0.5, 1.0, 1.5))
-
-
 def validate(
     model: Callable[[Tensor], Any],
     data: Any,
@@ -57,7 +52,7 @@ def validate(
             progress=False,
             **reading,
         )
-    radii = validation_radii(validation, sigma)
+    radii = validation.radii or tuple(round(sigma * share, 12) for share in (0.5, 1.0, 1.5))
     values: dict[str, float] = {}
     for own in confidence_bounds_at(evidence, radii=radii, alpha=validation.alpha, method=validation.method):
         row = row_at(own, n_bins=validation.n_bins, metrics=METRICS)
