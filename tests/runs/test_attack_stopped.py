@@ -47,17 +47,17 @@ def test_an_interrupted_attack_keeps_its_radii_and_goes_on_with_the_same_result(
     shutil.rmtree(run.path / "attack")
     from certcal.attacks import sandwich as room
 
-    rows = room._Judge.row
+    attack = room.attack_calibration
 
     def only(radius):
         """Attacks at this radius, and Ctrl-C at any other."""
 
-        def row(own, bounds, *more):
-            if bounds.radius != radius:
+        def attacked(*given, epsilon, **options):
+            if epsilon != radius:
                 raise KeyboardInterrupt
-            return rows(own, bounds, *more)
+            return attack(*given, epsilon=epsilon, **options)
 
-        monkeypatch.setattr(room._Judge, "row", row)
+        monkeypatch.setattr(room, "attack_calibration", attacked)
 
     only(0.1)
     with pytest.raises(KeyboardInterrupt):

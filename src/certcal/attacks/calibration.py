@@ -17,7 +17,7 @@ from certcal.means import hoeffding
 from certcal.models import Noise, Purpose, as_inputs, as_labels, count_classes, device_of, held_still
 from certcal.scalars import check_choice, check_integer
 from certcal.settings import Adversary, Norm, Precision, checks
-from certcal.types import ArrayLike, FloatArray
+from certcal.types import ArrayLike
 from certcal.worstcase import WorstCaseProblem
 
 _FEW_DRAWS_ALPHA = 0.001
@@ -77,6 +77,8 @@ def attack_calibration(
     for name, value in (("draws", draws), ("steps", steps)):
         check_integer(name, value, minimum=1)
     check_choice("precision", precision, tuple(Precision))
+    if (lower is None) != (upper is None):
+        raise InputError.expected("lower and upper", "be given together", "one of them")
     default = 2 * radius / steps if radius > 0 else None
     length = default if step_size is None else step_size
     settings = Settings(norm=Norm.L2, steps=steps, step_size=length, box=box, seed=seed, batch_size=batch_size)
@@ -95,24 +97,10 @@ def attack_calibration(
         scene = replace(scene, predicted=classes, judge=lambda points: other(points, classes, numbers).confidence)
         seen = scene.seen_confidence(inputs)
         check_numbers(torch.from_numpy(seen), numbers, "The model's probability", "under noise")
-        problem = _problem(scene, seen, lower, upper, n_bins, edges)
+        if lower is None or upper is None:
+            limits = MeanLimits(*hoeffding(seen * draws, draws, alpha=_FEW_DRAWS_ALPHA))
+            lower, upper = limits.at(radius / sigma)
+        problem = WorstCaseProblem.checked(lower, upper, scene.correct, n_bins=n_bins, edges=edges)
         moved = ADVERSARIES[want](scene, problem)
         after = scene.seen_confidence(moved)
     return CalibrationAttack(moved, radius, want, classes, scene.correct, seen, after)
-
-
-def _problem(
-    scene: Scene,
-    seen: FloatArray,
-    lower: ArrayLike | None,
-    upper: ArrayLike | None,
-    n_bins: int,
-    edges: ArrayLike | None,
-) -> WorstCaseProblem:
-    """The confidences within reach as far as is known, with bins and correctness."""
-    if (lower is None) != (upper is None):
-        raise InputError.expected("lower and upper", "be given together", "one of them")
-    if lower is None or upper is None:
-        limits = MeanLimits(*hoeffding(seen * scene.draws, scene.draws, alpha=_FEW_DRAWS_ALPHA))
-        lower, upper = limits.at(scene.epsilon / scene.sigma)
-    return WorstCaseProblem.checked(lower, upper, scene.correct, n_bins=n_bins, edges=edges)

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
@@ -11,18 +10,18 @@ import torch
 from torch import Tensor, nn
 
 from certcal.attacks.calibration import attack_calibration
-from certcal.attacks.fresh_draws import SmoothedEstimate, estimate_smoothed
+from certcal.attacks.fresh_draws import estimate_smoothed
 from certcal.attacks.records import Moved, Sandwich, SandwichRow, Terms
 from certcal.attacks.refutation import Finding, Levels, confront
 from certcal.certificates import ConfidenceIntervals, Method, RunnerUp, confidence_bounds_at
 from certcal.errors import InputError
 from certcal.evaluation import row_at
-from certcal.metrics import Bins, ReliabilityCurve, expected_calibration_error, reliability_curve, top_label_brier_score
+from certcal.metrics import ReliabilityCurve, expected_calibration_error, reliability_curve, top_label_brier_score
 from certcal.models import Tempered, model_fingerprint
 from certcal.scalars import check_choice, check_level, guarded, one_or_more
 from certcal.settings import PREDICTION_SHARE, Adversary, each_once
 from certcal.smoothing import Evidence, Source
-from certcal.types import ArrayLike, FloatArray, IntArray
+from certcal.types import ArrayLike, FloatArray
 from certcal.worstcase import WorstCaseProblem, allowed_failures, choose_few_bins
 
 # A row, its curves before and after, and the input that moved most.
@@ -91,11 +90,27 @@ def attack_certificates(
     terms = Terms(
         **bounds[0].terms, delta=delta, n_bins=len(bins), draws=draws, attack_draws=attack_draws, steps=steps, seed=seed
     )  # fmt: skip
-    judge = _Judge(model, evidence, inputs, terms, bins, allowed, levels, attack | {"batch_size": batch_size})
-    clean = judge.look(inputs, np.arange(len(evidence))).confidence
+    precision = evidence.header.precision.split()[0]  # such as "bfloat16" of "bfloat16 fused on cuda"
+    how: dict[str, Any] = {
+        "sigma": evidence.header.sigma, "seed": seed, "precision": precision, "batch_size": batch_size
+    }  # fmt: skip
+    before = estimate_smoothed(model, inputs, evidence.selected, indices=evidence.index, draws=draws, **how)
 
     def tried(own: ConfidenceIntervals, adversary: Adversary) -> Tried:
-        return judge.row(own, clean[own.certified], adversary)
+        kept, problem = np.flatnonzero(own.certified), WorstCaseProblem.of(own, edges=bins.edges)
+        found = attack_calibration(
+            model, inputs[kept], evidence.label[kept], epsilon=own.radius, adversary=adversary,
+            predicted=own.predicted[kept], lower=problem.lower, upper=problem.upper, edges=bins.edges,
+            draws=attack_draws, steps=steps, **how, **attack,
+        )  # fmt: skip
+        chosen, places = evidence.selected[kept], evidence.index[kept]
+        after = estimate_smoothed(model, found.inputs, chosen, indices=places, draws=draws, **how)
+        clean, attacked = before.confidence[kept], after.confidence
+        finding = confront(after, problem, seen=found.seen_after, levels=levels, allowed=allowed)
+        most = int(np.argmax(np.abs(attacked - clean)))
+        change = (found.inputs[most].cpu() - inputs[kept[most]].cpu()).double().numpy()
+        moved = Moved.of(int(places[most]), float(clean[most]), float(attacked[most]), change)
+        return *seen_row(own, problem, adversary, clean, attacked, finding, allowed), moved
 
     return gather(tried, bounds, wanted, terms, allowed, begun, keep)
 
@@ -137,67 +152,6 @@ def _empty(bounds: ConfidenceIntervals, adversary: Adversary, allowed: int) -> T
     nan = math.nan
     row = SandwichRow(bounds.radius, adversary.value, 0, nan, nan, nan, nan, nan, nan, nan, nan, nan, 0, allowed, nan)
     return row, None, None, None
-
-
-@dataclass(frozen=True, eq=False)
-class _Judge:
-    """Attacks the inputs certified at a radius and judges what became of them by fresh draws."""
-
-    model: nn.Module
-    evidence: Evidence
-    inputs: Tensor
-    terms: Terms
-    bins: Bins
-    allowed: int
-    levels: Levels
-    attack: dict[str, Any]  # further options of the attacks
-
-    def row(self, bounds: ConfidenceIntervals, clean: FloatArray, adversary: Adversary) -> Tried:
-        """One row, from the confidences of the certified inputs without attack, with reliability curves."""
-        kept, problem = np.flatnonzero(bounds.certified), WorstCaseProblem.of(bounds, edges=self.bins.edges)
-        found = attack_calibration(
-            self.model,
-            self.inputs[kept],
-            self.evidence.label[kept],
-            sigma=self.evidence.header.sigma,
-            epsilon=bounds.radius,
-            adversary=adversary,
-            predicted=bounds.predicted[kept],
-            lower=problem.lower,
-            upper=problem.upper,
-            edges=problem.bins.edges,
-            draws=self.terms.attack_draws,
-            steps=self.terms.steps,
-            seed=self.terms.seed,
-            precision=self.precision,
-            **self.attack,
-        )
-        attacked = self.look(found.inputs, kept)
-        finding = confront(attacked, problem, seen=found.seen_after, levels=self.levels, allowed=self.allowed)
-        row, before, after = seen_row(bounds, problem, adversary, clean, attacked.confidence, finding, self.allowed)
-        most = int(np.argmax(np.abs(attacked.confidence - clean)))
-        change = (found.inputs[most].cpu() - self.inputs[kept[most]].cpu()).double().numpy()
-        index = int(self.evidence.index[kept[most]])
-        return row, before, after, Moved.of(index, float(clean[most]), float(attacked.confidence[most]), change)
-
-    def look(self, inputs: Tensor, positions: IntArray) -> SmoothedEstimate:
-        """Estimates at inputs that stand for those at the given positions, under the noise of these."""
-        return estimate_smoothed(
-            self.model,
-            inputs,
-            self.evidence.selected[positions],
-            sigma=self.evidence.header.sigma,
-            draws=self.terms.draws,
-            seed=self.terms.seed,
-            indices=self.evidence.index[positions],
-            precision=self.precision,
-            batch_size=self.attack["batch_size"],
-        )
-
-    @property
-    def precision(self) -> str:
-        """What the evidence was drawn in, such as "bfloat16" of "bfloat16 fused on cuda"."""
-        return self.evidence.header.precision.split()[0]
 
 
 def inputs_of(model: nn.Module, data: Any, evidence: Evidence) -> Tensor:
