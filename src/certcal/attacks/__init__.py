@@ -14,11 +14,10 @@ if TYPE_CHECKING:
     from certcal.attacks.batched import attack, cross_entropy
     from certcal.attacks.calibration import attack_calibration
     from certcal.attacks.climb_settings import End, Plateau, Settings
-    from certcal.attacks.fresh_draws import SmoothedEstimate, estimate_smoothed
     from certcal.attacks.pgd import loss_and_gradient, walk
     from certcal.attacks.plain import attack_bounds
     from certcal.attacks.sandwich import attack_certificates, inputs_of
-    from certcal.attacks.smoothed import signed_log_odds
+    from certcal.attacks.smoothed import SmoothedEstimate, estimate_smoothed, signed_log_odds
 
 __all__ = [
     "ACE",
@@ -70,9 +69,8 @@ __getattr__ = later(
     batched="attack cross_entropy",
     calibration="attack_calibration",
     climb_settings="End Plateau Settings",
-    fresh_draws="SmoothedEstimate estimate_smoothed",
     pgd="loss_and_gradient walk",
     plain="attack_bounds",
     sandwich="attack_certificates inputs_of",
-    smoothed="signed_log_odds",
+    smoothed="SmoothedEstimate estimate_smoothed signed_log_odds",
 )

@@ -8,9 +8,8 @@ from torch import nn
 from certcal.attacks.adversaries import ADVERSARIES, CHOICE_DRAWS
 from certcal.attacks.batched import check_numbers
 from certcal.attacks.climb_settings import Settings
-from certcal.attacks.fresh_draws import Estimator
 from certcal.attacks.records import CalibrationAttack
-from certcal.attacks.smoothed import Scene, smoothed
+from certcal.attacks.smoothed import Estimator, Scene, smoothed
 from certcal.certificates import MeanLimits
 from certcal.errors import InputError
 from certcal.means import hoeffding

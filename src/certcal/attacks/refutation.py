@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import scipy
 
-from certcal.attacks.fresh_draws import SmoothedEstimate
+from certcal.attacks.smoothed import SmoothedEstimate
 from certcal.certificates import rival_votes
 from certcal.means import empirical_bernstein, sum_error
 from certcal.types import BoolArray, FloatArray, IntArray

@@ -10,9 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from certcal.attacks.calibration import attack_calibration
-from certcal.attacks.fresh_draws import estimate_smoothed
 from certcal.attacks.records import Moved, Sandwich, SandwichRow, Terms
 from certcal.attacks.refutation import Finding, Levels, confront
+from certcal.attacks.smoothed import estimate_smoothed
 from certcal.certificates import ConfidenceIntervals, Method, RunnerUp, confidence_bounds_at
 from certcal.errors import InputError
 from certcal.evaluation import row_at

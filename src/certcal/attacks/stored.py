@@ -11,7 +11,7 @@ from certcal.attacks.records import AceRow, AceTable, Moved, Sandwich, SandwichR
 from certcal.files import plain
 from certcal.metrics import ReliabilityCurve
 from certcal.scalars import check_flag
-from certcal.settings import PREDICTION_SHARE, Adversary
+from certcal.settings import PREDICTION_SHARE, Adversary, build
 
 T = TypeVar("T")
 SANDWICH, ACE = "sandwich", "ace"
@@ -67,15 +67,11 @@ def _ace(kept: Mapping[str, Any]) -> AceTable:
 
 def _checked(kind: type[T], values: Mapping[str, Any]) -> T:
     """A record with every field from `values`, each of its own type and finite."""
-    found: dict[str, Any] = {}
-    for own in fields(kind):  # type: ignore[arg-type]
-        value: Any = values[own.name]
-        wanted: Any = (int, float) if own.type is float else own.type
-        flag = isinstance(value, bool) and own.type is not bool
-        if flag or not isinstance(value, wanted) or (own.type is float and not math.isfinite(value)):
-            raise ValueError(f"{own.name} is {value!r}")
-        found[own.name] = float(value) if own.type is float else value
-    return kind(**found)
+    found = build(kind, {own.name: values[own.name] for own in fields(kind)}, "an attack's file")  # type: ignore[arg-type]
+    for name, value in vars(found).items():
+        if isinstance(value, float) and not math.isfinite(value):
+            raise ValueError(f"{name} is {value!r}")
+    return found
 
 
 def _plain_curve(curve: ReliabilityCurve | None) -> Any:
