@@ -50,11 +50,6 @@ class Entry:
             wanted = "hold only small letters, digits and . _ + -, and begin with a letter or digit"
             raise InputError.expected("name", wanted, repr(self.name))
 
-    def rows(self, evidence: Evidence, *, fit: Evidence | None = None, approximate: bool = False) -> list[ReferenceRow]:
-        """Its rows, from its evidence and that of the entry that maps are fitted on."""
-        how: dict[str, Any] = {"mapped": self.mapped, "fit": fit, "brier_loss": self.brier_loss}
-        return entry_rows(self.name, evidence, self.radii, approximate=approximate, **how)
-
 
 @dataclass(frozen=True)
 class Pack:
@@ -126,7 +121,8 @@ class Pack:
                 raise InputError.expected("fitted_on", "hold other inputs than its own", repr(entry.fitted_on))
             if fit.header.model != own.header.model or fit.header.sigma != own.header.sigma:
                 raise InputError.expected("fitted_on", "be of the same model and σ", repr(entry.fitted_on))
-        return entry.rows(own, fit=fit, approximate=approximate)
+        how: dict[str, Any] = {"mapped": entry.mapped, "fit": fit, "brier_loss": entry.brier_loss}
+        return entry_rows(entry.name, own, entry.radii, approximate=approximate, **how)
 
     def rows(self) -> list[ReferenceRow]:
         """The rows as they are stored."""

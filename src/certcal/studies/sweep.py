@@ -138,21 +138,13 @@ def _tell_doubts(trial: Trial, came: Came, tell: Tell) -> None:
 
 def _table(run: RunFolder, name: str, found: list[list[Outcome] | Failure]) -> Results:
     """Write the table, with every digit; a trial that failed has one row, with the reason."""
-    results = Results([], [], [])
-    heads, lines = [*Outcome.__dataclass_fields__, "failed"], list[dict[str, Any]]()
-    for came in found:
-        if isinstance(came, Failure):
-            results.failures.append(came)
-            row = {key: value for key, value in asdict(came).items() if key != "wrong_input"}
-            lines.append(row)
-            results.rows.append(row)
-        else:
-            results.outcomes.extend(came)
-            lines.extend(map(asdict, came))
-            results.rows.extend(plain(asdict(one)) for one in came)
-    run.write(f"{name}.csv", csv_text(heads, ([row.get(key, "") for key in heads] for row in lines)))
-    run.write_json(f"{name}.json", results.rows)
-    return results
+    every = [one for came in found for one in (came if isinstance(came, list) else [came])]
+    rows = [{key: value for key, value in asdict(one).items() if key != "wrong_input"} for one in every]
+    heads = [*Outcome.__dataclass_fields__, "failed"]
+    run.write(f"{name}.csv", csv_text(heads, ([row.get(key, "") for key in heads] for row in rows)))
+    run.write_json(f"{name}.json", plain(rows))
+    failures = [one for one in every if isinstance(one, Failure)]
+    return Results([one for one in every if isinstance(one, Outcome)], failures, plain(rows))
 
 
 def _nothing_came_of(failures: list[Failure]) -> CertcalError:

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from certcal.settings import AcceActSettings, CceActSettings
 from certcal.training.captured import on_host
-from certcal.training.certificate import FewDrawBounds, check_finite, quantile, shift_of, slack_of, standard_bounds
+from certcal.training.certificate import FewDrawBounds, check_finite, quantile, shift_of, standard_bounds
 from certcal.training.search import View, step_length
 from certcal.training.step import Step
 from certcal.worstcase import AdmmSettings, Assignments, WorstCaseProblem, slopes, solve_exact
@@ -138,8 +138,8 @@ def towards(problem: WorstCaseProblem, confidence: np.ndarray) -> np.ndarray:
 
 def bounds_within_epsilon(view: View, step: Step, settings: CceActSettings) -> FewDrawBounds:
     """Within which values the Standard certificate puts confidences within ε, from few draws, without abstaining."""
-    slack = slack_of(settings.draws, settings.alpha)
-    return standard_bounds(view.confidence, view.rest, shift=shift_of(step.epsilon, step), slack=slack)
+    shift = shift_of(step.epsilon, step)
+    return standard_bounds(view.confidence, view.rest, shift=shift, draws=settings.draws, alpha=settings.alpha)
 
 
 def worst_case(bounds: FewDrawBounds, correct: Tensor, settings: CceActSettings) -> WorstCaseProblem:

@@ -42,8 +42,12 @@ class FewDrawBounds:
         return upper
 
 
-def standard_bounds(confidence: Tensor, rest: Tensor, *, shift: float, slack: float = 0.0) -> FewDrawBounds:
+def standard_bounds(
+    confidence: Tensor, rest: Tensor, *, shift: float, draws: int = 1, alpha: float | None = None
+) -> FewDrawBounds:
     """Φ(Φ⁻¹(p ∓ slack) ∓ R / σ), as quantiles, for confidences p and their complements, shape (n,).
+
+    The slack is how far Hoeffding's two-sided limits are from the mean of so many draws; 0 if no alpha is given.
 
     Paper: App. A.1, Eq. (standard bounds), Sec. 4 ("based on very few Monte Carlo samples").
 
@@ -52,6 +56,7 @@ def standard_bounds(confidence: Tensor, rest: Tensor, *, shift: float, slack: fl
     >>> round(bounds.lower.item(), 4), round(bounds.upper.item(), 4)
     (0.1587, 0.8413)
     """
+    slack = 0.0 if alpha is None else math.sqrt(math.log(2 / alpha) / (2 * draws))
     low = quantile(confidence - slack, rest + slack) - shift
     high = quantile(confidence + slack, rest - slack) + shift
     return FewDrawBounds(low, high)
@@ -70,11 +75,6 @@ def shift_of(radius: float, step: Step) -> float:
     if radius == 0.0:
         return 0.0
     return radius / step.sigma if step.sigma > 0 else math.inf
-
-
-def slack_of(draws: int, alpha: float | None) -> float:
-    """How far Hoeffding's two-sided limits are from the mean of so many draws; 0 if no limits are wanted."""
-    return 0.0 if alpha is None else math.sqrt(math.log(2 / alpha) / (2 * draws))
 
 
 def check_finite(values: Tensor, what: str) -> None:
@@ -101,8 +101,8 @@ def estimate(
     predicted = smoothed.detach().argmax(dim=1)
     odds = log_odds(smoothed, predicted).double()
     check_finite(odds.detach(), "A confidence")
-    slack = slack_of(settings.draws, settings.alpha)
-    bounds = standard_bounds(odds.sigmoid(), (-odds).sigmoid(), shift=shift_of(radius, step), slack=slack)
+    how: dict[str, Any] = {"shift": shift_of(radius, step), "draws": settings.draws, "alpha": settings.alpha}
+    bounds = standard_bounds(odds.sigmoid(), (-odds).sigmoid(), **how)
     correct = predicted == labels
     counts = torch.ones_like(correct)
     if settings.population == "certified":
