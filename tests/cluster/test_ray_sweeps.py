@@ -153,7 +153,7 @@ def test_fine_tuning_waits_for_its_baseline_and_is_left_out_without_one(desk, mo
             count += len(more)
             yield position, came
 
-    monkeypatch.setattr("certcal.studies.sharing.run_calls", run_calls)
+    monkeypatch.setattr("certcal.cluster.pool.run_calls", run_calls)
     good, bad = (
         sweep_trials(recipe({"train.learning_rate": [rate]}), desk / name)[0]
         for name, rate in (("a", 0.1), ("b", 1e30))

@@ -1,6 +1,6 @@
 """A sweep: trials run here or on a cluster, and one table of what came of them, failures too."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -12,10 +12,9 @@ from certcal.files import csv_text, plain
 from certcal.runs import RunFolder
 from certcal.settings import Beside, recipe_text
 from certcal.studies.recipes import SweepRecipe
-from certcal.studies.trials import Came, Failure, Trial, attempt, kept_doubts, sweep_trials
+from certcal.studies.trials import Came, Failure, Finished, Stages, Trial, attempt, kept_doubts, sweep_trials
 
 Tell = Callable[[str], None]
-Stages = Sequence[tuple[Trial, Sequence[Trial]]]  # trials, and for each those that start from its weights
 NO_START = "the model that it starts from failed"
 
 
@@ -87,7 +86,7 @@ def run_trials(
     return replace(results, left=len(every) - len(found))
 
 
-def _here(stages: Stages, until: float | None, progress: bool, tell: Tell) -> Iterator[tuple[Trial, Came]]:
+def _here(stages: Stages, until: float | None, progress: bool, tell: Tell) -> Finished:
     place, count = 0, sum(1 + len(others) for _, others in stages)
     for first, others in stages:
         starts = True
@@ -104,18 +103,14 @@ def _here(stages: Stages, until: float | None, progress: bool, tell: Tell) -> It
             yield trial, came
 
 
-def _side_by_side(
-    where: Cluster | int, run: RunFolder, stages: Stages, until: float | None, tell: Tell
-) -> Iterator[tuple[Trial, Came]]:
+def _side_by_side(where: Cluster | int, run: RunFolder, stages: Stages, until: float | None, tell: Tell) -> Finished:
+    from certcal.studies.beside import beside, share
+
     done, count = 0, sum(1 + len(others) for _, others in stages)
     if isinstance(where, int):
-        from certcal.studies.beside import beside
-
         tell(f"{count} trials, {where} at once")
         finished = beside(stages, where, until)
     else:
-        from certcal.studies.sharing import share
-
         tell(f"{count} trials on a Ray cluster")
         finished = share(where, run.path, stages)
     for trial, came in finished:

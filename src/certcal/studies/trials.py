@@ -3,7 +3,7 @@
 import json
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -64,6 +64,8 @@ class Failure:
 
 
 Came = list[Outcome] | Failure | None  # of a trial; None if its time ran out
+Finished = Iterator[tuple[Trial, Came]]
+Stages = Sequence[tuple[Trial, Sequence[Trial]]]  # trials, and for each those that start from its weights
 
 
 @guarded
