@@ -9,10 +9,9 @@ from certcal.settings import Adversary, Norm
 
 if TYPE_CHECKING:
     from certcal.attacks.ace import CONFIGURATIONS, ace_attack, galil_ace_attack, run_ace_attacks
-    from certcal.attacks.adversaries import BACKWARD, attack_passes
+    from certcal.attacks.adversaries import BACKWARD, attack_calibration, attack_passes
     from certcal.attacks.balls import BALLS, Ball
     from certcal.attacks.batched import attack, cross_entropy
-    from certcal.attacks.calibration import attack_calibration
     from certcal.attacks.climb_settings import End, Plateau, Settings
     from certcal.attacks.pgd import loss_and_gradient, walk
     from certcal.attacks.plain import attack_bounds
@@ -64,10 +63,9 @@ __all__ = [
 __getattr__ = later(
     __name__,
     ace="CONFIGURATIONS ace_attack galil_ace_attack run_ace_attacks",
-    adversaries="BACKWARD attack_passes",
+    adversaries="BACKWARD attack_calibration attack_passes",
     balls="BALLS Ball",
     batched="attack cross_entropy",
-    calibration="attack_calibration",
     climb_settings="End Plateau Settings",
     pgd="loss_and_gradient walk",
     plain="attack_bounds",

@@ -212,8 +212,12 @@ def run_ace_attacks(
     rows, curves = [], []
     for eta, omega, attacked in tried:
         with held_still(model):
-            predicted, confidence = classify(model, inputs if attacked is None else attacked.inputs)
+            points = inputs if attacked is None else attacked.inputs
+            predicted, confidence = classify(model, points)
         pair = confidence.numpy(), (predicted == labels).numpy()
+        moved = (points != inputs).flatten(1).any(dim=1).cpu().numpy()
+        if attacked is not None and omega != GALIL:  # whose updates may lead nowhere
+            moved = attacked.updates > 0
         row = AceRow(
             eta=eta,
             omega=omega,
@@ -225,7 +229,7 @@ def run_ace_attacks(
             brier=top_label_brier_score(*pair),
             mean_confidence=float(pair[0].mean()),
             label_changes=int((predicted != unattacked).sum()),
-            moved=0 if attacked is None else _moved(attacked, inputs, by_place=omega == GALIL),
+            moved=int(moved.sum()),
             stopped_by_label=0 if attacked is None else int(np.count_nonzero(attacked.end == End.LABEL)),
         )
         rows.append(row)
@@ -240,10 +244,3 @@ def _configurations(pairs: object) -> list[Configuration]:
     ):
         raise InputError.expected("configurations", "be pairs (eta, omega)", type(pairs).__name__)
     return [Configuration.checked(*pair) for pair in pairs]
-
-
-def _moved(attacked: Attacked, inputs: Tensor, *, by_place: bool) -> int:
-    """How many inputs took an update; of the original ACE, whose updates may lead nowhere, how many are elsewhere."""
-    if by_place:
-        return int((attacked.inputs != inputs).flatten(1).any(dim=1).sum())
-    return int(np.count_nonzero(attacked.updates))

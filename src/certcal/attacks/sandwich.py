@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from certcal.attacks.calibration import attack_calibration
+from certcal.attacks.adversaries import attack_calibration
 from certcal.attacks.records import Moved, Sandwich, SandwichRow, Terms
 from certcal.attacks.refutation import Finding, Levels, confront
 from certcal.attacks.smoothed import estimate_smoothed

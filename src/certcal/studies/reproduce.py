@@ -15,8 +15,8 @@ from certcal.runs import RunFolder, save_figure
 from certcal.scalars import check_number
 from certcal.settings import CertifySettings
 from certcal.studies.study import Baseline, Study, paper_table
-from certcal.studies.sweep import Results, Tell, run_trials, where_to_run
-from certcal.studies.trials import QUOTED, Stages, Trial, kept_outcomes, sweep_trials
+from certcal.studies.sweep import Results, run_trials, where_to_run
+from certcal.studies.trials import QUOTED, Stages, Tell, Trial, kept_outcomes, sweep_trials
 
 SELECTION = "selection.json"
 

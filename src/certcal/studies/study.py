@@ -164,16 +164,14 @@ def load_study(
         if not _NAME.fullmatch(own):
             wanted = "begin with a letter or digit and hold only these, spaces and . _ + * -, at most 100"
             raise InputError.expected("name of a baseline or method", wanted, repr(own))
-    study = replace(
-        study,
-        baseline=_named("baseline", study.baseline, baselines),
-        method=tuple(_fewer(one, sample) for one in _named("only", study.method, methods) if sample != 0),
-    )
-    known = [one.name for one in study.baseline]
+    named, tuned = _named("baseline", study.baseline, baselines), _named("only", study.method, methods)
+    known = [one.name for one in named]
     for other in given.keys() - set(known):
         raise InputError.expected("weights", f"name a baseline ({', '.join(known)})", repr(other))
     study = replace(
-        study, baseline=tuple(replace(one, weights=given.get(one.name, one.weights)) for one in study.baseline)
+        study,
+        baseline=tuple(replace(one, weights=given.get(one.name, one.weights)) for one in named),
+        method=tuple(_fewer(one, sample) for one in tuned if sample != 0),
     )
     for one in study.baseline:  # a mistake in the last stage is better found before the first
         study.training(one)

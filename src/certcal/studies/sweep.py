@@ -1,6 +1,5 @@
 """A sweep: trials run here or on a cluster, and one table of what came of them, failures too."""
 
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -12,9 +11,8 @@ from certcal.files import csv_text, plain
 from certcal.runs import RunFolder
 from certcal.settings import Beside, recipe_text
 from certcal.studies.recipes import SweepRecipe
-from certcal.studies.trials import Came, Failure, Finished, Stages, Trial, attempt, kept_doubts, sweep_trials
+from certcal.studies.trials import Came, Failure, Finished, Stages, Tell, Trial, attempt, kept_doubts, sweep_trials
 
-Tell = Callable[[str], None]
 NO_START = "the model that it starts from failed"
 
 

@@ -19,6 +19,7 @@ from certcal.scalars import guarded
 from certcal.settings import RunSettings, build, merged
 from certcal.studies.recipes import SweepRecipe, SweepSettings, describe, grid_size, numbered
 
+Tell = Callable[[str], None]
 OUTCOME, QUOTED, ERROR = "outcome.json", "quoted.json", "error.txt"
 NO_CHECKS = " --no-checks goes on all the same."  # what checks add for `certcal certify`
 
@@ -93,9 +94,7 @@ def sweep_trials(recipe: SweepRecipe, folder: Path, *, method: str = "", baselin
 
 
 @guarded
-def run_trial(
-    trial: Trial, *, progress: bool = False, tell: Callable[[str], None] = lambda text: None
-) -> list[Outcome]:
+def run_trial(trial: Trial, *, progress: bool = False, tell: Tell = lambda text: None) -> list[Outcome]:
     """What a trial came to at each radius; trained and certified where that was not done before."""
     run = RunFolder(trial.folder)
     kept = kept_outcomes(trial, tell)
@@ -123,7 +122,7 @@ def run_trial(
     return outcomes
 
 
-def kept_outcomes(trial: Trial, tell: Callable[[str], None] = lambda text: None) -> list[Outcome] | None:
+def kept_outcomes(trial: Trial, tell: Tell = lambda text: None) -> list[Outcome] | None:
     """What the trial came to before, if it was the same one; what is damaged is made again."""
     path = trial.folder / trial.outcome
     if not path.is_file():
@@ -146,11 +145,7 @@ def kept_doubts(trial: Trial) -> list[str]:
 
 
 def attempt(
-    trial: Trial,
-    *,
-    until: float | None = None,
-    progress: bool = False,
-    tell: Callable[[str], None] = lambda text: None,
+    trial: Trial, *, until: float | None = None, progress: bool = False, tell: Tell = lambda text: None
 ) -> Came:
     """What a trial came to, or why it failed; the traceback is in error.txt in its folder then.
 

@@ -40,6 +40,7 @@ from certcal.training.validation import hold_out, mean_accuracy, validate
 
 CHECKPOINT, BEST, FINAL, LOG = "checkpoint.pt", "best.pt", "model.pt", "log.csv"
 ASK_EVERY = 50  # steps
+Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -109,12 +110,7 @@ class Trainer:
             yield
 
     def run(
-        self,
-        *,
-        progress: bool,
-        tell: Callable[[str], None],
-        begin: Callable[[], Any] | None = None,
-        frozen: str = "",
+        self, *, progress: bool, tell: Tell, begin: Callable[[], Any] | None = None, frozen: str = ""
     ) -> TrainResult:
         """Train to the last epoch."""
         first = bool(self.fabric.is_global_zero)
@@ -132,7 +128,7 @@ class Trainer:
             self._run(first, progress, tell)
         return TrainResult(self.folder / FINAL, self.state.history, resumed, first, left)
 
-    def _run(self, first: bool, progress: bool, tell: Callable[[str], None]) -> None:
+    def _run(self, first: bool, progress: bool, tell: Tell) -> None:
         board = TensorBoard(self.folder / "tensorboard") if self.machine.tensorboard and first else None
         epochs, steps, shown = self.settings.epochs, self.batches.steps, progress and first
         meter = Progress(epochs, steps, show=shown, doing="training", unit="steps", transient=True)
@@ -156,7 +152,7 @@ class Trainer:
         except InputError:  # there is none, or it is damaged
             return False
 
-    def resume(self, tell: Callable[[str], None]) -> int | None:
+    def resume(self, tell: Tell) -> int | None:
         """Take up the folder's checkpoint; the epoch it is in, or None if there is none."""
         found, processes = self.checkpoint.is_file(), self.state.processes
         if found and self.fabric.is_global_zero:
