@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 from certcal.certificates import confidence_bounds_at
@@ -47,11 +47,6 @@ class ReferenceRow:
     def key(self) -> tuple[str, str, float]:
         """What tells rows apart."""
         return self.entry, self.track, self.radius
-
-    @classmethod
-    def numbers(cls) -> tuple[str, ...]:
-        """The names of its numbers."""
-        return tuple(one.name for one in fields(cls) if one.name not in ("entry", "track", "radius"))
 
 
 def entry_rows(

@@ -11,7 +11,7 @@ from certcal.files import csv_text, plain
 from certcal.runs import RunFolder
 from certcal.settings import Beside, recipe_text
 from certcal.studies.recipes import SweepRecipe
-from certcal.studies.trials import Came, Failure, Finished, Stages, Tell, Trial, attempt, kept_doubts, sweep_trials
+from certcal.studies.trials import Failure, Finished, Stages, Tell, attempt, kept_doubts, sweep_trials
 
 NO_START = "the model that it starts from failed"
 
@@ -76,6 +76,8 @@ def run_trials(
     results = Results([], [], [])
     steps = _here(stages, until, progress, tell) if where == 1 else _side_by_side(where, run, stages, until, tell)
     for trial, came in steps:
+        if isinstance(came, list) and (doubts := kept_doubts(trial)):  # a table shows a guessing model like any other
+            tell(f"warning: {trial}: {' '.join(doubts)}")
         if came is not None:
             found[trial.folder] = came
             results = _table(run, table, [found[one.folder] for one in every if one.folder in found])
@@ -97,7 +99,6 @@ def _here(stages: Stages, until: float | None, progress: bool, tell: Tell) -> Fi
             if isinstance(came, Failure):
                 starts = starts and trial is not first
                 tell(f"failed: {came.failed}")
-            _tell_doubts(trial, came, tell)
             yield trial, came
 
 
@@ -119,14 +120,7 @@ def _side_by_side(where: Cluster | int, run: RunFolder, stages: Stages, until: f
         for one, result in [(trial, came), *left_out]:
             done += 1
             tell(f"[{done}/{count}] {one}: " + (f"failed: {result.failed}" if isinstance(result, Failure) else "done"))
-            _tell_doubts(one, result, tell)
             yield one, result
-
-
-def _tell_doubts(trial: Trial, came: Came, tell: Tell) -> None:
-    """One line of what the checks say of a trial that is done, wherever it ran: a table shows a guessing model too."""
-    if not isinstance(came, Failure) and (doubts := kept_doubts(trial)):
-        tell(f"warning: {trial}: {' '.join(doubts)}")
 
 
 def _table(run: RunFolder, name: str, found: list[list[Outcome] | Failure]) -> Results:
