@@ -209,7 +209,7 @@ def test_acce_adversary_is_algorithm_two():
     admm = AdmmSettings(starts="clean", assignment_rates=0.1, confidence_rates=0.01, rho_factors=1.1, dtype="float64")
     labels = torch.as_tensor(np.where(correct, 1, 0))
     scene = Scene(
-        lambda points: (points @ weights).log_softmax(dim=1), x, labels, torch.ones(n, dtype=torch.long), 0.25, epsilon,
+        lambda points: (points @ weights).log_softmax(dim=1), x, labels, torch.ones(n, dtype=torch.long), epsilon,
         1, torch.device("cpu"), Settings(norm="l2", steps=12, step_size=2 * epsilon / 12, box=False),
     )  # fmt: skip
     edges = problem.bins.edges

@@ -97,7 +97,7 @@ def attack_calibration(
         known = count_classes(model, inputs)
         labels = as_labels(y, len(inputs), classes=known)
         predict = smoothed(model, inputs.shape[1:], sigma=sigma, draws=draws, seed=seed, precision=precision)
-        scene = Scene(predict, inputs, labels, labels, sigma, radius, draws, device_of(model), settings)
+        scene = Scene(predict, inputs, labels, labels, radius, draws, device_of(model), settings)
         if predicted is None:
             classes = scene.predictions(inputs)
         else:

@@ -100,7 +100,7 @@ def _scene(
 
     settings = Settings(norm=own.norm, steps=steps, box=True, seed=seed, batch_size=batch_size)
     labels, predicted = as_labels(own.label, len(inputs)), as_labels(own.predicted, len(inputs))
-    scene = Scene(predict, inputs, labels, predicted, 0.0, 0.0, 1, device, settings)
+    scene = Scene(predict, inputs, labels, predicted, 0.0, 1, device, settings)
     others = (scene.predictions(inputs) != predicted).numpy()
     # At a tie another rounding may choose another class; further off, it is another network or other inputs.
     far = others & (np.abs(scene.seen_confidence(inputs) - own.confidence) > 1e-3)

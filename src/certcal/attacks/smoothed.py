@@ -49,7 +49,6 @@ class Scene:
     inputs: Tensor  # (n, …)
     labels: Tensor  # (n,)
     predicted: Tensor  # (n,) class A
-    sigma: float
     epsilon: float
     draws: int
     device: torch.device
