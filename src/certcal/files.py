@@ -11,13 +11,23 @@ import secrets
 import time
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 from certcal.errors import InputError
 
 SEAL = "sha256"  # of a JSON file, in itself
+
+
+def versions_of(*packages: str) -> dict[str, str]:
+    """The versions of packages, to be written beside results; of those that are installed: sources may be run, too."""
+    found = {}
+    for name in packages:
+        with suppress(PackageNotFoundError):
+            found[name] = version(name)
+    return found
 
 
 def expanded(name: str, path: str | os.PathLike[str]) -> Path:

@@ -78,6 +78,18 @@ def test_train_then_certify_with_the_line_it_prints(desk, certcal):
     assert (run / "train.toml").read_text() == before
 
 
+def test_a_run_does_not_go_on_with_other_data_of_the_same_name_and_size(desk, certcal):
+    with np.load(desk / "data.npz") as held:
+        inputs, labels = held["inputs"], held["labels"]
+    np.savez(desk / "changing.npz", inputs=inputs, labels=labels)
+    words = ["train", "changing", *WORDS, "--data", "changing.npz", "--epochs"]
+    certcal(*words, "1")
+    np.savez(desk / "changing.npz", inputs=1 - inputs, labels=labels)
+    _, error = certcal(*words, "2", code=2)
+    assert "data.content" in error
+    assert "be those that checkpoint.pt was made with" in error
+
+
 def test_train_refuses_in_one_line(desk, certcal):
     for words, message in (
         (["train", "new"], "Missing model.name, data.name, objective.name, train.sigma"),

@@ -130,6 +130,10 @@ def test_model_and_data_are_looked_at_first_and_a_dry_run_writes_nothing(desk):
             ("--certifier", "lipschitz", "--radii", 1, "--constant", 0.1),
             "`--constant` to be a Lipschitz constant of the network's logits, but got 0.1, where points 0.1 apart near",
         ),
+        (
+            ("--certifier", "lipschitz", "--radii", 1, "--engine", "ray"),
+            "`--engine` to be left out: bounds without noise",
+        ),
         (("--sigma", 1, "--constant", 1), "to come with --certifier lirpa or lipschitz"),
     ],
 )

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 from dataclasses import replace
+from importlib.metadata import PackageNotFoundError
 
 import numpy as np
 import pyarrow as pa
@@ -67,6 +68,18 @@ def test_shards_say_what_wrote_them(folder):
     metadata = pq.read_schema(next(folder.glob("shard-*"))).metadata
     assert set(json.loads(metadata[b"certcal.provenance"])) == {"written", "python", "certcal", "torch", "numpy"}
     assert not list(folder.glob(".*part"))
+
+
+def test_sources_that_are_not_installed_draw_too(evidence, tmp_path, monkeypatch):
+    def version(name):
+        if name == "certcal":
+            raise PackageNotFoundError(name)
+        return "1"
+
+    monkeypatch.setattr("certcal.files.version", version)
+    save_evidence(evidence, tmp_path / "kept.parquet")
+    written = json.loads(pq.read_schema(tmp_path / "kept.parquet").metadata[b"certcal.provenance"])
+    assert set(written) == {"written", "python", "torch", "numpy"}
 
 
 @pytest.mark.parametrize(

@@ -49,6 +49,11 @@ def test_a_study_is_like_another_in_all_that_it_does_not_say(tmp_path):
         load_study(str(path))
 
 
+def test_like_wants_the_folder_of_a_study(tmp_path):
+    with pytest.raises(InputError, match=r"Expected `like` to be the folder of a study .*, without selection.json"):
+        study_trials(small(), tmp_path, like=tmp_path)
+
+
 def test_fine_tuning_takes_from_its_baseline_what_its_own_objective_knows(tmp_path):
     study = small()
     own = {"name": "consistency", "draws": 3, "consistency": 5.0}

@@ -74,6 +74,8 @@ def certify(
     plain = folder.bounds.is_file() or given["bounds"].get("certifier", "smoothing") != "smoothing"
     settings: RunSettings | BoundsRunSettings
     if plain or (kept is not None and "bounds" in read_toml(kept)):
+        if where != "local":
+            raise InputError.expected("engine", "be left out: bounds without noise are computed here", "'ray'")
         settings = _without_noise(config or kept, given)
     else:
         if given.pop("bounds"):

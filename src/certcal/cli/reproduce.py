@@ -2,7 +2,6 @@
 
 import tomllib
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -17,7 +16,7 @@ from certcal.files import printable
 from certcal.settings import Beside, Cluster, MachineSettings, PlaceSettings, Sections, StudyShare
 
 if TYPE_CHECKING:
-    from certcal.studies import Reproduction, Study
+    from certcal.studies import Reproduction, Study, Trial
 
 
 _which = o.option_under("What to run")
@@ -95,11 +94,13 @@ def reproduce(
     )
     name = recipe.rsplit("/", 1)[-1].removesuffix(".toml")
     folder = RunFolder.named(into or f"reproduce-{name}").path
-    trials = [one for first, tuned in study_trials(study, folder) for one in (first, *tuned)]
+    like = RunFolder.named(share.like).path if share.like else None
+    stages = study_trials(study, folder, like=like)
+    trials = [one for first, tuned in stages for one in (first, *tuned)]
     named = changes.get("model", {}).get("name")
     check_factories([one.recipe.model for one in trials], folder, named=named, trust=trust)
     if dry_run:
-        _show_plan(study, json=json)
+        _show_plan(study.about.title, stages, json=json)
         return
     result = run_study(
         study,
@@ -108,7 +109,7 @@ def reproduce(
         **given["beside"],
         minutes=share.minutes,
         quote=share.quote,
-        like=RunFolder.named(share.like).path if share.like else None,
+        like=like,
         progress=True,
         tell=tell,
     )
@@ -147,17 +148,15 @@ def _show_list(*, json: bool) -> None:
     wide_console().print(table)
 
 
-def _show_plan(study: "Study", *, json: bool) -> None:
+def _show_plan(title: str, stages: "list[tuple[Trial, list[Trial]]]", *, json: bool) -> None:
     from certcal.runs import estimate_training
-    from certcal.studies import study_trials
 
-    stages = study_trials(study, Path("runs"))
     counts = {first.name: [first.method, *(one.method for one in tuned)] for first, tuned in stages}
     if json:
         print_json({name: {method: own.count(method) for method in own} for name, own in counts.items()})
         return
     console = wide_console()
-    console.print(Text(study.about.title, "bold"))
+    console.print(Text(title, "bold"))
     for name, own in counts.items():
         told = ", ".join(f"{own.count(method)} {method}" for method in dict.fromkeys(own))
         console.print(Text.assemble((f"{name}  ", "cyan"), told), soft_wrap=True)

@@ -5,7 +5,6 @@ import platform
 import subprocess
 from datetime import UTC, datetime
 from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ import numpy as np
 
 from certcal.errors import several
 from certcal.evaluation import Report, Rounding
-from certcal.files import printable
+from certcal.files import printable, versions_of
 from certcal.report import number
 from certcal.runs.folder import RunFolder
 from certcal.scalars import exactly
@@ -190,7 +189,7 @@ def _of_process() -> dict[str, Any]:
         "python": platform.python_version(),
         "machine": f"{platform.system()} {platform.machine()}",
         "processor": _processor(),
-        "versions": {name: found for name in _PACKAGES if (found := _version(name)) is not None},
+        "versions": versions_of(*_PACKAGES),
         "certcal_commit": git_commit(_OURS, ours=True),  # as of when it is first asked for; three calls of git
     }
 
@@ -223,10 +222,3 @@ def _processor() -> str | None:
     except OSError:
         return platform.processor() or None
     return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), None)
-
-
-def _version(name: str) -> str | None:
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return None

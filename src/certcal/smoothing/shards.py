@@ -12,7 +12,6 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from certcal.errors import CertcalError, InputError, one_line
-from certcal.files import replacing
+from certcal.files import replacing, versions_of
 from certcal.inputs import from_arrow
 from certcal.settings import MAX_CLASSES
 from certcal.smoothing.evidence import CELLS, Counts, EvidenceHeader
@@ -227,8 +226,7 @@ def check_same_probe(path: Path, probe: list[float] | None) -> None:
 def _provenance() -> dict[str, str]:
     """What wrote a shard and when: recorded, but no reason to refuse a merge."""
     written = datetime.now(UTC).isoformat(timespec="seconds")
-    versions = {name: version(name) for name in ("certcal", "torch", "numpy")}
-    return {"written": written, "python": platform.python_version(), **versions}
+    return {"written": written, "python": platform.python_version(), **versions_of("certcal", "torch", "numpy")}
 
 
 def _as_lists(values: Counts) -> pa.Array:

@@ -30,9 +30,14 @@ class Reproduction:
     folder: Path
 
 
-def study_trials(study: Study, folder: Path) -> list[tuple[Trial, list[Trial]]]:
-    """Each baseline as a trial, and those that fine-tune it."""
-    return [(_baseline(study, one, folder), _tuned(study, one, folder)) for one in study.baseline]
+def study_trials(study: Study, folder: Path, *, like: Path | None = None) -> list[tuple[Trial, list[Trial]]]:
+    """Each baseline as a trial, and those that fine-tune it; of those `like` another study, what that one selected."""
+    stages = [(_baseline(study, one, folder), _tuned(study, one, folder)) for one in study.baseline]
+    if like is None:
+        return stages
+    names = selected_models(like)
+    kept = [(first, [one for one in tuned if one.name in names]) for first, tuned in stages]
+    return [(first, tuned) for first, tuned in kept if tuned or first.name in names]
 
 
 def run_study(
@@ -59,14 +64,12 @@ def run_study(
     Raises: CertcalError or InputError if nothing came of any model.
     """
     run, where = RunFolder(folder), where_to_run(engine, per_device)
-    stages: Stages = study_trials(study, folder)
+    stages: Stages = study_trials(study, folder, like=like)
     until = None
     if minutes is not None:
         until = time.time() + 60 * check_number("minutes", minutes, "be a number > 0", lambda value: value > 0)
     if until is not None and not isinstance(where, int):
         raise InputError.expected("minutes", "be left out on a cluster", minutes)
-    if like is not None:
-        stages = _only(stages, selected_models(like))
     if quote and study.about.screen is None:
         raise InputError.expected("quote", "be left out where all models get all draws (no about.screen)", quote)
     run.create()
@@ -87,14 +90,10 @@ def run_study(
 
 def selected_models(folder: Path) -> set[str]:
     """The names of the models that the study in a folder selected."""
+    if not (folder / SELECTION).is_file():
+        raise InputError.expected("like", "be the folder of a study that was run", f"{folder}, without {SELECTION}")
     read = json.loads((folder / SELECTION).read_text(encoding="utf-8"))
     return {name for one in read for score in ("ece", "brier") for name in one[score].values()}
-
-
-def _only(stages: Stages, names: set[str]) -> Stages:
-    """The stages that lead to these models."""
-    kept = [(first, [one for one in tuned if one.name in names]) for first, tuned in stages]
-    return [(first, tuned) for first, tuned in kept if tuned or first.name in names]
 
 
 def _chosen(study: Study, outcomes: Sequence[Outcome]) -> list[str]:

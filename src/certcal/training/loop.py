@@ -96,8 +96,7 @@ class Trainer:
             {"objective": asdict(objective), "train": asdict(settings), "validation": asdict(self.validation)}
             # "engine", as the checkpoints of earlier versions call it.
             | {"engine": {"precision": self.machine.precision}, "data": {"content": data_fingerprint(data)}}
-            | (about or {})
-        )
+        ) | flat_settings(about or {})
         self._saved, self._loss = time.monotonic(), math.nan
         self._unsettled: tuple[int, Reading] | None = None  # a step whose loss is still on the device
 

@@ -108,6 +108,8 @@ def check_same_settings(path: Path, before: dict[str, Any], now: dict[str, Any])
     changed = [key for key in changed if key != "train.epochs" or now[key] < before[key]]
     # Earlier versions wrote the options of all objectives.
     changed = [key for key in changed if key in now or not key.startswith("objective.")]
+    # In run folders they knew data by its name and size only.
+    changed = [key for key in changed if key != "data.content" or key in before]
     # And they compared the file that training starts from, not the weights in it.
     changed = [key for key in changed if key != "model.weights" or str(before.get(key)).startswith(TENSORS)]
     if changed:
