@@ -99,7 +99,7 @@ def main() -> None:
             "settings": f"{recipe['train']['epochs']} epochs" + (f", {trial['settings']}" if trial["settings"] else ""),
             "baseline": "" if baseline else trial["baseline"],
             "train_seed": seed,
-            "chosen": asked.chosen or why.get(trial["name"], "a baseline"),
+            "chosen": asked.chosen or why.get(trial["name"], "a baseline" if baseline else "not selected"),
             "radii": radii,
             "mapped": [radius for radius in asked.mapped if radius in radii],
             "commit": asked.commit,

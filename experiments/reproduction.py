@@ -35,6 +35,10 @@ SELECTED = (
     "from our bounds. A map is chosen and fitted on one half of the inputs and scored on the other, each half in turn, "
     "or fitted on other images and scored on all, as the last table says."
 )
+IN_SHORT = (
+    "In short, the certified calibration error of the models selected. By the paper's own bounds ours is exact, where "
+    "the paper's is approximate from below; cdf-cp has sharper bounds from the same draws:"
+)
 HEADLINE = (
     "On inputs that the map has not seen, the least CCE of models at least as accurate as the paper's, whose clean "
     "Brier score of all inputs the map raises by at most a point:"
@@ -47,32 +51,62 @@ SPEEDS = "All of a study as the paper ran it, on one H200 at the speeds of [Meas
 NOT_RUN = (
     "Baselines of the pack were trained for the epochs listed, not the paper's 150. Of Fashion-MNIST, all seven "
     "baselines are run, four settings of each of six methods from the two baselines that the paper's bands select "
-    "at R ≥ 0.2 and ten from the one with σ = 0.12. A second seed has these two baselines and the models quoted from "
-    "them, but for eleven of 22; a third is not run. The paper's whole grids and three seeds are about two hours of an "
+    "at R ≥ 0.2 and ten from the one with σ = 0.12. A second seed has these three baselines and twelve of the 22 "
+    "models quoted from them; a third is not run. The paper's whole grids and three seeds are about two hours of an "
     "H200. Two baselines are certified with the 10,000 draws of screening. ACCE-ACT* takes the mean: with the paper's "
     "sum it diverged in 6 of 6 trials. Of CIFAR-10, ResNet-110 is trained for 20 epochs with noise and with SmoothAdv "
     "at two σ, and fine-tuned for 3 epochs by one setting of Brier-ACT and of ACCE-ACT; "
-    "PreAct-ResNet-18 with SmoothAdv for 120 epochs, in ten minutes. All are certified with 10,000 draws."
+    "PreAct-ResNet-18 with SmoothAdv for 120 epochs, in ten minutes, and with consistent copies for 110, in four, then "
+    "fine-tuned for 6 on the certificate. These two are certified with 30,000 draws, the others with 10,000. A "
+    "certified ECE of 15 % within the paper's band of accuracy, our aim, is not reached. At σ = 0.35, which would "
+    "certify more at large radii, consistent copies (90 epochs) certified 51 % of 500 held-out training images at R = "
+    "0.5 with 1,000 draws, below the band; no evidence of that model was kept."
 )
 HEADS = ["R", "metric", "method", "CA", "paper", "ours, paper's bounds", "difference", "ours, cdf-cp",
          "ours, cdf-cp and a map", "ADMM's ACCE", "draws", "seed"]  # fmt: skip
 
 
 def training(table: Table) -> str:
-    """The selected models of each method at each radius, then what each entry took."""
-    radii = sorted({row.radius for row in table.rows})
-    lines = [
-        table.line(radius, name, theirs, score, entry)
-        for radius in radii
-        for name, theirs, score, field in SCORES
-        for entry in (*table.selected(radius, field), *table.others(radius))
-    ]
+    """What there is to say of a data set, from the short to the long."""
     bands = ", ".join(f"{low}–{high} at R = {radius:g}" for radius, (low, high) in
                       zip(table.paper.get("radii", ()), table.paper.get("CA", ()), strict=True))  # fmt: skip
     compared = f"The paper compares models with a CA of {bands}." if bands else "It is not in the paper."
-    parts = (headline(table), unseen(table), markdown(HEADS, lines, 3), missed(table), directions(table), spread(table),
-             honest(table), published(table), approximations(table), correlations(table), sources(table))  # fmt: skip
-    return f"{compared} {SELECTED}\n\n" + "\n".join(part for part in parts if part)
+    every = (in_short, headline, unseen, chosen, missed, directions, spread, honest, published, approximations,
+             correlations, sources)  # fmt: skip
+    return f"{compared} {SELECTED}\n\n" + "\n".join(part for one in every if (part := one(table)))
+
+
+def chosen(table: Table) -> str:
+    """The selected models of each method at each radius."""
+    lines = [
+        table.line(radius, name, theirs, score, entry)
+        for radius in sorted({row.radius for row in table.rows})
+        for name, theirs, score, field in SCORES
+        for entry in (*table.selected(radius, field), *table.others(radius))
+    ]
+    return markdown(HEADS, lines, 3)
+
+
+def in_short(table: Table) -> str:
+    """Per radius the range over the methods that the paper has too: theirs, ours by its bounds, by ours, with a map."""
+    lines = []
+    for radius in table.paper.get("radii", ()):
+        found = [one for one in table.selected(radius, "ece") if table.theirs("ACCE", one.method, radius) is not None]
+        theirs = [f"{table.theirs('ACCE', one.method, radius):.2f}" for one in found]
+        ours = [
+            [up(rows[one.name].certified_ece) for one in found if one.name in rows]
+            for rows in (table.at(track, radius) for track in ("paper", "plain", "recalibrated"))
+        ]
+        if found:
+            lines.append([f"{radius:g}", ", ".join(one.method for one in found), *map(_range, (theirs, *ours))])
+    if not lines:
+        return ""
+    heads = ["R", "methods", "the paper's ACCE", "ours, its bounds", "ours, cdf-cp", "ours, cdf-cp and a map"]
+    return f"{IN_SHORT}\n\n{markdown(heads, lines, 2)}"
+
+
+def _range(values: list[str]) -> str:
+    return "–".join(dict.fromkeys((min(values, key=float), max(values, key=float)))) if values else "—"
 
 
 def headline(table: Table) -> str:

@@ -32,6 +32,15 @@ def evidence(rng):
     return replace(found, label=(rng.random(300) < 0.2 + 0.7 * found.confidence).astype(np.int64))
 
 
+def test_options_of_candidates_are_used_or_refused(evidence):
+    beta = [Candidate(None, "beta", 0.5).fit(evidence, radii=[0.1], objective=own, **TERMS) for own in ("brier", "log")]
+    assert [own.about["objective"] for own in beta] == ["brier", "log"]
+    with pytest.raises(TypeError, match="unknown"):
+        Candidate(None, "beta", 0.5).fit(evidence, radii=[0.1], unknown=1, **TERMS)
+    with pytest.raises(InputError, match="Expected `spilt_alpha` to be left out here, but got False"):
+        choose_map(evidence, radii=[0.1], candidates=FEW, spilt_alpha=False, **TERMS)
+
+
 @pytest.mark.parametrize(
     ("auroc_loss", "brier_loss"),
     [(0.01, 0.01), *(pytest.param(*pair, marks=pytest.mark.slow) for pair in ((0.0, 1.0), (1.0, 0.0), (1.0, 1.0)))],

@@ -23,6 +23,18 @@ TREE, PARTS = ROOT / "reference", 6
 FACTS = {"name": "mine", "data": "digits", "network": "net", "method": "own", "radii": [0.1], "source": "me"}
 
 
+def test_the_papers_track_is_by_the_papers_limits_whatever_looks_were_planned():
+    pack = Pack.read(TREE)
+    evidence = pack.evidence(next(one for one in pack.entry if one.name == "digits-noise-s0.25"))
+    others = replace(evidence, header=replace(evidence.header, stages=(250, 500), looks=2))
+    once = replace(evidence, header=replace(evidence.header, stages=(4000,), looks=1))
+    (paper, plain), (own, wider) = (entry_rows("x", one, [0.25]) for one in (once, others))
+    assert paper == own
+    (bounds,) = confidence_bounds_at(once, radii=[0.25], alpha=0.001, method="cdf", split_alpha=False)
+    assert paper.certified_ece == row_at(bounds).certified_ece
+    assert plain.certified_ece < wider.certified_ece
+
+
 @pytest.fixture
 def copy(tmp_path):
     shutil.copytree(TREE, tmp_path / "pack")

@@ -10,6 +10,7 @@ import pytest
 from certcal.errors import CertcalError, InputError
 from certcal.interrupts import deferred_interrupts, time_limit
 from certcal.settings import build
+from certcal.smoothing import load_evidence
 from certcal.studies import Study, SweepSettings, load_study, run_study, study_trials
 from certcal.studies.recipes import numbered
 from certcal.studies.reproduce import selected_models
@@ -47,6 +48,13 @@ def test_a_study_is_like_another_in_all_that_it_does_not_say(tmp_path):
     path.write_text('like = "mine"\n')
     with pytest.raises(InputError, match=r"Expected `like` to be one of cifar10, .*, but got 'mine'"):
         load_study(str(path))
+
+
+def test_a_name_that_is_none_is_refused_in_a_sentence(tmp_path):
+    study = small()
+    study = replace(study, method=(replace(study.method[0], objective={"name": ["x"]}),))
+    with pytest.raises(InputError, match=r"Expected `objective.name` to be a text, but got \['x'\]"):
+        study_trials(study, tmp_path)
 
 
 def test_like_wants_the_folder_of_a_study(tmp_path):
@@ -174,6 +182,8 @@ def test_what_is_selected_is_quoted_with_all_draws(desk, monkeypatch):
     for trial in (one for first, tuned in study_trials(study, desk / "study") for one in (first, *tuned)):
         draws = json.loads((trial.folder / "metrics.json").read_text())["sampling"]["data"]["draws"]
         assert draws == (500 if trial.name in names else 250)
+        # The look with all draws is planned beside that of the screening: its limits are those of the method.
+        assert load_evidence(trial.folder / "evidence.parquet").header.stages == (250, 500)
     # The screening stays what models are selected by, and the table of the next call shows what was quoted.
     again = run(study, desk / "study")
     assert again.results.rows == screened.results.rows

@@ -114,8 +114,9 @@ def confidence_bounds_at(
     Paper: App. A.1, C1 and C2.   Errs: outward, and towards not certified.
     """
     distances = [checks.radius("radii", radius) for radius in one_or_more("radii", radii)]
+    check_choice("method", method, tuple(Method))
+    levels = None if score_map is None else levels_of(score_map, method, evidence.temperature)
     certified, found, terms = _event(evidence, alpha, method, split_alpha, prediction_share, runner_up)
-    levels = None if score_map is None else levels_of(score_map, terms["method"], evidence.temperature)
     return [_intervals(evidence, found, levels, certified, distance, terms) for distance in distances]
 
 
@@ -213,11 +214,11 @@ def as_levels(levels: ArrayLike) -> FloatArray:
 class TailLimits:
     """Limits of P(score ≥ s) of every input at every threshold, and who is certified: what score maps are fitted to."""
 
-    def __init__(self, evidence: Evidence, **terms: Any) -> None:
-        """Terms as for `confidence_bounds`: alpha and others."""
+    def __init__(self, evidence: Evidence, *, alpha: float, method: str = Method.CDF_CP, **terms: Any) -> None:
+        """Terms as for `confidence_bounds`."""
+        _check_tails(check_choice("method", method, tuple(Method)))
         self.evidence = evidence
-        self._radius, self._limits, known = _event(evidence, **terms)
-        _check_tails(known["method"])
+        self._radius, self._limits, _ = _event(evidence, alpha, method, **terms)
 
     def certified(self, radius: float) -> BoolArray:
         """Which inputs are certified at a radius, shape (n,)."""

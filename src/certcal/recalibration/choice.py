@@ -192,6 +192,8 @@ def choose_map(
         check_number(name, value, "lie in [0, 1]: a share, 0.01 for a hundredth", lambda value: 0 <= value <= 1)
         for name, value in (("auroc_loss", auroc_loss), ("brier_loss", brier_loss))
     ]
+    if unknown := sorted(terms.keys() - {*TERMS, "edges"}):  # before candidates are fitted, which takes a while
+        raise InputError.expected(unknown[0], "be left out here", repr(terms[unknown[0]]))
     fitting: dict[str, Any] = {"n_bins": n_bins, "weights": weights}
     splits: dict[str, Any] = {"repeats": repeats, "seed": seed, "n_bins": n_bins}
     if isinstance(evidence, Evidence):

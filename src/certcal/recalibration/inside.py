@@ -107,15 +107,19 @@ def fit_inside(evidence: Evidence, *, outside: str | None = None, **options: Any
         return IdentityMap(about=inside.about)
     if outside is None:
         return inside
-    return FullMap(inside, fit_outside(evidence, inside, outside, options), about=inside.about)
+    others = {name: value for name, value in options.items() if name != "objective"}  # of the map of scores
+    return FullMap(inside, fit_outside(evidence, inside, outside, others), about=inside.about)
 
 
 def fit_outside(evidence: Evidence, inside: ScoreMap | None, kind: str, options: Mapping[str, Any]) -> RecalibrationMap:
-    """The map of the mean of scores, or of what a map of scores makes of them; options as for `fit_score_map`."""
-    given = {name: value for name, value in options.items() if name in ("radii", *TERMS)}
-    shared = ("weights", "clean_weight", "n_bins", "edges", "on_failure")
+    """The map of the mean of scores, or of what a map of scores makes of them.
+
+    Options as for `confidence_bounds_at` and, those that it does not have, `recalibrate_bounds`.
+    """
+    given = {name: options[name] for name in ("radii", *TERMS) if name in options}
     bounds = confidence_bounds_at(evidence, score_map=inside, **given)
-    return recalibrate_bounds(bounds, method=kind, **{name: options[name] for name in shared if name in options})
+    fitting = {name: value for name, value in options.items() if name not in given}
+    return recalibrate_bounds(bounds, method=kind, **fitting)
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,7 +3,7 @@
 import os
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, replace
 from functools import cache
 from typing import Any
@@ -43,6 +43,7 @@ def certify_run(
     checks: bool = False,
     tell: Tell = lambda text: None,
     first: Callable[[], None] | None = None,
+    later: Sequence[int] = (),
 ) -> Evidence:
     """The evidence of the run, drawn or drawn on, and kept in its folder with settings and provenance.
 
@@ -51,6 +52,8 @@ def certify_run(
     whenever a long run has evidence to show before all is drawn: of 1,000 draws of some inputs, then of all, and so on.
     Such looks are at numbers of draws that were not planned, for which a tenth of alpha is set aside anyway: what they
     show is certified, only wider.
+
+    `later` are larger numbers of draws at which a new run will be looked at again: such looks are then planned.
 
     Paper: —; run folders are ours.
     Raises: InputError if the folder holds evidence of another model, data or noise; it is unchanged then.
@@ -88,6 +91,8 @@ def certify_run(
 
         options = _sampling(settings) | {"device": device, "store": run.shards, "engine": engine}
         options |= {"begin": begin, "progress": progress}
+        if later:
+            options["plan"] = (settings.certify.n, *later)
 
         def keep(evidence: Evidence, settings: RunSettings) -> None:
             sources = _sources(settings, data, model, evidence, time.perf_counter() - start, device)

@@ -13,7 +13,6 @@ from certcal.evaluation import Outcome, Selection, select
 from certcal.report import Comparison, comparison_markdown, comparison_table, plot_changes, prepare_changes
 from certcal.runs import RunFolder, save_figure
 from certcal.scalars import check_number
-from certcal.settings import CertifySettings
 from certcal.studies.study import Baseline, Study, paper_table
 from certcal.studies.sweep import Results, run_trials, where_to_run
 from certcal.studies.trials import QUOTED, Stages, Tell, Trial, kept_outcomes, sweep_trials
@@ -104,8 +103,8 @@ def _chosen(study: Study, outcomes: Sequence[Outcome]) -> list[str]:
 
 def _quoted(study: Study, trial: Trial) -> Trial:
     """A trained trial that gets all draws, where its study screens with fewer."""
-    certify = replace(trial.recipe.certify, n=study.certify.get("n", CertifySettings.n))
-    return replace(trial, recipe=replace(trial.recipe, certify=certify), outcome=QUOTED)
+    certify = replace(trial.recipe.certify, n=study.all_draws)
+    return replace(trial, recipe=replace(trial.recipe, certify=certify), later=(), outcome=QUOTED)
 
 
 def write_study(
@@ -136,7 +135,7 @@ def _baseline(study: Study, baseline: Baseline, folder: Path) -> Trial:
     if baseline.weights is not None:  # trained already: nothing to do but to certify
         recipe = replace(recipe, model=replace(recipe.model, weights=baseline.weights))
     return Trial(baseline.name, "AT" if baseline.objective.get("name") == "smoothadv" else "baseline", recipe, place,
-                 baseline=baseline.name, trained=baseline.weights is not None)  # fmt: skip
+                 baseline=baseline.name, trained=baseline.weights is not None, later=study.later)  # fmt: skip
 
 
 def _tuned(study: Study, baseline: Baseline, folder: Path) -> list[Trial]:
@@ -146,7 +145,7 @@ def _tuned(study: Study, baseline: Baseline, folder: Path) -> list[Trial]:
         place = folder / "tuned" / baseline.name / method.name.replace("*", "-star").replace(" ", "-")
         recipe = study.tuning(baseline, method, weights)
         made = sweep_trials(recipe, place, method=method.name, baseline=baseline.name)
-        found += [replace(one, name=f"{baseline.name} {one.name}") for one in made]
+        found += [replace(one, name=f"{baseline.name} {one.name}", later=study.later) for one in made]
     return found
 
 

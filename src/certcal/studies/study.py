@@ -10,7 +10,7 @@ from typing import Any
 
 from certcal.errors import InputError
 from certcal.scalars import check_integer
-from certcal.settings import Sections, build, merged, options_of, read_toml
+from certcal.settings import CertifySettings, Sections, build, merged, options_of, read_toml
 from certcal.studies.recipes import SweepRecipe, SweepSettings, build_sweep, grid_size
 
 _NAME = re.compile(r"[^\W_][\w .+*-]{0,99}")  # as a folder is called after it
@@ -66,6 +66,16 @@ class Study:
     baseline: tuple[Baseline, ...]
     method: tuple[MethodOfTuning, ...] = ()
 
+    @property
+    def all_draws(self) -> int:
+        """The draws of each input with which models are quoted."""
+        return int(self.certify.get("n", CertifySettings.n))
+
+    @property
+    def later(self) -> tuple[int, ...]:
+        """The look that is planned after the one with the draws of screening."""
+        return () if self.about.screen is None else (self.all_draws,)
+
     def training(self, baseline: Baseline) -> SweepRecipe:
         """How a baseline is trained and certified."""
         own = {"objective": baseline.objective, "train": self.train | baseline.train}
@@ -75,7 +85,8 @@ class Study:
         """How a baseline is fine-tuned by a method, with all its trials."""
         noise = {key: baseline.train[key] for key in ("sigma", "epsilon") if key in baseline.train}
         # What the baseline says of draws and steps holds on, unless it was trained for something that has more options.
-        known = options_of(method.objective.get("name", baseline.objective.get("name", "")))
+        name = method.objective.get("name", baseline.objective.get("name"))
+        known = options_of(name) if isinstance(name, str) else ()  # what is no name is refused below
         kept = {key: value for key, value in baseline.objective.items() if key == "name" or key in known}
         own: Sections = {
             "model": self.model | {"weights": str(weights)},

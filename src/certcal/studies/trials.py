@@ -35,6 +35,7 @@ class Trial:
     settings: str = ""  # what distinguishes it, in words
     baseline: str = ""
     trained: bool = False  # its model's weights are final
+    later: tuple[int, ...] = ()  # more draws, with which it may be certified again
     outcome: str = OUTCOME  # the file that keeps what it came to; QUOTED: only certified, with more draws
 
     def __str__(self) -> str:
@@ -103,7 +104,7 @@ def run_trial(trial: Trial, *, progress: bool = False, tell: Tell = lambda text:
     if not trial.trained and trial.outcome != QUOTED:
         runs.train_run(run, trial.recipe, progress=progress, tell=tell)
     weights = str(trial.recipe.model.weights if trial.trained else run.path / "model.pt")
-    rows, doubts = _certify(trial.recipe, run, weights, progress=progress)
+    rows, doubts = _certify(trial, run, weights, progress=progress)
     outcomes = [
         Outcome(
             method=trial.method,
@@ -180,8 +181,9 @@ def _changed(recipe: SweepRecipe, changes: dict[str, dict[str, Any]]) -> SweepRe
     return replace(build(SweepRecipe, own, "sweep.over"), sweep=SweepSettings())
 
 
-def _certify(recipe: SweepRecipe, run: RunFolder, weights: str, *, progress: bool) -> tuple[Any, list[str]]:
+def _certify(trial: Trial, run: RunFolder, weights: str, *, progress: bool) -> tuple[Any, list[str]]:
     """The rows of a trial, and what the checks say of model and test data: here a doubt stops nothing."""
+    recipe = trial.recipe
     settings = RunSettings(
         model=replace(recipe.model, weights=weights),
         data=recipe.test,
@@ -192,7 +194,7 @@ def _certify(recipe: SweepRecipe, run: RunFolder, weights: str, *, progress: boo
         doubts = list(runs.check_run(settings, tell=lambda text: None)[0].warnings)
     except InputError as error:  # surely wrong; what makes a run impossible is raised again below
         doubts = [str(error).removesuffix(NO_CHECKS)]
-    runs.certify_run(run, settings, progress=progress)
+    runs.certify_run(run, settings, progress=progress, later=trial.later)
     return evaluate_run(run, recipe.evaluate, figures=False).report.rows, doubts
 
 
