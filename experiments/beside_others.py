@@ -9,7 +9,7 @@ from scipy.stats import spearmanr
 from experiments.pack_table import Table, down, markdown, up
 
 RESULTS = Path(__file__).resolve().parent / "results"
-KEYS = ("certified_accuracy", "certified_ece", "certified_brier")
+KEYS = (("certified_accuracy", down), ("certified_ece", up), ("certified_brier", up))
 
 
 def published(table: Table) -> str:
@@ -80,7 +80,7 @@ def spread(table: Table) -> str:
             stem = name.rpartition("-seed")[0]
             seeds = sorted(other for other in rows if stem and other.rpartition("-seed")[0] == stem)
             if len(seeds) > 1:
-                told = (" / ".join(f"{100 * getattr(rows[other], key):.2f}" for other in seeds) for key in KEYS)
+                told = (" / ".join(shown(getattr(rows[other], key)) for other in seeds) for key, shown in KEYS)
                 draws = " / ".join(table.draws[other] for other in seeds)
                 lines.append([f"{radius:g}", one.method, stem, *told, draws])
     if not lines:

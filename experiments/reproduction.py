@@ -12,7 +12,7 @@ import statistics
 from pathlib import Path
 
 from certcal.errors import several
-from certcal.studies import Entry, Pack, load_study, paper_table, study_trials
+from certcal.studies import Entry, Pack, load_study, paper_table, study_names, study_trials
 from experiments.beside_others import approximations, correlations, published, spread, unseen
 from experiments.pack_table import Table, down, markdown, up
 
@@ -49,6 +49,7 @@ NETWORKS = (
 )
 SPEEDS = "All of a study as the paper ran it, on one H200 at the speeds of [Measured](measured.md):"
 NOT_RUN = (
+    "The recipes of the short schedules are in `experiments/recipes`. "
     "Baselines of the pack were trained for the epochs listed, not the paper's 150. Of Fashion-MNIST, all seven "
     "baselines are run, four settings of each of six methods from the two baselines that the paper's bands select "
     "at R ≥ 0.2 and ten from the one with σ = 0.12. A second seed has these three baselines and twelve of the 22 "
@@ -64,6 +65,25 @@ NOT_RUN = (
 )
 HEADS = ["R", "metric", "method", "CA", "paper", "ours, paper's bounds", "difference", "ours, cdf-cp",
          "ours, cdf-cp and a map", "ADMM's ACCE", "draws", "seed"]  # fmt: skip
+
+
+def overview(tables: list[Table]) -> str:
+    """What is run of each data set, and the least certified error among models as accurate as the paper's."""
+    lines = []
+    for table in tables:
+        best = [line for radius in table.paper.get("radii", ()) if (line := least(table, radius))]
+        found = ", ".join(f"{line[5]} at R = {line[0]} ({line[4]})" for line in best) or "—"
+        seeds = ", ".join(map(str, sorted({one.train_seed for one in table.models.values()})))
+        lines.append([table.data, str(len(table.models)), seeds, found])
+    run = {table.data for table in tables}
+    lines += [[name, "not run", "—", "—"] for name in study_names() if name not in run]
+    heads = [
+        "data",
+        "models",
+        "seeds",
+        "certified ECE with a map, of models as accurate as the paper's (its best ACCE)",
+    ]
+    return markdown(heads, lines, 1)
 
 
 def training(table: Table) -> str:
@@ -156,14 +176,17 @@ def directions(table: Table) -> str:
     told = []
     for radius in sorted({row.radius for row in table.rows}):
         rows = table.at("paper", radius)
-        own = {entry.method: rows[entry.name].certified_ece for entry in table.selected(radius, "ece")}
+        best = {entry.method: entry.name for entry in table.selected(radius, "ece")}
+        own = {method: rows[name].certified_ece for method, name in best.items()}
         for method in ("Brier-ACT", "ACCE-ACT"):
             theirs = [table.theirs("ACCE", one, radius) for one in (method, "AT")]
             if method in own and "AT" in own and None not in theirs:
                 ours, paper = 100 * (own[method] - own["AT"]), theirs[0] - theirs[1]
                 agrees = "as in the paper" if ours * paper > 0 else "**not as in the paper**"
                 apart = f"{ours:+.2f} points of CCE (paper {paper:+.2f} of ACCE)"
-                told.append(f"- R = {radius:g}: {method} − AT is {apart}, {agrees}.")
+                draws = list(dict.fromkeys(table.draws[best[one]] for one in (method, "AT")))
+                unlike = f" Draws differ: {draws[0]} and {draws[1]}." if len(draws) > 1 else ""
+                told.append(f"- R = {radius:g}: {method} − AT is {apart}, {agrees}.{unlike}")
     return "Directions:\n\n" + "\n".join(told) + "\n" if told else ""
 
 
@@ -180,7 +203,8 @@ def honest(table: Table) -> str:
     if not lines:
         return ""
     told = "Chosen on held-out training images instead, the test inputs unseen (those of them that the pack holds):"
-    return f"{told}\n\n{markdown(HEADS, sorted(lines, key=lambda line: (float(line[0]), line[1], line[2])), 3)}"
+    once = [list(line) for line in dict.fromkeys(map(tuple, lines))]  # models of one method may come to the same
+    return f"{told}\n\n{markdown(HEADS, sorted(once, key=lambda line: (float(line[0]), line[1], line[2])), 3)}"
 
 
 def sources(table: Table) -> str:
@@ -238,8 +262,9 @@ def page() -> str:
     """The whole page."""
     pack = Pack.read(ROOT / "reference")
     found = [Table(pack, data) for data in dict.fromkeys(one.data for one in pack.entry)]
-    parts = [HEAD]
-    for table in sorted(found, key=lambda one: not one.paper):
+    found.sort(key=lambda one: not one.paper)
+    parts = [HEAD, overview(found)]
+    for table in found:
         methods = sorted({one.method for one in table.models.values()})
         parts.append(f"## {table.data}\n\n{len(table.models)} models ({', '.join(methods)}). {training(table)}")
     parts.append(f"## Table 1, CIFAR-10, ε = 8/255: AdaECE under attack\n\n{attacks()}\n{NETWORKS}\n")

@@ -85,7 +85,7 @@ def __getattr__(name: str) -> Any:
         rooms = (import_module(f"{__name__}.{room}") for room in _ROOMS)
         found = getattr(next(room for room in rooms if name in room.__all__), name)
     elif name == "__version__":
-        found = import_module("importlib.metadata").version(__name__)
+        found = import_module(f"{__name__}.files").versions_of(__name__).get(__name__, "not installed")
     elif name in _MOVED:  # an AttributeError would lose its words in `from certcal import …`
         raise ImportError(f"certcal.{name} has moved: it is certcal.{_MOVED[name]}.{name}")
     elif not name.startswith("_") and find_spec(f"{__name__}.{name}") is not None:

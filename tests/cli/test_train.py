@@ -90,6 +90,13 @@ def test_a_run_does_not_go_on_with_other_data_of_the_same_name_and_size(desk, ce
     assert "be those that checkpoint.pt was made with" in error
 
 
+@pytest.mark.parametrize(("option", "owner"), [("steps=4", "smoothadv"), ("consistency=10.0", "consistency")])
+def test_options_of_another_objective_are_refused_even_at_their_default(certcal, option, owner):
+    _, error = certcal("train", "other", *WORDS, "--set", f"objective.{option}", "--dry-run", code=2)
+    assert f"Unknown setting objective.{option.partition('=')[0]}" in error
+    assert f"it belongs to {owner}" in error
+
+
 def test_train_refuses_in_one_line(desk, certcal):
     for words, message in (
         (["train", "new"], "Missing model.name, data.name, objective.name, train.sigma"),

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from certcal.cli import options as o
 from certcal.cli.screen import complain, in_percent, new_table, print_json, show_path, tell, wide_console
-from certcal.errors import InputError
+from certcal.errors import InputError, several
 from certcal.files import plain, replacing
 from certcal.scalars import exactly
 
@@ -73,7 +73,8 @@ def reference(
             if action is Action.VERIFY
             else _recomputed(own, only or [], approximate=approximate, write=write)
         )
-        _judge(own, action, found, json=json)
+        count = len(set(only)) if only and action is Action.RECOMPUTE else len(own.entry)
+        _judge(count, action, found, json=json)
 
 
 def _recomputed(pack: "Pack", only: list[str], *, approximate: bool, write: bool) -> list[str]:
@@ -91,14 +92,14 @@ def _recomputed(pack: "Pack", only: list[str], *, approximate: bool, write: bool
     return differences(stored, made)
 
 
-def _judge(pack: "Pack", action: Action, found: list[str], *, json: bool) -> None:
+def _judge(entries: int, action: Action, found: list[str], *, json: bool) -> None:
     for line in found if not json else ():
         complain(line)
     if json:
-        print_json({"entries": len(pack.entry), "problems": found})
+        print_json({"entries": entries, "problems": found})
     elif not found:
-        done = "as they were added" if action is Action.VERIFY else "recomputed: every row is as stored"
-        wide_console().print(f"{len(pack.entry)} entries, {done}.")
+        done = "evidence as it was added" if action is Action.VERIFY else "recomputed: every row is as stored"
+        wide_console().print(f"{several(entries, 'entry', 'entries')}, {done}.")
     if found:
         raise typer.Exit(1)
 

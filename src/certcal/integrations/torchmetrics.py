@@ -52,7 +52,7 @@ class _SummedMetric(Metric):
     higher_is_better = False
     full_state_update = False
 
-    def __init__(self, bins: Bins, *shape: int, **kwargs: Any) -> None:
+    def __init__(self, bins: Bins, /, *shape: int, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.bins = bins
         self.add_state("sums", default=torch.zeros(*shape, dtype=torch.float64), dist_reduce_fx="sum")

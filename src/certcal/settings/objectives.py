@@ -25,7 +25,7 @@ class ObjectiveSettings(Record, panel="What to learn"):
     kinds: ClassVar[Mapping[str, type["ObjectiveSettings"]]] = {}
 
     name: str = setting(
-        ..., "What to minimise: noise, smoothadv, certified-brier, cce-act, … (docs/training.md).",
+        ..., "What to minimise: noise, consistency, smoothadv, cce-act, certified-brier, … (docs/training.md).",
         option="--objective",
     )  # fmt: skip
 

@@ -100,8 +100,6 @@ def check(kind: type, values: Mapping[str, Any], source: str, *, where: str = ""
         name = renamed.get(given, given)
         if name not in known:
             others = _elsewhere(kind, name)
-            if value in others.values():  # earlier versions wrote the defaults of all kinds
-                continue
             close = difflib.get_close_matches(name, known, n=1)
             hint = f"did you mean {close[0]}?" if close else f"known: {', '.join(known)}"
             hint = f"it belongs to {', '.join(others)}" if others else hint
@@ -154,10 +152,10 @@ def _chosen(kind: type[T], values: Mapping[str, Any]) -> type[T]:
     return kinds.get(name, kind) if isinstance(name, str) else kind
 
 
-def _elsewhere(kind: type, name: str) -> dict[str, Any]:
-    """The kinds of a record that have a setting, with its default there."""
+def _elsewhere(kind: type, name: str) -> list[str]:
+    """The other kinds of a record that have a setting."""
     kinds: Mapping[str, Any] = getattr(kind, "kinds", {})
-    return {other: one.default for other, own in kinds.items() for one in fields(own) if one.name == name}
+    return [other for other, own in kinds.items() if name in {one.name for one in fields(own)}]
 
 
 def toml_list(name: str, records: Iterable[object], *, head: str) -> str:
