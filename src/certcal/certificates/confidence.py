@@ -115,7 +115,9 @@ def confidence_bounds_at(
     """
     distances = [checks.radius("radii", radius) for radius in one_or_more("radii", radii)]
     check_choice("method", method, tuple(Method))
-    levels = None if score_map is None else levels_of(score_map, method, evidence.temperature)
+    levels = None
+    if score_map is not None and isinstance(evidence, Evidence):  # what is none is refused next
+        levels = levels_of(score_map, method, evidence.temperature)
     certified, found, terms = _event(evidence, alpha, method, split_alpha, prediction_share, runner_up)
     return [_intervals(evidence, found, levels, certified, distance, terms) for distance in distances]
 
