@@ -78,6 +78,16 @@ def test_train_then_certify_with_the_line_it_prints(desk, certcal):
     assert (run / "train.toml").read_text() == before
 
 
+def test_the_line_for_named_data_certifies_what_was_not_trained_on(desk, certcal):
+    out, _ = certcal("train", "named", *WORDS, "--data", "digits", "--epochs", "1")
+    line = next(line for line in out.splitlines() if line.startswith("certcal certify"))
+    words = [*line.split()[1:], "--dry-run"]
+    assert "was trained on" not in certcal(*words)[1]
+    assert "digits train is what the model was trained on" in certcal(*words, "--split", "train")[1]
+    recorded = json.loads((desk / "runs" / "named" / "provenance.json").read_text())
+    assert recorded["train"]["source"] == ["scikit-learn", "train"]
+
+
 def test_a_run_does_not_go_on_with_other_data_of_the_same_name_and_size(desk, certcal):
     with np.load(desk / "data.npz") as held:
         inputs, labels = held["inputs"], held["labels"]

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 from certcal.data import load_dataset
-from certcal.runs.checkup import Checkup, after_drawing, before_drawing, tell_checkup
-from certcal.runs.folder import RunFolder
+from certcal.files import sealed
+from certcal.runs.checkup import Checkup, about_training, after_drawing, before_drawing, tell_checkup
+from certcal.runs.folder import SOURCES, RunFolder
 from certcal.runs.look import Scanned
-from certcal.settings import CertifySettings
+from certcal.settings import CertifySettings, DataSettings, ModelSettings, RunSettings
 from smoothing_oracles import random_evidence
 
 STAGED = CertifySettings(sigma=0.25, n=1000, stages=(250, 1000))
@@ -51,3 +52,16 @@ def test_checks_have_a_line_for_each_noise_that_fits_a_terminal():
         "warning: Beware.",
     ]
     assert max(map(len, said[1:])) <= 80
+
+
+@pytest.mark.parametrize("recorded", ["train", None])  # None: by earlier versions, which wrote what was given
+@pytest.mark.parametrize(("split", "seen"), [(None, False), ("test", False), ("train", True)])
+def test_the_training_part_of_named_data_is_known_by_its_split(tmp_path, recorded, split, seen):
+    RunFolder(tmp_path).write_json(SOURCES, sealed({"train": {"source": ["scikit-learn", recorded]}}))
+    model, own = (
+        ModelSettings(name="lenet", weights=str(tmp_path / "model.pt")),
+        DataSettings(name="digits", split=split),
+    )
+    settings = RunSettings(model=model, data=own, certify=STAGED)
+    told = about_training(settings, load_dataset("digits", split=split))
+    assert told == ["digits train is what the model was trained on: certify inputs that it has not seen."] * seen

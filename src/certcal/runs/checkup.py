@@ -15,7 +15,7 @@ from certcal.data import ImageData
 from certcal.errors import several
 from certcal.models import autocast, grid_step, held_still, on_device, to_grid
 from certcal.runs.folder import RunFolder, Tell
-from certcal.runs.load import training_facts
+from certcal.runs.load import has_splits, training_facts
 from certcal.runs.look import LEAST, Look, Scanned
 from certcal.runs.mistakes import (
     check_batches,
@@ -141,8 +141,12 @@ def about_training(settings: RunSettings, data: ImageData, *, sigma: float | Non
     `sigma` is the noise that is certified, where it is not still to be chosen.
     """
     facts, told = training_facts(settings.model), []
-    if facts.get("source") == [data.source, settings.data.split]:
-        told.append(f"{data.source} is what the model was trained on: certify inputs that it has not seen.")
+    named, split = has_splits(settings.data), settings.data.split
+    split = "test" if named and split is None else split  # the one that was read
+    earlier = None if named and split == "train" else split  # earlier versions wrote none where none was given
+    if facts.get("source") in ([data.source, split], [data.source, earlier]):
+        shown = data.name if named else data.source
+        told.append(f"{shown} is what the model was trained on: certify inputs that it has not seen.")
     trained = facts.get("sigma")
     if trained and sigma is not None and not 0.8 <= sigma / trained <= 1.25:
         told.append(f"The model was trained under σ = {trained:g}, and is certified under σ = {sigma:g}.")

@@ -168,13 +168,15 @@ def _about_labels(data: ImageData, error: str) -> str:
 
 def training_part(data: DataSettings) -> DataSettings:
     """The data with its training split, where it is known by name and no split is given."""
-    if data.split is not None:
-        return data
+    return replace(data, split="train") if data.split is None and has_splits(data) else data
+
+
+def has_splits(data: DataSettings) -> bool:
+    """Whether the data is known by name; a file or folder is whole where no split is given."""
     try:
-        dataset_splits(data.name)
-    except InputError:  # a file or folder, which is whole
-        return data
-    return replace(data, split="train")
+        return bool(dataset_splits(data.name))
+    except InputError:
+        return False
 
 
 def weights_digest(model: ModelSettings) -> str | None:

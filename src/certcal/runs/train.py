@@ -120,7 +120,7 @@ def _sources(
         "objective": asdict(recipe.objective),
         "sigma": recipe.train.sigma,
         "data": data.name,
-        "source": [data.source, recipe.data.split],
+        "source": [data.source, training_part(recipe.data).split],
         "inputs": len(data),
         "classes": list(data.classes),
         "model": recipe.model.name,
