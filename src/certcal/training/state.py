@@ -113,10 +113,12 @@ def check_same_settings(path: Path, before: dict[str, Any], now: dict[str, Any])
     # And they compared the file that training starts from, not the weights in it.
     changed = [key for key in changed if key != "model.weights" or str(before.get(key)).startswith(TENSORS)]
     if changed:
-        some = ", ".join(f"{key} = {now.get(key)!r} (was {before.get(key)!r})" for key in changed[:4])
+        told = {key: f"{key} = {now.get(key)!r} (was {before.get(key)!r})" for key in changed[:4]}
+        if "data.content" in told:  # digests, which tell a reader nothing
+            told["data.content"] = f"other images or labels in {now.get('data.name', 'the data')}"
         more = f" and {len(changed) - 4} more" if len(changed) > 4 else ""
         wanted = f"be those that {path.name} was made with (or train under another name)"
-        raise InputError.expected("settings", wanted, f"{some}{more}")
+        raise InputError.expected("settings", wanted, f"{', '.join(told.values())}{more}")
 
 
 def _defaults(now: dict[str, Any]) -> dict[str, Any]:
