@@ -117,6 +117,12 @@ def test_a_pickled_model_is_refused(tmp_path: Path) -> None:
     assert "a pickle that needs torch.nn.modules.container.Sequential" in refusal(model(), tmp_path / "model.pt")
 
 
+def test_a_folder_is_called_one_and_its_weights_are_offered(tmp_path: Path) -> None:
+    assert refusal(model(), tmp_path).endswith(f"but got {str(tmp_path)!r}, which is a folder.")
+    save_checkpoint(model(), own := tmp_path / "model.pt")
+    assert refusal(model(), tmp_path).endswith(f"which is a folder (did you mean {str(own)!r}?).")
+
+
 def test_what_is_no_checkpoint_is_refused(tmp_path: Path) -> None:
     target, file = model(), tmp_path / "weights.pt"
     assert "does not exist" in refusal(target, file)

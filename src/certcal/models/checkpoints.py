@@ -77,6 +77,10 @@ def _digest(state: State) -> str:
 
 def _read(file: Path) -> State:
     """The names and tensors in a checkpoint."""
+    if file.is_dir():
+        own = file / "model.pt"  # as training writes it
+        hint = f" (did you mean {str(own)!r}?)" if own.is_file() else ""
+        raise InputError.expected("path", "be a checkpoint file", f"{str(file)!r}, which is a folder{hint}")
     if not file.is_file():
         raise InputError.expected("path", "be a checkpoint file", f"{str(file)!r}, which does not exist")
     return _state(file, _read_safetensors(file) if file.suffix == ".safetensors" else _read_torch(file))
