@@ -110,6 +110,7 @@ def test_a_run_that_certifies_more_is_not_called_worse_for_the_harder_inputs():
         "(clearly more)."
     )
     assert "of the inputs that all runs certify at R" in note
+    assert "A difference is called better or worse where its interval does not hold 0." in note
     page = side_by_side_page(found)
     assert verdict in page
     assert '<td class="better">' in page
@@ -134,6 +135,8 @@ def test_errors_of_different_inputs_are_not_judged():
         "certified_share", "accuracy", "certified_accuracy",
     }  # fmt: skip
     assert "so none is called better or worse" in note
+    assert "Behind ±" in note
+    assert "A difference is called better" not in note
 
 
 def test_nothing_in_common_is_said():

@@ -24,9 +24,9 @@ TOO_FEW = "too few to tell"
 LISTED = 50  # inputs that changed, on the page
 NOTE = (
     "Behind ±: half the bootstrap interval of the difference over the inputs{draws}, {paired}. All intervals "
-    "hold together at 95 %, as estimates; they certify nothing. A difference is called better or worse where its "
-    "interval does not hold 0."
+    "hold together at 95 %, as estimates; they certify nothing."
 )
+JUDGED = "A difference is called better or worse where its interval does not hold 0."
 FEW = f"Fewer than {LEAST_INPUTS} inputs are {TOO_FEW}: their differences have no ±."
 
 
@@ -126,6 +126,7 @@ def _note(compared: SideBySide) -> str:
     if any(one.half == one.half for one in differences):  # not so where nothing was drawn again
         paired = "the same ones drawn for every run" if compared.paired else "drawn for each run apart"
         told += f" {NOTE.format(draws=' and their draws' * _drawn(compared), paired=paired)}"
+        told += f" {JUDGED}" * compared.paired
     if any(one.too_few for one in differences):
         told += f" {FEW}"
     if compared.paired and not _drawn(compared):  # bounds from elsewhere do not say what their inputs look like
