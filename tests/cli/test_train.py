@@ -128,6 +128,17 @@ def test_a_dry_run_leaves_nothing(desk, certcal):
     assert not (desk / "runs" / "dry").exists()
 
 
+def test_a_dry_run_is_refused_where_the_run_would_be(desk, certcal):
+    certcal("train", "begun", *WORDS, "--epochs", "1")
+    run = desk / "runs" / "begun"
+    before = {one.name: (one.read_bytes(), one.stat().st_mtime_ns) for one in run.iterdir()}
+    _, error = certcal("train", "begun", "--sigma", "0.5", "--dry-run", code=2)
+    assert "be those that checkpoint.pt was made with" in error
+    assert "train.sigma = 0.5 (was 0.25)" in error
+    assert "2 epochs" in certcal("train", "begun", "--epochs", "2", "--dry-run")[0]
+    assert {one.name: (one.read_bytes(), one.stat().st_mtime_ns) for one in run.iterdir()} == before
+
+
 def test_a_failed_trial_is_named_at_the_end_and_the_others_are_done(desk, certcal):
     (desk / "sweep.toml").write_text(
         '[model]\nname = "nets:make"\n[data]\nname = "data.npz"\n[test]\nname = "data.npz"\nlimit = 10\n'

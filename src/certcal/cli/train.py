@@ -79,7 +79,7 @@ def train(
         raise InputError.expected("epsilon", wanted, settings.train.epsilon)
     runs.check_factories([settings.model], folder.path, named=changes.get("model", {}).get("name"), trust=trust)
     if dry_run:
-        show_dry_run(settings, runs.estimate_training(settings), json=json)
+        show_dry_run(settings, runs.estimate_training(settings, folder), json=json)
         return
     result = runs.train_run(folder, settings, progress=True, tell=tell)
     leave_group()

@@ -77,12 +77,18 @@ def _load(recipe: TrainRecipe) -> tuple[ImageData, nn.Module]:
         return data, load_model(recipe.model, data, sigma=recipe.train.sigma, fresh=True)
 
 
-def estimate_training(recipe: TrainRecipe) -> TrainCost:
-    """What the recipe would cost here, from a few steps; leaves nothing behind."""
+def estimate_training(recipe: TrainRecipe, run: RunFolder | None = None) -> TrainCost:
+    """What the recipe would cost here, from a few steps; leaves nothing behind.
+
+    Raises: InputError if the folder holds weights from elsewhere, or a checkpoint of other settings.
+    """
     data, model = _load(recipe)
+    if run is not None:
+        _check_free(run)
     with tempfile.TemporaryDirectory(prefix="certcal-") as folder:
+        place, about = Path(folder) if run is None else run.path, _identity(recipe, data)
         return estimate_cost(
-            Trainer(model, data, Path(folder), recipe.objective, recipe.train, recipe.validation, recipe.machine)
+            Trainer(model, data, place, recipe.objective, recipe.train, recipe.validation, recipe.machine, about)
         )
 
 

@@ -12,6 +12,7 @@ from torch import nn
 from certcal.data import ImageData
 from certcal.settings import MachineSettings, ObjectiveSettings, TrainSettings, ValidationSettings
 from certcal.training.loop import Trainer, TrainResult
+from certcal.training.state import read_same_state
 
 
 def train(
@@ -76,7 +77,12 @@ class TrainCost:
 
 
 def estimate_cost(trainer: Trainer, *, steps: int = 3) -> TrainCost:
-    """The cost of a run; changes the trainer's model, but no file."""
+    """The cost of a run; changes the trainer's model, but no file.
+
+    Raises: InputError if the folder's checkpoint is of other settings.
+    """
+    if trainer.checkpoint.is_file():
+        read_same_state(trainer.checkpoint, trainer.identity)
     trainer.state.epoch = trainer.settings.epochs - 1
     trainer.model.train()
     taken: list[float] = []

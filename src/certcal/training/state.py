@@ -62,14 +62,20 @@ def load_state(
 
     Raises: InputError if the file is damaged, of another architecture, or of other settings; nothing is changed then.
     """
-    content = read_state(path, device)
-    check_same_settings(path, json.loads(content["settings"]), settings)
+    content = read_same_state(path, settings, device)
     load_checkpoint(model, path)  # names what does not fit
     try:
         optimiser.load_state_dict(content["optimiser"])
     except (ValueError, KeyError) as error:
         raise InputError.expected(str(path), "hold the optimiser's state for this model", str(error)) from error
     return TrainState(**content["state"])
+
+
+def read_same_state(path: Path, settings: dict[str, Any], device: torch.device | str = "cpu") -> dict[str, Any]:
+    """What a checkpoint of training with these settings holds; one with others is refused."""
+    content = read_state(path, device)
+    check_same_settings(path, json.loads(content["settings"]), settings)
+    return content
 
 
 def read_state(path: Path, device: torch.device | str = "cpu") -> dict[str, Any]:
