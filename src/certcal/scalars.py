@@ -57,9 +57,9 @@ def check_level(name: str, value: object) -> float:
 
 def did_you_mean(value: object, known: Iterable[str]) -> str:
     """A hint at the names that come closest to a wrong one; empty if none does."""
-    names = list(dict.fromkeys(map(str, known)))
+    names = {str(name).lower(): str(name) for name in known}
     close = difflib.get_close_matches(str(value).lower(), names, n=2)
-    return f" (did you mean {' or '.join(map(repr, close))}?)" if close else ""
+    return f" (did you mean {' or '.join(repr(names[one]) for one in close)}?)" if close else ""
 
 
 def check_choice(name: str, value: object, choices: tuple[str, ...]) -> str:

@@ -73,6 +73,10 @@ BAD = {
     "another tool's words": (certifying("--samples", "9"), "You may mean --n: Draws per input"),
     "the paper's letter": (certifying("--tau", "0.9"), "You may mean --threshold: Confidence from which"),
     "an earlier word": (certifying("--domain", "any"), "You may mean --values: What inputs of a .npz file hold"),
+    "one radius": (["attack", "made", "--radius", "0.1"], "You may mean --radii: "),
+    "a study's folder": (["reproduce", "digits", "--out", "x"], "You may mean --into: Run folder"),
+    "no such study": (["reproduce", "digit"], "but got 'digit' (did you mean 'digits'?)."),
+    "no such method": (["reproduce", "digits", "--only", "Brier-act"], "(did you mean 'Brier-ACT'"),
     "a plan for no radius": (
         ["plan", "--model", "nets:make", "--data", "data.npz", "--radius", "-1"],
         "Expected `--radius` to be a number > 0, or come with --sigma, but got -1",

@@ -138,7 +138,8 @@ _SYNONYMS = {
     "--dataset": "--data", "--noise": "--sigma", "--noise-sd": "--sigma", "--bins": "--n-bins", "--eps": "--radii",
     "--epsilon": "--radii", "--subset": "--limit", "--max-samples": "--limit", "--batch": "--batch-size",
     "--confidence-level": "--alpha", "--lr": "--learning-rate", "--temp": "--temperature", "--output": "--out",
-    "--domain": "--values", "--labels": "--class-names", "--class-order": "--class-names",
+    "--out": "--into", "--radius": "--radii", "--domain": "--values",
+    "--labels": "--class-names", "--class-order": "--class-names",
 }  # fmt: skip
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from certcal.errors import InputError
-from certcal.scalars import check_integer
+from certcal.scalars import check_integer, did_you_mean
 from certcal.settings import CertifySettings, Sections, build, merged, options_of, read_toml
 from certcal.studies.recipes import SweepRecipe, SweepSettings, build_sweep, grid_size
 
@@ -121,7 +121,8 @@ def _study_file(name: str) -> Traversable:
     if path.suffix == ".toml" and path.is_file():
         return path
     if name not in study_names():
-        raise InputError.expected("recipe", f"be one of {', '.join(study_names())}, or a TOML file", repr(name))
+        wanted = f"be one of {', '.join(study_names())}, or a TOML file"
+        raise InputError.expected("recipe", wanted, f"{name!r}{did_you_mean(name, study_names())}")
     return BUILT_IN / f"{name}.toml"
 
 
@@ -208,5 +209,5 @@ def _named(argument: str, items: tuple[Any, ...], names: tuple[str, ...]) -> tup
     known = {one.name: one for one in items}
     for name in names:
         if name not in known:
-            raise InputError.expected(argument, f"be one of {', '.join(known)}", repr(name))
+            raise InputError.expected(argument, f"be one of {', '.join(known)}", f"{name!r}{did_you_mean(name, known)}")
     return tuple(known[name] for name in names) if names else items
