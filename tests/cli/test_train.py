@@ -128,6 +128,14 @@ def test_a_dry_run_leaves_nothing(desk, certcal):
     assert not (desk / "runs" / "dry").exists()
 
 
+def test_one_epoch_is_told_as_one(desk, certcal):
+    words = ["train", "once", *WORDS, "--epochs", "1", "--batch-size", "64"]
+    assert "images, 1 epoch of 1 step." in certcal(*words, "--dry-run")[0]
+    assert certcal(*words)[0].startswith("1 epoch, ")
+    assert ": 1 epoch and 0 steps are done; nothing is left to do" in certcal(*words)[1]
+    assert "train: 1 epoch of noise on data" in (desk / "runs" / "once" / "log.txt").read_text()
+
+
 def test_a_dry_run_is_refused_where_the_run_would_be(desk, certcal):
     certcal("train", "begun", *WORDS, "--epochs", "1")
     run = desk / "runs" / "begun"

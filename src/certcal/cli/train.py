@@ -11,7 +11,7 @@ from rich.text import Text
 from certcal.cli import options as o
 from certcal.cli.declare import Part, takes
 from certcal.cli.screen import complain, in_percent, new_table, print_json, show_path, tell, wide_console
-from certcal.errors import InputError
+from certcal.errors import InputError, several
 from certcal.files import plain
 from certcal.progress import in_words
 from certcal.settings import (
@@ -147,7 +147,7 @@ def _show_trained(result: "TrainResult", command: str, *, json: bool) -> None:
         return
     console = wide_console()
     last = result.history[-1]
-    done = f"{len(result.history)} epochs, {sum(row['seconds'] for row in result.history):.1f} s of steps, "
+    done = f"{several(len(result.history), 'epoch')}, {sum(row['seconds'] for row in result.history):.1f} s of steps, "
     console.print(Text.assemble(done, f"loss {last['loss']:.4f}"))
     show_path(console, "Weights: ", result.weights)
     show_path(console, "Log:     ", result.weights.with_name("log.csv"))
@@ -167,8 +167,8 @@ def show_dry_run(recipe: TrainRecipe, cost: "TrainCost", *, json: bool) -> None:
         shown = ", ".join(f"{key} {_brief(value)}" for key, value in values.items() if value not in (None, {}))
         table.add_row(section, Text(shown))
     console.print(table)
-    told = f"\n{cost.parameters:,} parameters, {cost.inputs:,} images, {cost.epochs} epochs of {cost.steps} steps."
-    console.print(Text(told))
+    of = f"{several(cost.epochs, 'epoch')} of {several(cost.steps, 'step')}"
+    console.print(Text(f"\n{cost.parameters:,} parameters, {several(cost.inputs, 'image')}, {of}."))
     console.print(
         Text(f"{cost.seconds_per_step:.3g} s per step on {cost.device}: about {in_words(cost.seconds)}.", "bold")
     )

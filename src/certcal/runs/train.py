@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from certcal.data import ImageData
-from certcal.errors import InputError
+from certcal.errors import InputError, several
 from certcal.files import sealed
 from certcal.models import model_fingerprint
 from certcal.runs.facts import provenance
@@ -54,7 +54,7 @@ def train_run(run: RunFolder, recipe: TrainRecipe, *, progress: bool = True, tel
         if result.first and (result.trained or "train" not in run.sources()):
             train_facts = {"train": _sources(recipe, data, model, result, start)}
             run.write_json(SOURCES, sealed(run.sources() | train_facts))
-            run.log(f"train: {len(result.history)} epochs of {recipe.objective.name} on {data.name}")
+            run.log(f"train: {several(len(result.history), 'epoch')} of {recipe.objective.name} on {data.name}")
     return result
 
 

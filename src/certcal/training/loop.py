@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from certcal.data import ImageData, data_fingerprint
-from certcal.errors import InputError, TrainingError
+from certcal.errors import InputError, TrainingError, several
 from certcal.files import csv_of, hold_folder, remove_litter, replacing
 from certcal.interrupts import deferred_interrupts
 from certcal.models import (
@@ -161,10 +161,11 @@ class Trainer:
         if not found:
             return None
         left = "" if self.state.epoch < self.settings.epochs else "; nothing is left to do"
-        done = f"{self.state.epoch} epochs and {self.state.step} steps are done"
+        done = f"{several(self.state.epoch, 'epoch')} and {several(self.state.step, 'step')} are done"
         tell(f"going on from {self.checkpoint}: {done}{left}")
         if self.state.processes != processes:
-            tell(f"it was made by {self.state.processes} processes and goes on with {processes}: other noise from here")
+            made = several(self.state.processes, "process", "processes")
+            tell(f"it was made by {made} and goes on with {processes}: other noise from here")
             self.state.processes = processes
         return self.state.epoch
 
