@@ -163,7 +163,7 @@ def _show_plan(title: str, stages: "list[tuple[Trial, list[Trial]]]", *, json: b
     total = sum(map(len, counts.values()))
     console.print(f"\n{total} models to train and certify. The first of them:\n")
     recipe = stages[0][0].recipe
-    show_dry_run(recipe, estimate_training(recipe), json=False)
+    show_dry_run(recipe, lambda: estimate_training(recipe), json=False)
 
 
 def _show_result(study: "Study", result: "Reproduction", *, json: bool) -> None:

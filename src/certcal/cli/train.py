@@ -1,5 +1,6 @@
 """`certcal train` and `certcal sweep`: weights for smoothing, from a recipe or from options."""
 
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -79,7 +80,7 @@ def train(
         raise InputError.expected("epsilon", wanted, settings.train.epsilon)
     runs.check_factories([settings.model], folder.path, named=changes.get("model", {}).get("name"), trust=trust)
     if dry_run:
-        show_dry_run(settings, runs.estimate_training(settings, folder), json=json)
+        show_dry_run(settings, lambda: runs.estimate_training(settings, folder), json=json)
         return
     result = runs.train_run(folder, settings, progress=True, tell=tell)
     leave_group()
@@ -155,8 +156,10 @@ def _show_trained(result: "TrainResult", command: str, *, json: bool) -> None:
     console.print("With --n 1000 for a first look: 100,000 draws of each input take a while.", style="dim")
 
 
-def show_dry_run(recipe: TrainRecipe, cost: "TrainCost", *, json: bool) -> None:
+def show_dry_run(recipe: TrainRecipe, estimate: "Callable[[], TrainCost]", *, json: bool) -> None:
+    """Show the settings, then what some steps, which may take a while, say of the time."""
     if json:
+        cost = estimate()
         print_json({"recipe": asdict(recipe), "cost": asdict(cost) | {"seconds": cost.seconds}})
         return
     console = wide_console()
@@ -167,6 +170,8 @@ def show_dry_run(recipe: TrainRecipe, cost: "TrainCost", *, json: bool) -> None:
         shown = ", ".join(f"{key} {_brief(value)}" for key, value in values.items() if value not in (None, {}))
         table.add_row(section, Text(shown))
     console.print(table)
+    tell("some steps are timed")
+    cost = estimate()
     of = f"{several(cost.epochs, 'epoch')} of {several(cost.steps, 'step')}"
     console.print(Text(f"\n{cost.parameters:,} parameters, {several(cost.inputs, 'image')}, {of}."))
     console.print(

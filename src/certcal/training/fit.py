@@ -14,6 +14,8 @@ from certcal.settings import MachineSettings, ObjectiveSettings, TrainSettings, 
 from certcal.training.loop import Trainer, TrainResult
 from certcal.training.state import read_same_state
 
+PATIENCE = 20.0  # seconds after which no further step is timed
+
 
 def train(
     model: nn.Module,
@@ -91,7 +93,7 @@ def estimate_cost(trainer: Trainer, *, steps: int = 3) -> TrainCost:
             start = time.perf_counter()
             trainer.step(step, inputs, labels)  # reads the loss, so it waits for the device
             taken.append(time.perf_counter() - start)
-            if len(taken) > steps:
+            if len(taken) > steps or sum(taken) > PATIENCE:
                 break
     timed = sorted(taken[1:] or taken)  # the first one warms up
     device: Any = trainer.fabric.device
