@@ -49,7 +49,8 @@ NETWORKS = (
 )
 SPEEDS = "All of a study as the paper ran it, on one H200 at the speeds of [Measured](measured.md):"
 NOT_RUN = (
-    "The recipes of the short schedules are in `experiments/recipes`. "
+    "The recipes of the short schedules are in `experiments/recipes`; entries of Fashion-MNIST before commit 8f825f1 "
+    "had the same 40 epochs, and how their learning rate fell was not recorded. "
     "Baselines of the pack were trained for the epochs listed, not the paper's 150. Of Fashion-MNIST, all seven "
     "baselines are run, four settings of each of six methods from the two baselines that the paper's bands select "
     "at R ≥ 0.2 and ten from the one with σ = 0.12. A second seed has these three baselines and twelve of the 22 "

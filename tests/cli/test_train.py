@@ -113,6 +113,10 @@ def test_train_refuses_in_one_line(desk, certcal):
         (["train", "new", *WORDS, "--weights", "nowhere.pt"], "`--weights` to be a checkpoint file"),
         (["train", "new", *WORDS, "--init", "net.pt"], "You may mean --weights: Weights to start from"),
         (["train", "new", *WORDS, "--epsilon", "0.5"], "be left out for the objective 'noise', which has no adversary"),
+        (
+            ["train", "new", *WORDS, "--objective", "consistency", "--epsilon", "0.5"],
+            "be left out for the objective 'consistency', which has no adversary",
+        ),
         (["train", "new", *WORDS, "--set", "train.epoch=3"], "did you mean epochs?"),
     ):
         _, error = certcal(*words, code=2)

@@ -60,6 +60,10 @@ def test_a_name_that_is_none_is_refused_in_a_sentence(tmp_path):
 def test_like_wants_the_folder_of_a_study(tmp_path):
     with pytest.raises(InputError, match=r"Expected `like` to be the folder of a study .*, without selection.json"):
         study_trials(small(), tmp_path, like=tmp_path)
+    for held in ("{", "[1]", '[{"ece": {}}]', '[{"ece": [], "brier": {}}]', '[{"ece": {"AT": []}, "brier": {}}]'):
+        (tmp_path / "selection.json").write_text(held)
+        with pytest.raises(InputError, match=r"selection.json, which cannot be read"):
+            study_trials(small(), tmp_path, like=tmp_path)
 
 
 def test_fine_tuning_takes_from_its_baseline_what_its_own_objective_knows(tmp_path):

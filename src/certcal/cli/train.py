@@ -29,6 +29,7 @@ from certcal.settings import (
     ValidationSettings,
     load_recipe,
     merged,
+    options_of,
     parse_changes,
 )
 
@@ -75,7 +76,7 @@ def train(
     remembered = folder.path / runs.TRAIN
     changes = merged(given, parse_changes(assignments or []))
     settings = load_recipe(recipe or (remembered if remembered.is_file() else None), changes)
-    if given["train"].get("epsilon") and settings.objective.name in ("ce", "noise"):
+    if given["train"].get("epsilon") and "steps" not in options_of(settings.objective.name):  # of an adversary
         wanted = f"be left out for the objective {settings.objective.name!r}, which has no adversary"
         raise InputError.expected("epsilon", wanted, settings.train.epsilon)
     runs.check_factories([settings.model], folder.path, named=changes.get("model", {}).get("name"), trust=trust)

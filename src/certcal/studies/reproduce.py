@@ -89,10 +89,13 @@ def run_study(
 
 def selected_models(folder: Path) -> set[str]:
     """The names of the models that the study in a folder selected."""
-    if not (folder / SELECTION).is_file():
-        raise InputError.expected("like", "be the folder of a study that was run", f"{folder}, without {SELECTION}")
-    read = json.loads((folder / SELECTION).read_text(encoding="utf-8"))
-    return {name for one in read for score in ("ece", "brier") for name in one[score].values()}
+    path, wanted = folder / SELECTION, "be the folder of a study that was run"
+    if not path.is_file():
+        raise InputError.expected("like", wanted, f"{folder}, without {SELECTION}")
+    failures = (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError)
+    with InputError.expecting("like", wanted, f"{path}, which cannot be read", on=failures):
+        read = json.loads(path.read_text(encoding="utf-8"))
+        return {name for one in read for score in ("ece", "brier") for name in one[score].values()}
 
 
 def _chosen(study: Study, outcomes: Sequence[Outcome]) -> list[str]:
