@@ -60,6 +60,7 @@ class Sampler:
             self.rows, rate = fastest_batch(
                 lambda rows: self._seconds(made_up[:1], rows), header.chunk, made_up[0].numel()
             )
+            torch.cuda.empty_cache()  # the largest trials may have taken most of a device that others share
         else:
             self.rows = max(1, conditions.batch_size // header.chunk) * header.chunk
             rate = self.rows / (self._seconds(made_up[:1], self.rows) or np.inf) if undecided else 0.0

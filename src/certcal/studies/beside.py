@@ -4,10 +4,11 @@ A cluster has to share the folder that trials write into.
 """
 
 import contextlib
+import gc
 import os
 import secrets
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
@@ -51,7 +52,7 @@ def _round(waiting: list[Trial], after: dict[int, Sequence[Trial]], at_once: int
     # A fresh interpreter for each: a process that was forked cannot use a GPU.
     with ProcessPoolExecutor(at_once, mp_context=get_context("spawn"), initializer=_begin, initargs=(at_once,)) as pool:
         try:
-            run = partial(attempt, until=until)
+            run = partial(_giving_back, partial(attempt, until=until))
             running: dict[Future[Came], Trial] = {pool.submit(run, one): one for one in waiting}
             while running:
                 for done in wait(running, return_when=FIRST_COMPLETED).done:
@@ -62,6 +63,16 @@ def _round(waiting: list[Trial], after: dict[int, Sequence[Trial]], at_once: int
                     yield trial, came
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _giving_back(run: Callable[[Trial], Came], trial: Trial) -> Came:
+    """In a process: what comes of a trial, after which the device's memory is there for those beside it."""
+    try:
+        return run(trial)
+    finally:
+        if torch.cuda.is_initialized():
+            gc.collect()
+            torch.cuda.empty_cache()
 
 
 def _came_of(trial: Trial, done: "Future[Came]") -> Came:
