@@ -1,6 +1,7 @@
 """What stands beside the rows of a pack: published logs, approximations, rank correlations, seeds, unseen images."""
 
 import json
+import re
 from itertools import combinations
 from pathlib import Path
 
@@ -72,26 +73,31 @@ def correlations(table: Table) -> str:
 
 def spread(table: Table) -> str:
     """How far apart trainings with the same settings are, of the models that are quoted at each radius."""
-    lines = []
+    lines, counts = [], {}
     for radius in sorted({row.radius for row in table.rows}):
         rows = table.at("paper", radius)
         quoted = {one.name: one for score in ("ece", "brier") for one in table.selected(radius, score)}
         for name, one in quoted.items():
-            stem = name.rpartition("-seed")[0]
+            stem = re.sub("-2000(-other)?-inputs", "", name.rpartition("-seed")[0])  # seeds have the paper's 500
             seeds = sorted(other for other in rows if stem and other.rpartition("-seed")[0] == stem)
+            counts[stem] = len({table.entries[other].train_seed for other in seeds})
             if len(seeds) > 1:
+                numbers = " / ".join(other.rpartition("-seed")[2].replace("-", " ") for other in seeds)
                 told = (" / ".join(shown(getattr(rows[other], key)) for other in seeds) for key, shown in KEYS)
                 draws = " / ".join(table.draws[other] for other in seeds)
-                lines.append([f"{radius:g}", one.method, stem, *told, draws])
+                lines.append([f"{radius:g}", one.method, stem, numbers, *told, draws])
     if not lines:
         return ""
     told = (
-        "The spread over seeds: models quoted above, of seed 0, and the same settings trained from the start with seed "
-        "1; of one baseline also with seed 0 after the noise of training was drawn in another way, in effect another "
-        "seed. Fewer draws give larger errors:"
+        "The spread over seeds: models quoted above, of seed 0, and the same settings trained from the start with the "
+        "seeds 1 and 2, as far as they are run; of two baselines also with seed 0 again (“0 again”): sums on a GPU and "
+        "changes of the code make that in effect another seed. Fewer draws give larger errors:"
     )
-    heads = ["R", "method", "model", "CA", "CCE", "CBS", "draws"]
-    return f"{told}\n\n{markdown(heads, lines, 3)}"
+    heads = ["R", "method", "model", "seeds", "CA", "CCE", "CBS", "draws"]
+    fewer = ", ".join(f"{stem.removeprefix(f'{table.data}-')} ({count})" for stem, count in counts.items() if count < 3)
+    done = sum(count == 3 for count in counts.values())
+    left = f" With fewer seeds, in brackets: {fewer}." if fewer else ""
+    return f"{told}\n\n{markdown(heads, lines, 3)}\n{done} of {len(counts)} models quoted have three seeds.{left}\n"
 
 
 def unseen(table: Table) -> str:

@@ -75,6 +75,7 @@ def main() -> None:
     parser.add_argument("--device", required=True)
     parser.add_argument("--mapped", type=float, nargs="*", default=[0.5, 1.0])
     parser.add_argument("--chosen", help="how all of them were chosen, where the folder does not know")
+    parser.add_argument("--again", action="store_true", help="also what the pack has already, as trained again")
     parser.add_argument("--screened", action="store_true", help="also what was certified with the draws of screening")
     asked = parser.parse_args()
     known = trials(asked.folder)
@@ -88,8 +89,9 @@ def main() -> None:
         seed = recipe["train"]["seed"]
         words = [asked.data, trial["baseline"], *([] if baseline else [trial["method"], place.name.split("-")[-1]])]
         name = "-".join(words).lower().replace("*", "-star").replace(" ", "-") + f"-seed{seed}"
-        if name in there:
+        if name in there and not asked.again:
             continue
+        name += "-again" * (name in there)
         run, evidence = RunFolder(place), load_evidence(place / "evidence.parquet")
         radii = [radius for radius in recipe["evaluate"]["radii"] if radius < 4 * evidence.header.sigma]
         facts = {

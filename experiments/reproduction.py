@@ -43,6 +43,10 @@ HEADLINE = (
     "On inputs that the map has not seen, the least CCE of models at least as accurate as the paper's, whose clean "
     "Brier score of all inputs the map raises by at most a point:"
 )
+FREER = (
+    "What a smaller error costs: maps that may raise the clean Brier score by 5 points instead of one, in the mean of "
+    "halves of the inputs they are fitted on; the last columns are of inputs that they have not seen:"
+)
 NETWORKS = (
     "The networks, PreAct-ResNet-18, are ours, trained for fewer epochs than the paper's. The directions under the "
     "strongest attacks differ; [attacks](attacks.md) says why."
@@ -52,15 +56,18 @@ NOT_RUN = (
     "The recipes of the short schedules are in `experiments/recipes`; entries of Fashion-MNIST before commit 8f825f1 "
     "had the same 40 epochs, and how their learning rate fell was not recorded. "
     "Baselines of the pack were trained for the epochs listed, not the paper's 150. Of Fashion-MNIST, all seven "
-    "baselines are run, four settings of each of six methods from the two baselines that the paper's bands select "
-    "at R ≥ 0.2 and ten from the one with σ = 0.12. A second seed has these three baselines and twelve of the 22 "
-    "models quoted from them; a third is not run. The paper's whole grids and three seeds are about two hours of an "
-    "H200. Two baselines are certified with the 10,000 draws of screening. ACCE-ACT* takes the mean: with the paper's "
+    "baselines are run, and four settings of each of six methods from the three baselines that the paper's bands "
+    "select. Those from the one with σ = 0.12 start from that baseline trained again, but for Finetuned AT 04. Models "
+    "of seed 1 at the commit 799b5a7 start from baselines of seed 1 trained again. Which quoted models lack a seed "
+    "stands below the spread over seeds; they take about twelve minutes of an H200, one after another, and the paper's "
+    "whole grids with three seeds about two hours. Two baselines, not quoted, are certified with the 10,000 draws of "
+    "screening, and some inputs of a quoted one (s0.50-e0.50-m2-T10). ACCE-ACT* takes the mean: with the paper's "
     "sum it diverged in 6 of 6 trials. Of CIFAR-10, ResNet-110 is trained for 20 epochs with noise and with SmoothAdv "
     "at two σ, and fine-tuned for 3 epochs by one setting of Brier-ACT and of ACCE-ACT; "
     "PreAct-ResNet-18 with SmoothAdv for 120 epochs, in ten minutes, and with consistent copies for 110, in four, then "
     "fine-tuned for 6 on the certificate. These two are certified with 30,000 draws, the others with 10,000. A "
-    "certified ECE of 15 % within the paper's band of accuracy, our aim, is not reached. At σ = 0.35, which would "
+    "certified ECE of 15 % within the paper's band of accuracy, our aim, is reached with a map that raises the clean "
+    "Brier score by three points, and not with one that raises it by one. At σ = 0.35, which would "
     "certify more at large radii, consistent copies (90 epochs) certified 51 % of 500 held-out training images at R = "
     "0.5 with 1,000 draws, below the band; no evidence of that model was kept."
 )
@@ -92,7 +99,7 @@ def training(table: Table) -> str:
     bands = ", ".join(f"{low}–{high} at R = {radius:g}" for radius, (low, high) in
                       zip(table.paper.get("radii", ()), table.paper.get("CA", ()), strict=True))  # fmt: skip
     compared = f"The paper compares models with a CA of {bands}." if bands else "It is not in the paper."
-    every = (in_short, headline, unseen, chosen, missed, directions, spread, honest, published, approximations,
+    every = (in_short, headline, freer, unseen, chosen, missed, directions, spread, honest, published, approximations,
              correlations, sources)  # fmt: skip
     return f"{compared} {SELECTED}\n\n" + "\n".join(part for one in every if (part := one(table)))
 
@@ -159,6 +166,22 @@ def least(table: Table, radius: float) -> list[str]:
     return [f"{radius:g}", best.entry, str(table.inputs[best.entry]), down(best.certified_accuracy), theirs[0],
             up(best.certified_ece), theirs[1], up(best.certified_brier),
             *("—" if value != value else f"{100 * value:.2f}" for value in told)]  # fmt: skip
+
+
+def freer(table: Table) -> str:
+    """Models at least as accurate as the paper's after maps with a larger limit on the clean Brier score."""
+    lines = []
+    for place, radius in enumerate(table.paper.get("radii", ())):
+        for row in table.at("freer", radius).values():
+            if 100 * row.certified_accuracy >= table.paper["CA"][place][0]:
+                theirs = min(line[place] for line in table.paper["ACCE"].values())
+                clean = (f"{100 * value:.2f}" for value in (row.brier_all_before, row.brier_all))
+                lines.append([f"{radius:g}", row.entry, down(row.certified_accuracy), f"{theirs:.2f}",
+                              up(table.at("plain", radius)[row.entry].certified_ece), up(row.certified_ece),
+                              up(row.certified_brier), *clean])  # fmt: skip
+    heads = ["R", "model", "CA", "paper's best ACCE", "our CCE, no map", "with the map", "our CBS with the map",
+             "clean Brier of all, no map", "with the map"]  # fmt: skip
+    return f"{FREER}\n\n{markdown(heads, lines, 2)}" if lines else ""
 
 
 def missed(table: Table) -> str:

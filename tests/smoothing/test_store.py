@@ -43,8 +43,11 @@ def folder(made, tmp_path):
 
 
 def test_one_file_round_trip_is_exact(evidence, tmp_path):
-    save_evidence(evidence, tmp_path / "evidence.parquet")
-    assert_same(load_evidence(tmp_path / "evidence.parquet"), evidence)
+    whole, small = tmp_path / "evidence.parquet", tmp_path / "compact.parquet"
+    for path, compact in ((whole, False), (small, True)):
+        save_evidence(evidence, path, compact=compact)
+        assert_same(load_evidence(path), evidence)
+    assert small.stat().st_size < 0.9 * whole.stat().st_size
 
 
 def test_a_file_is_read_batch_by_batch_and_in_any_order(evidence, tmp_path, monkeypatch):

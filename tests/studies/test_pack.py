@@ -5,6 +5,7 @@ import math
 import shutil
 from dataclasses import replace
 from functools import partial
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,13 +14,14 @@ from certcal import evaluate
 from certcal.certificates import confidence_bounds_at
 from certcal.errors import InputError
 from certcal.evaluation import row_at
-from certcal.recalibration import CANDIDATES, choose_map, score_bounds
+from certcal.recalibration import CANDIDATES, IdentityMap, choose_map, score_bounds
 from certcal.report import Standing, leaderboard_page, plot_standings, standing_cells
-from certcal.studies import Pack, ReferenceRow, add_to_pack, boards_of, differences, entry_rows
+from certcal.studies import Pack, ReferenceRow, add_to_pack, boards_of, differences, entry_rows, reference_rows
 from command import certcal
 from places import ROOT
 
 TREE, PARTS = ROOT / "reference", 6
+IDENTITY = SimpleNamespace(map=IdentityMap())  # as a choice of no map
 FACTS = {"name": "mine", "data": "digits", "network": "net", "method": "own", "radii": [0.1], "source": "me"}
 
 
@@ -205,6 +207,18 @@ def test_maps_are_not_fitted_on_what_they_are_judged_on(copy):
     ):
         with pytest.raises(InputError, match=wrong):
             add_to_pack(copy.folder, changes.pop("evidence", judged), facts | {"radii": [0.1]} | changes)
+
+
+def test_a_track_of_its_own_shows_what_a_smaller_error_costs(copy, monkeypatch):
+    asked = []
+    monkeypatch.setattr(reference_rows, "choose_map", lambda part, **how: asked.append(how["brier_loss"]) or IDENTITY)
+    pack = add_to_pack(copy.folder, copy.evidence(copy.entry[0]).select(np.arange(100)), FACTS | {"freer": [0.1]})
+    *_, plain, row = pack.rows()
+    assert (row.key, asked) == (("mine", "freer", 0.1), [reference_rows.FREER_LOSS] * 2)  # once for each half
+    assert (row.certified_accuracy, row.brier_all) == (plain.certified_accuracy, row.brier_all_before)
+    assert differences([*pack.rows()[:-1], replace(row, certified_ece=row.certified_ece + 5e-4)], pack.rows()) == []
+    (board,) = [one for one in boards_of(pack) if one.data == "digits"]
+    assert [len(own) for own in board.tracks.values()] == [10, 10, 3, 1]
 
 
 @pytest.mark.slow

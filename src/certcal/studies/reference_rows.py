@@ -17,6 +17,7 @@ from certcal.worstcase import approximate_certified_calibration_error
 ALPHA = 0.001  # as in the paper
 # How confidences are bounded: by the paper's certificate, where each part has α; and by ours, whose parts share it.
 PLAIN = {"paper": {"method": "cdf", "split_alpha": False}, "plain": {"method": "cdf-cp", "split_alpha": True}}
+FREER_LOSS = 0.05  # by how much maps of the track "freer" may raise the clean Brier score; of the other, entries say
 HALVES = 2  # random: a map is chosen and fitted on one and scored on the other, each in turn
 LOOSE = 1e-3  # what iterative fits may differ by between machines
 _SCORES = ("certified_ece", "certified_brier", "ece", "brier", "brier_all", "auroc")
@@ -57,6 +58,7 @@ def entry_rows(
     radii: Sequence[float],
     *,
     mapped: Sequence[float] = (),
+    freer: Sequence[float] = (),
     fit: Evidence | None = None,
     brier_loss: float = BRIER_LOSS,
     approximate: bool = False,
@@ -64,15 +66,22 @@ def entry_rows(
     """The rows of an entry on the plain tracks at all radii, and with a map at some; NaN where no input is certified.
 
     `fit` is evidence of other inputs, which maps are then chosen and fitted on; else that is done on random halves.
-    `brier_loss` is by how much a map may raise the clean Brier score of all inputs, as for `choose_map`.
+    `brier_loss` is by how much a map may raise the clean Brier score of all inputs, as for `choose_map`; at the radii
+    `freer` there are rows where it may by `FREER_LOSS`.
     `approximate` adds the paper's ACCE: 16 runs of ADMM for each radius, which takes half a minute.
 
     Paper: Sec. 5, App. J.   Errs: certified values as `certcal.evaluate` does, the ACCE low.
     """
     tracks = PLAIN if radii else ()
     found = [row for track in tracks for row in _plain(name, track, evidence, radii, approximate=approximate)]
-    accuracy = {row.radius: row.certified_accuracy for row in _plain(name, "plain", evidence, mapped)} if mapped else {}
-    return found + [_mapped(name, evidence, radius, accuracy[radius], fit, brier_loss) for radius in mapped]
+    limits = {(radius, "recalibrated"): brier_loss for radius in mapped}
+    limits |= {(radius, "freer"): max(FREER_LOSS, brier_loss) for radius in freer}
+    at = sorted({radius for radius, _ in limits})
+    accuracy = {row.radius: row.certified_accuracy for row in _plain(name, "plain", evidence, at)} if at else {}
+    return found + [
+        replace(_mapped(name, evidence, radius, accuracy[radius], fit, limit), track=track)
+        for (radius, track), limit in limits.items()
+    ]
 
 
 def _plain(
