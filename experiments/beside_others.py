@@ -7,6 +7,7 @@ from pathlib import Path
 
 from scipy.stats import spearmanr
 
+from certcal.studies import ReferenceRow
 from experiments.pack_table import Table, down, markdown, up
 
 RESULTS = Path(__file__).resolve().parent / "results"
@@ -43,12 +44,13 @@ def approximations(table: Table) -> str:
     made = json.loads(path.read_text(encoding="utf-8"))
     names = {"exact": "exact", "admm": "ADMM", "dece": "dECE", "brier": "Brier"}
     lines = [
-        [f"{row['radius']:g}", f"{row['inputs']:,}", *(f"{100 * row[key]:.2f}" for key in names)]
+        [f"{row['radius']:g}", f"{row['inputs']:,}", up(row["exact"])]
+        + [f"{100 * row[key]:.2f}" for key in names if key != "exact"]
         for row in made["rows"]
     ]
     told = (
         f"The certified calibration error of up to 2000 certified inputs of {made['entry']} by the Standard "
-        "certificate, exact and by the paper's approximations, all from below, with the settings of the paper's figure:"
+        "certificate, exact and by the paper's approximations from below, with the settings of the paper's figure:"
     )
     return f"{told}\n\n{markdown(['R', 'inputs', *names.values()], lines, 1)}"
 
@@ -66,17 +68,22 @@ def correlations(table: Table) -> str:
         lines.append([f"{radius:g}", str(len(rows)), *pairs])
     if not lines:
         return ""
-    told = "Spearman's rank correlations over the models (ACR: average certified radius); few models, so a hint only:"
-    heads = ["R", "models", *(f"{one}, {other}" for one, other in combinations(("CA", "ACR", "CBS", "CCE"), 2))]
+    told = (
+        "Spearman's rank correlations over the entries (ACR: average certified radius). Seeds and fine-tunings of one "
+        "baseline are alike, so this is a hint only:"
+    )
+    heads = ["R", "entries", *(f"{one}, {other}" for one, other in combinations(("CA", "ACR", "CBS", "CCE"), 2))]
     return f"{told}\n\n{markdown(heads, lines, 1)}"
 
 
 def spread(table: Table) -> str:
     """How far apart trainings with the same settings are, of the models that are quoted at each radius."""
     lines, counts = [], {}
+    leading = sorted({(radius, row.entry) for (radius, _), row in table.headlines.items()})
     for radius in sorted({row.radius for row in table.rows}):
-        rows = table.at("paper", radius)
+        rows, mapped = table.at("paper", radius), table.at("recalibrated", radius)
         quoted = {one.name: one for score in ("ece", "brier") for one in table.selected(radius, score)}
+        quoted |= {name: table.entries[name] for at, name in leading if at == radius}
         for name, one in quoted.items():
             stem = re.sub("-2000(-other)?-inputs", "", name.rpartition("-seed")[0])  # seeds have the paper's 500
             seeds = sorted(other for other in rows if stem and other.rpartition("-seed")[0] == stem)
@@ -84,39 +91,35 @@ def spread(table: Table) -> str:
             if len(seeds) > 1:
                 numbers = " / ".join(other.rpartition("-seed")[2].replace("-", " ") for other in seeds)
                 told = (" / ".join(shown(getattr(rows[other], key)) for other in seeds) for key, shown in KEYS)
+                after = " / ".join(_with_map(mapped.get(other)) for other in seeds)
                 draws = " / ".join(table.draws[other] for other in seeds)
-                lines.append([f"{radius:g}", one.method, stem, numbers, *told, draws])
+                lines.append([f"{radius:g}", one.method, table.short(stem), numbers, *told, after, draws])
     if not lines:
         return ""
     told = (
-        "The spread over seeds: models quoted above, of seed 0, and the same settings trained from the start with the "
-        "seeds 1 and 2, as far as they are run; of two baselines also with seed 0 again (“0 again”): sums on a GPU and "
-        "changes of the code make that in effect another seed. Fewer draws give larger errors:"
+        "The spread over seeds: the models quoted above, of seed 0, and the same settings trained from the start with "
+        "the seeds 1 and 2, as far as they are run; some also with seed 0 again (“0 again”): sums on a GPU and changes "
+        "of the code make that in effect another seed. In brackets: by how many points the map raises the clean Brier "
+        "score. Fewer draws give larger errors:"
     )
-    heads = ["R", "method", "model", "seeds", "CA", "CCE", "CBS", "draws"]
-    fewer = ", ".join(f"{stem.removeprefix(f'{table.data}-')} ({count})" for stem, count in counts.items() if count < 3)
-    done = sum(count == 3 for count in counts.values())
-    left = f" With fewer seeds, in brackets: {fewer}." if fewer else ""
-    return f"{told}\n\n{markdown(heads, lines, 3)}\n{done} of {len(counts)} models quoted have three seeds.{left}\n"
+    heads = ["R", "method", "model", "seeds", "CA", "CCE", "CBS", "cdf-cp and a map: CCE", "draws"]
+    fewer = {stem: count for stem, count in counts.items() if count < 3}
+    names = ", ".join(f"{table.short(stem)} ({count})" for stem, count in fewer.items())
+    seconds = sum((3 - count) * _seconds(table, stem) for stem, count in fewer.items())
+    left = (
+        f" With fewer seeds, in brackets: {names}. Training and certifying the missing ones took {seconds / 60:.0f} "
+        "minutes with seed 0, beside other models on the same device."
+    )
+    done = f"{len(counts) - len(fewer)} of {len(counts)} models quoted have three seeds."
+    return f"{told}\n\n{markdown(heads, lines, 3)}\n{done}{left if fewer else ''}\n"
 
 
-def unseen(table: Table) -> str:
-    """Maps on inputs that took no part in any choice: fitted to one entry's inputs, scored on those of another."""
-    lines = []
-    for one in table.entries.values():
-        for radius in one.mapped if one.fitted_on else ():
-            plain, mapped = (table.at(track, radius)[one.name] for track in ("plain", "recalibrated"))
-            errors = [up(getattr(row, key)) for key in ("certified_ece", "certified_brier") for row in (plain, mapped)]
-            clean = [f"{100 * value:.2f}" for value in (mapped.brier_all_before, mapped.brier_all)]
-            told = [str(table.inputs[one.name]), down(mapped.certified_accuracy), *errors, *clean]
-            lines.append([f"{radius:g}", one.name, *told])
-    if not lines:
-        return ""
-    told = (
-        "On images that no choice saw, with the map that the 2,000 images of the same model choose. Its limit, a point "
-        "of the clean Brier score of all inputs, is one in the mean of maps of halves of those images, each scored on "
-        "the other half; on these images it may be passed:"
-    )
-    heads = ["R", "model", "inputs", "CA", "CCE", "with the map", "CBS", "with the map", "clean Brier of all",
-             "with the map"]  # fmt: skip
-    return f"{told}\n\n{markdown(heads, lines, 2)}"
+def _with_map(row: ReferenceRow | None) -> str:
+    if row is None:
+        return "—"
+    return f"{up(row.certified_ece)} ({100 * (row.brier_all - row.brier_all_before):+.2f})"
+
+
+def _seconds(table: Table, stem: str) -> float:
+    one = table.entries[f"{stem}-seed0"]
+    return (one.train_seconds or 0.0) + (one.certify_seconds or 0.0)

@@ -80,7 +80,8 @@ def main() -> None:
     asked = parser.parse_args()
     known = trials(asked.folder)
     why = chosen(asked.folder, known)
-    there = {one.name for one in Pack.read(PACK).entry}
+    pack = Pack.read(PACK)
+    there, models = {one.name for one in pack.entry}, {pack.evidence(one).header.model for one in pack.entry}
     for place, trial in known.items():
         baseline = trial["baseline"] == trial["name"]
         if not (baseline or asked.screened or (place / "quoted.json").is_file()):
@@ -93,6 +94,8 @@ def main() -> None:
             continue
         name += "-again" * (name in there)
         run, evidence = RunFolder(place), load_evidence(place / "evidence.parquet")
+        if evidence.header.model in models:
+            continue  # added before, perhaps by a call that was cut off
         radii = [radius for radius in recipe["evaluate"]["radii"] if radius < 4 * evidence.header.sigma]
         facts = {
             "name": name,
@@ -106,6 +109,7 @@ def main() -> None:
             "mapped": [radius for radius in asked.mapped if radius in radii],
             "commit": asked.commit,
             "device": asked.device,
+            "source": "certcal",
         }
         add_to_pack(PACK, evidence, entry_of_run(run, **facts))
         print("added", name, int(evidence.draws.max()), "draws", flush=True)

@@ -5,7 +5,7 @@ import json
 import pytest
 from experiments import approximations, published, reproduction
 
-from certcal.studies import Pack, entry_rows
+from certcal.studies import Entry, Pack, ReferenceRow, entry_rows, paper_table
 
 
 @pytest.fixture(scope="module")
@@ -53,3 +53,60 @@ def test_published_logs_are_read_as_they_were_written():
     found = published.accuracies(log + "40\t8\t8\t0.06\t1\t0:01\n60\t4\t-1\t0.0\t0\t0:01\n")
     assert found["inputs"] == 4
     assert found["certified_accuracy"] == {"0.05": 0.5, "0.2": 0.25, "0.25": 0.25, "0.5": 0.25, "1": 0.0}
+
+
+def made_up(*models):
+    """A table of models (name, seed, CA, CCE, CCE after a map, rise of the Brier score, chosen) at R = 0.5."""
+    table = object.__new__(reproduction.Table)
+    table.data, table.paper = "fashion-mnist", paper_table("fashion-mnist")
+    table.entries, table.rows, table.inputs, table.draws = {}, [], {}, {}
+    for name, seed, accuracy, error, mapped, rise, chosen in models:
+        method = "Brier-ACT" if "tuned" in name else "AT"
+        table.entries[name] = Entry(name=name, data=table.data, network="lenet", method=method, radii=(0.5,),
+                                    sha256="", train_seed=seed, chosen=chosen, train_seconds=60.0)  # fmt: skip
+        table.inputs[name], table.draws[name] = 500, "100,000"
+        scores = {"ece": 0.1, "brier": 0.1, "auroc": 0.8, "certified_brier": error / 2}
+        for track, value in (("paper", error), ("plain", error), ("recalibrated", mapped)):
+            told = {"brier_all": 0.1 + rise, "brier_all_before": 0.1, "deviation": 0.01}
+            table.rows.append(ReferenceRow(name, track, 0.5, accuracy, value, **scores, **told))
+    return table
+
+
+def test_a_headline_is_of_an_accurate_model_of_seed_0_within_a_point():
+    held = "on held-out training images: ece at 0.5"
+    table = made_up(
+        ("good-seed0", 0, 0.77, 0.4, 0.09, 0.009, ""),
+        ("honest-seed0", 0, 0.77, 0.4, 0.12, 0.009, held),
+        ("elsewhere-seed0", 0, 0.77, 0.4, 0.10, 0.009, "on held-out training images: ece at 0.05"),
+        ("dear-seed0", 0, 0.77, 0.4, 0.03, 0.011, held),
+        ("weak-seed0", 0, 0.755, 0.4, 0.02, 0.001, held),
+        ("other-seed1", 1, 0.77, 0.4, 0.01, 0.001, held),
+    )
+    assert {honest: row.entry for (_, honest), row in table.headlines.items()} == {
+        False: "good-seed0", True: "honest-seed0"
+    }  # fmt: skip
+    assert "| 0.5 | good-seed0 | 500 | 77.00 | test inputs | 39.62 | 9.00 ± 1.00 |" in reproduction.headline(table)
+
+
+@pytest.mark.parametrize(
+    ("error", "verdict"),
+    [(0.35, ", as in the paper"), (0.45, "**not as in the paper**"), (0.403, "not to be told")],
+)
+def test_directions_are_read_off_only_where_they_are_clear(monkeypatch, error, verdict):
+    table = made_up(("base-seed0", 0, 0.77, 0.4, 0.1, 0.0, ""), ("base-tuned-1-seed0", 0, 0.77, error, 0.1, 0.0, ""))
+    monkeypatch.setitem(table.paper["ACCE"], "Brier-ACT", [0.0, 0.0, 0.0, 40.55, 0.0])  # two points below AT's
+    (line,) = [line for line in reproduction.directions(table).splitlines() if "Brier-ACT" in line]
+    assert verdict in line
+    assert f"{100 * (error - 0.4):+.2f} points of CCE (paper -2.00 of ACCE)" in line
+
+
+def test_the_spread_counts_seeds_and_shows_maps_with_their_cost():
+    table = made_up(
+        ("base-seed0", 0, 0.77, 0.5, 0.125, 0.004, ""), ("base-seed1", 1, 0.78, 0.375, 0.0625, 0.012, ""),
+        ("base-seed0-again", 0, 0.76, 0.25, 0.125, 0.0, ""),
+    )  # fmt: skip
+    told = reproduction.spread(table)
+    assert "| base | 0 / 0 again / 1 | 77.00 / 76.00 / 78.00 | 50.00 / 25.00 / 37.50 |" in told
+    assert "12.50 (+0.40) / 12.50 (+0.00) / 6.25 (+1.20)" in told
+    assert "0 of 1 models quoted have three seeds. With fewer seeds, in brackets: base (2)." in told
+    assert "took 1 minutes" in told

@@ -1,7 +1,12 @@
-"""A folder with data to sweep over."""
+"""A folder with data to sweep over, and a copy of the tree's reference pack."""
+
+import shutil
 
 import numpy as np
 import pytest
+
+from certcal.studies import Pack
+from places import ROOT
 
 
 @pytest.fixture
@@ -12,3 +17,10 @@ def desk(tmp_path, monkeypatch):
     np.savez(tmp_path / "data.npz", inputs=inputs.numpy(), labels=labels.numpy())
     monkeypatch.chdir(tmp_path)
     return tmp_path
+
+
+@pytest.fixture
+def copy(tmp_path):
+    """The reference pack of the tree, to be changed."""
+    shutil.copytree(ROOT / "reference", tmp_path / "pack")
+    return Pack.read(tmp_path / "pack")

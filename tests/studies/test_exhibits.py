@@ -12,11 +12,13 @@ from certcal.evaluation import Outcome
 from certcal.files import plain
 from certcal.runs import RunFolder
 from certcal.smoothing import load_evidence, save_evidence
-from certcal.studies import EXHIBITS, curves, draw_exhibit
+from certcal.studies import EXHIBITS, Pack, curves, draw_exhibit, load_study
+from certcal.studies.stored import Source
 from command import certcal
 from places import ROOT
 
-EVIDENCE = sorted((ROOT / "reference" / "evidence").glob("digits-*.parquet"))
+REFERENCE = ROOT / "reference"
+EVIDENCE = sorted((REFERENCE / "evidence").glob("digits-*.parquet"))
 
 
 def outcomes():
@@ -48,9 +50,9 @@ def stored(tmp_path):
 def sources(own, stored):
     if "reproduce" in own.source:
         return [stored / "study"]
-    return (
-        [] if not own.source else [stored / "one"] if own.source == "a run folder" else [stored / "one", stored / "two"]
-    )
+    if not own.source:
+        return []
+    return [stored / "one"] if own.source.startswith("a run") else [stored / "one", stored / "two"]
 
 
 DRAWN = [name for name in EXHIBITS if "attack" not in name]
@@ -83,28 +85,145 @@ def test_every_table_and_figure_of_the_paper_has_a_name():
 
 def test_the_command_draws_one(stored):
     out, _ = certcal("reproduce", "figure-widths", "--from", stored / "one", "--into", stored / "own", cwd=stored)
-    assert "own" in out
-    assert (stored / "own" / "figures" / "figure-widths.svg").is_file()
-    for words, message in (
-        (["figure-widths"], "`from` to name run folders"),
+    files = [stored / "own" / "figures" / f"figure-widths.{kind}" for kind in ("png", "svg")]
+    assert out.split() == [str(path) for path in files]
+    assert all(path.is_file() for path in files)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["figure-widths"], "`from` to name runs or evidence files"),
         (["figure-pathological", "--from", "x"], "drawn from nothing"),
-        (["table-svhn", "--from", stored / "one"], "folder of `certcal reproduce`"),
+        (["table-svhn", "--from", "one"], "folder of `certcal reproduce`"),
+        (["table-svhn", "--from", "notes.txt"], "a reference pack or an evidence file, but got notes.txt, which is no"),
+        (["table-svhn", "--from", "nowhere"], "Expected `from` to be a folder or file that exists"),
+        (["figure-widths", "--from", "study"], "but got study, a folder of models"),
+        (["figure-motivation", "--from", "one", "--from", "two"], "once, but got one, two"),
+        (["table-attacks", "--from", "one/evidence.parquet"], "certcal attack --family ace"),
+        (["table-fashon"], "'table-fashion-mnist'"),
+        (["table-svhn", "--show"], "a study with --show: a table or figure takes only --from, --into and --json"),
+        (["table-svhn", "--dry-run"], "with --dry-run"),
+        (["table-svhn", "--from", "study", "--per-device", "2"], "with --per-device"),
         (["digits", "--from", "x"], "left out for a study"),
-    ):
-        _, error = certcal("reproduce", *words, "--into", stored / "other", cwd=stored, code=2)
-        assert message in error
+    ],
+)
+def test_what_is_refused_leaves_nothing(words, message, stored):
+    (stored / "notes.txt").write_text("mine")
+    _, error = certcal("reproduce", *words, "--into", stored / "other", cwd=stored, code=2)
+    assert message in " ".join(error.split())
+    assert not (stored / "other").exists()
+
+
+def test_help_names_tables_and_figures():
+    out, _ = certcal("reproduce", "--help", cwd=ROOT)
+    assert "table or figure of the paper, with --from" in " ".join(out.replace("│", " ").split())
+
+
+def test_a_table_is_drawn_from_the_published_pack(tmp_path):
+    """By the pack's rows of the paper's bounds, of the first seed, in the writer of all tables."""
+    out, _ = certcal("reproduce", "table-fashion-mnist", "--from", REFERENCE, cwd=tmp_path)
+    written = tmp_path / "runs" / "table-fashion-mnist" / "table-fashion-mnist.md"
+    text = written.read_text()
+    assert out.startswith(text)
+    assert out.split()[-1] == "runs/table-fashion-mnist/table-fashion-mnist.md"
+    pack = Pack.read(REFERENCE)
+    first = {one.name for one in pack.entry if one.data == "fashion-mnist" and one.method == "ACCE-ACT*"}
+    best = min(row.certified_ece for row in pack.rows()
+               if row.entry in first and (row.track, row.radius) == ("paper", 1.0))  # fmt: skip
+    (line,) = [line for line in text.splitlines() if line.startswith("| CCE | ACCE-ACT* |")]
+    assert float(line.split("|")[-2].strip(" *")) == pytest.approx(100 * best, abs=0.011)
+    assert "track paper" in text
+
+
+def test_json_says_what_was_written(tmp_path):
+    out, error = certcal("reproduce", "table-cifar10", "--from", REFERENCE, "--json", cwd=tmp_path)
+    place = "runs/table-cifar10"
+    assert json.loads(out) == {"name": "table-cifar10", "folder": place, "files": [f"{place}/table-cifar10.md"]}
+    assert "models on cifar10" in error
+
+
+def test_a_figure_is_drawn_from_a_pack_and_from_its_file(tmp_path):
+    """Of a pack one model for each σ of the data set; a file in it has the data set of its entry."""
+    _, error = certcal("reproduce", "figure-brier-cifar10", "--from", REFERENCE, cwd=tmp_path)
+    assert "cifar10-s0.25-e0.50-m2-t2-seed0, cifar10-s0.50-e1.00-m2-t2-seed0." in error
+    out, _ = certcal("reproduce", "figure-motivation", "--from", EVIDENCE[0], cwd=tmp_path)
+    svg = (tmp_path / out.split()[-1]).read_text()
+    assert "<!-- digits, σ = 0.25, R = 0.125 -->" in svg
+    assert "359 inputs" in svg
+    _, error = certcal("reproduce", "figure-brier-cifar10", "--from", EVIDENCE[0], cwd=tmp_path, code=2)
+    assert "be about cifar10" in error
+    assert "about digits" in error
+
+
+@pytest.mark.slow
+def test_every_model_of_a_pack_counts_once_for_its_data(tmp_path):
+    for name, shown in (("figure-trade-off", "digits, 3 models"), ("figure-fine-tuning", "digits")):
+        out, _ = certcal("reproduce", name, "--from", REFERENCE, cwd=tmp_path)
+        assert shown in (tmp_path / out.split()[-1]).read_text()
+
+
+def test_a_path_that_exists_comes_before_a_name_below_runs(stored, monkeypatch):
+    monkeypatch.chdir(stored)
+    shutil.copytree("one", "runs/one")
+    shutil.copytree("two", "runs/two")
+    shutil.rmtree("two")
+    for name, found in (("one", "one"), ("./one", "one"), (stored / "one", stored / "one"), ("two", "runs/two")):
+        assert str(Source.found(name).path) == str(found)
+    (stored / "two").mkdir()  # somebody's, with nothing in it
+    assert str(Source.found("two").path) == "runs/two"
+
+
+def say_data(folder, name):
+    """A trial's record of what it was certified on."""
+    (folder / "outcome.json").write_text(json.dumps({"trial": {"recipe": {"test": {"name": name}}}, "outcomes": []}))
+
+
+def test_other_data_is_not_drawn_under_the_papers_name(stored):
+    words = ["reproduce", "table-cifar10", "--from", "study", "--into", "other"]
+    out, _ = certcal(*words, cwd=stored)
+    assert "study does not record its data set: nothing says that this is cifar10." in out
+    say_data(stored / "study" / "tuned" / "trial-0", "/data/cifar")
+    assert "study is about /data/cifar: nothing says" in certcal(*words, cwd=stored)[0]
+    say_data(stored / "study" / "tuned" / "trial-0", "cifar10")
+    assert "nothing says" not in certcal(*words, cwd=stored)[0]
+    say_data(stored / "study" / "tuned" / "trial-0", "digits")
+    _, error = certcal(*words, cwd=stored, code=2)
+    assert "Expected `from` to be about cifar10, but got study, which is about digits." in error
+    (stored / "one" / "config.toml").write_text('[data]\nname = "digits"\n')
+    _, error = certcal("reproduce", "figure-brier-imagenet", "--from", "one", cwd=stored, code=2)
+    assert "Expected `from` to be about imagenet, but got one, which is about digits." in error
+    _, error = certcal("reproduce", "figure-brier-imagenet", "--from", "two/evidence.parquet", cwd=stored)
+    assert "two/evidence.parquet does not record its data set: nothing says that this is imagenet." in error
+
+
+def test_exhibits_of_a_data_set_name_one_that_there_is():
+    for one in EXHIBITS.values():
+        assert bool(one.data) == any(name in one.name for name in ("cifar", "mnist", "svhn", "imagenet", "ablation"))
+        if one.data:
+            assert load_study(one.data).test["name"] == one.data
 
 
 def test_correlations_are_of_all_models_at_each_radius(stored):
-    found = curves.trade_off_values([stored / "study"])
+    found = curves.trade_off_values(Source.found(stored / "study").models("", every=True))
     assert 0.25 in found
     assert all(len(values[key]) == 3 for values in found.values() for key in values)
-    pack = {json.loads(line.rstrip(","))["entry"]: json.loads(line.rstrip(",")) for line in
-            (ROOT / "reference" / "rows.json").read_text().splitlines()[1:-1]
-            if '"paper"' in line and '"radius": 0.25' in line and '"digits' in line}  # fmt: skip
-    assert sorted(found[0.25]["CA"]) == pytest.approx(sorted(one["certified_accuracy"] for one in pack.values()))
+    pack = {row.entry: row for row in Pack.read(REFERENCE).rows()
+            if (row.track, row.radius) == ("paper", 0.25) and row.entry.startswith("digits")}  # fmt: skip
+    assert sorted(found[0.25]["CA"]) == pytest.approx(sorted(one.certified_accuracy for one in pack.values()))
     with pytest.raises(InputError, match="at least three models"):
-        curves.trade_off_values([stored / "one"])
+        curves.trade_off(Source.found(stored / "one").models("", every=True))
+
+
+def test_the_papers_certificate_takes_draws_as_fixed_as_in_the_pack():
+    """Screened evidence counts its looks, by other limits than the paper's: they would stand there in its name."""
+    pack = Pack.read(REFERENCE)
+    name = "fashion-mnist-s0.25-e0.50-m4-t2-seed0"
+    (entry,) = [one for one in pack.entry if one.name == name]
+    row = next(row for row in pack.rows() if (row.entry, row.track, row.radius) == (name, "paper", 0.5))
+    (model,) = Source.found(pack.file(entry)).models("", every=True)
+    found = curves.trade_off_values([model] * 3)[0.5]
+    assert (found["CCE"][0], found["CBS"][0]) == pytest.approx((row.certified_ece, row.certified_brier))
 
 
 @pytest.mark.slow

@@ -12,7 +12,7 @@ from certcal.cli import options as o
 from certcal.cli.screen import complain, in_percent, new_table, print_json, show_path, tell, wide_console
 from certcal.errors import InputError, several
 from certcal.files import plain, replacing
-from certcal.scalars import exactly
+from certcal.scalars import did_you_mean, exactly
 
 if TYPE_CHECKING:
     from certcal.studies import Pack
@@ -37,7 +37,7 @@ def reference(
     fact: Annotated[
         list[str] | None, o.option("--fact", "add: what the run does not know, as method=Brier-ACT.", "KEY=VALUE")
     ] = None,
-    only: Annotated[list[str] | None, o.option("--only", "recompute: this entry; repeatable.")] = None,
+    only: Annotated[list[str] | None, o.option("--only", "list, recompute: this entry; repeatable.")] = None,
     approximate: Annotated[
         bool, o.option("--approximate", "add, recompute: also the paper's ACCE, half a minute per radius.")
     ] = False,
@@ -58,12 +58,18 @@ def reference(
         _add(pack, run, name, fact or [], approximate=approximate)
         return
     own = Pack.read(pack)
+    names = [one.name for one in own.entry]
+    for one in only or ():
+        if one not in names:
+            raise InputError.expected("only", "name an entry of the pack", f"{one!r}{did_you_mean(one, names)}")
     if action is Action.LIST:
-        _list(own, json=json)
+        _list(own, only or names, json=json)
     elif action is Action.PAGE:
         from certcal.report import leaderboard_page
 
         target = out or own.folder / "leaderboard.html"
+        if not target.parent.is_dir():
+            raise InputError.expected("out", "be a file in a folder that exists", target)
         with replacing(target) as part:
             part.write_text(leaderboard_page(boards_of(own)), encoding="utf-8")
         show_path(wide_console(), "Page: ", target)
@@ -74,7 +80,8 @@ def reference(
             else _recomputed(own, only or [], approximate=approximate, write=write)
         )
         count = len(set(only)) if only and action is Action.RECOMPUTE else len(own.entry)
-        _judge(count, action, found, json=json)
+        acce = any(row.acce == row.acce for row in own.rows()) and not approximate and action is Action.RECOMPUTE
+        _judge(count, action, found, json=json, left_out=acce)
 
 
 def _recomputed(pack: "Pack", only: list[str], *, approximate: bool, write: bool) -> list[str]:
@@ -83,8 +90,6 @@ def _recomputed(pack: "Pack", only: list[str], *, approximate: bool, write: bool
 
     if found := pack.problems():
         return found
-    for name in set(only) - {one.name for one in pack.entry}:
-        raise InputError.expected("only", "name an entry of the pack", repr(name))
     made = pack.recompute(only, approximate=approximate)
     if write:
         pack.store(made, only)
@@ -92,25 +97,27 @@ def _recomputed(pack: "Pack", only: list[str], *, approximate: bool, write: bool
     return differences(stored, made)
 
 
-def _judge(entries: int, action: Action, found: list[str], *, json: bool) -> None:
+def _judge(entries: int, action: Action, found: list[str], *, json: bool, left_out: bool) -> None:
     for line in found if not json else ():
         complain(line)
     if json:
         print_json({"entries": entries, "problems": found})
     elif not found:
         done = "evidence as it was added" if action is Action.VERIFY else "recomputed: every row is as stored"
-        wide_console().print(f"{several(entries, 'entry', 'entries')}, {done}.")
+        also = " The paper's ACCE was not made again: that takes --approximate." if left_out else ""
+        wide_console().print(f"{several(entries, 'entry', 'entries')}, {done}.{also}", soft_wrap=True)
     if found:
         raise typer.Exit(1)
 
 
-def _list(pack: "Pack", *, json: bool) -> None:
-    rows = pack.rows()
+def _list(pack: "Pack", names: list[str], *, json: bool) -> None:
+    rows = [row for row in pack.rows() if row.entry in names]
+    entries = [one for one in pack.entry if one.name in names]
     if json:
-        print_json({"entries": [plain(vars(one)) for one in pack.entry], "rows": [plain(vars(row)) for row in rows]})
+        print_json({"entries": [plain(vars(one)) for one in entries], "rows": [plain(vars(row)) for row in rows]})
         return
     console = wide_console()
-    for own in pack.entry:  # its name above its rows, since the longest leave no room beside them
+    for own in entries:  # its name above its rows, since the longest leave no room beside them
         table = new_table("track", numbers=("R", "cert. accuracy", "cert. ECE", "cert. Brier"))
         for row in rows:
             if row.entry == own.name:

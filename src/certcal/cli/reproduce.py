@@ -13,6 +13,7 @@ from certcal.cli.screen import new_table, print_json, show_path, tell, wide_cons
 from certcal.cli.train import name_failures, show_dry_run, study_changes
 from certcal.errors import InputError
 from certcal.files import printable
+from certcal.scalars import did_you_mean
 from certcal.settings import Beside, Cluster, MachineSettings, PlaceSettings, Sections, StudyShare
 
 if TYPE_CHECKING:
@@ -31,7 +32,12 @@ _which = o.option_under("What to run")
 )
 def reproduce(
     recipe: Annotated[
-        str | None, typer.Argument(metavar="RECIPE", help="A study by name, or a TOML file.", show_default=False)
+        str | None,
+        typer.Argument(
+            metavar="RECIPE",
+            help="A study by name, or a TOML file; or a table or figure of the paper, with --from.",
+            show_default=False,
+        ),
     ] = None,
     *,
     baseline: Annotated[list[str] | None, _which("--baseline", "Only this baseline; repeatable.", "NAME")] = None,
@@ -43,7 +49,13 @@ def reproduce(
     given: Sections,
     trust: o.Trust = False,
     source: Annotated[
-        list[str] | None, _which("--from", "What a table or figure of the paper is drawn from; repeatable.", "FOLDER")
+        list[str] | None,
+        _which(
+            "--from",
+            "What a table or figure of the paper is drawn from: a run, a study, a reference pack or an evidence file; "
+            "repeatable.",
+            "PATH",
+        ),
     ] = None,
     into: Annotated[
         str | None, o.output("--into", "Run folder, or a name below runs/; else reproduce-RECIPE.", "RUN")
@@ -65,20 +77,27 @@ def reproduce(
     [dim]Examples:[/dim] certcal reproduce --list · certcal reproduce digits · certcal reproduce fashion-mnist --dry-run
     """
     from certcal.runs import RunFolder, check_factories
-    from certcal.studies import EXHIBITS, draw_exhibit, load_study, run_study, study_text, study_trials
+    from certcal.studies import EXHIBITS, load_study, run_study, study_names, study_text, study_trials
 
     if list_:
         _show_list(json=json)
         return
     if recipe is None:
         raise InputError("Missing RECIPE: see which there are with `certcal reproduce --list`.")
+    if recipe in EXHIBITS:
+        words = {"baseline": baseline, "only": only, "weights": weights, "set": assignments, "trust": trust}
+        words |= {"show": show, "dry-run": dry_run} | dict.fromkeys(
+            (key for own in given.values() for key in own), True
+        )
+        others = [f"--{key.replace('_', '-')}" for key, value in words.items() if value]
+        _draw(recipe, source or [], into or recipe, others=others, json=json)
+        return
+    if not recipe.endswith(".toml") and recipe not in study_names():
+        wanted = f"be one of {', '.join(study_names())}, a TOML file, or a table or figure that --list names"
+        got = f"{recipe!r}{did_you_mean(recipe, (*study_names(), *EXHIBITS))}"
+        raise InputError.expected("recipe", wanted, got)
     if show:
         print(printable(study_text(recipe)))
-        return
-    if recipe in EXHIBITS:
-        place = RunFolder.named(into or recipe)
-        draw_exhibit(recipe, [RunFolder.named(one).path for one in source or []], place)
-        show_path(wide_console(), f"{EXHIBITS[recipe].shows}: ", place.path)
         return
     if source:
         raise InputError.expected("from", "be left out for a study", ", ".join(source))
@@ -119,6 +138,27 @@ def reproduce(
             f"Stopped after {share.minutes:g} minutes with {result.results.left} models left: the same command goes on."
         )
     name_failures(result.results.failures)
+
+
+def _draw(name: str, sources: list[str], into: str, *, others: list[str], json: bool) -> None:
+    """Draw a table or figure of the paper, and say where it is."""
+    from certcal.runs import RunFolder
+    from certcal.studies import draw_exhibit
+
+    if others:
+        wanted = f"be a study with {others[0]}: a table or figure takes only --from, --into and --json"
+        raise InputError.expected("recipe", wanted, repr(name))
+    place = RunFolder.named(into)
+    drawn = draw_exhibit(name, sources, place)
+    for note in () if drawn.text and not json else drawn.notes:  # a table says so itself
+        tell(note)
+    if json:
+        print_json({"name": name, "folder": str(place.path), "files": [str(path) for path in drawn.files]})
+        return
+    if drawn.text:
+        print(printable(drawn.text))
+    for path in drawn.files:
+        show_path(wide_console(), "", path)
 
 
 def _pair(text: str) -> tuple[str, str]:

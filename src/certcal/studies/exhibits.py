@@ -1,7 +1,6 @@
 """Every table and figure of the paper by name, each with what it is drawn from and the function that draws it."""
 
-import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any
 from certcal.errors import InputError
 from certcal.evaluation import Outcome, Rounding, select
 from certcal.report import (
+    INCORRECT,
     ace_tables,
     attack_diagrams,
     comparison_markdown,
@@ -19,11 +19,19 @@ from certcal.report import (
     prepare_changes,
 )
 from certcal.runs import RunFolder, kept_attacks, save_figure
-from certcal.scalars import guarded
+from certcal.scalars import did_you_mean, guarded
 from certcal.smoothing import load_evidence
 from certcal.studies import curves
+from certcal.studies.stored import PACK, RUN, TRACK, Model, Source
 from certcal.studies.study import load_study, paper_table
-from certcal.studies.trials import as_outcome
+
+ByData = Mapping[str, Sequence[Outcome]]  # what came of models, by their data set
+_STUDY = "a folder of `certcal reproduce`, or a reference pack"
+_RUNS, _RUN = (
+    "runs or evidence files, one for each σ, or a reference pack",
+    "a run, an evidence file or a reference pack",
+)
+_ATTACKED = "runs attacked with `certcal attack --family ace`"
 
 
 @dataclass(frozen=True)
@@ -34,114 +42,194 @@ class Exhibit:
     place: str  # in the paper
     shows: str
     source: str  # what `--from` names
-    draw: Callable[[Sequence[Path]], str | curves.Panels]  # from these folders, a table or a figure
-    each: bool = False  # drawn for each of them, not for all together
+    draw: Callable[[Any], str | curves.Panels]  # from outcomes, models or an attacked run, a table or a figure
+    data: str = ""  # the data set that it is about; of others it shows any
+    every: bool = False  # drawn from the evidence of every model, not of one for each σ
+
+
+@dataclass(frozen=True)
+class DrawnExhibit:
+    """What was drawn, and where it is."""
+
+    exhibit: Exhibit
+    files: tuple[Path, ...]
+    text: str  # of tables
+    notes: tuple[str, ...]  # what to know of the sources
 
 
 @guarded
-def draw_exhibit(name: str, sources: Sequence[Path], into: RunFolder) -> Exhibit:
+def draw_exhibit(name: str, sources: Sequence[str | Path], into: RunFolder) -> DrawnExhibit:
     """Draw a table or figure of the paper from stored results into a folder.
 
+    Args:
+        sources: run folders, folders of studies, reference packs or evidence files, or names below runs/.
+
     Paper: all of its tables and figures.
-    Raises: InputError if there is none of that name, or its sources are missing.
+    Raises: InputError if there is none of that name, or its sources are missing, too many or about other data.
     """
     own = EXHIBITS.get(name)
     if own is None:
-        raise InputError.expected("exhibit", f"be one of {', '.join(EXHIBITS)}", repr(name))
+        got = f"{name!r}{did_you_mean(name, EXHIBITS)}"
+        raise InputError.expected("exhibit", f"be one of {', '.join(EXHIBITS)}", got)
+    given = ", ".join(map(str, sources)) or "nothing"
     if bool(own.source) != bool(sources):
         wanted = f"name {own.source}" if own.source else "be left out: it is drawn from nothing"
-        raise InputError.expected("from", wanted, ", ".join(map(str, sources)) or "nothing")
-    into.create()
-    parts = [[one] for one in sources] if own.each else [sources]
+        raise InputError.expected("from", wanted, given)
+    if own.source == _RUN and len(sources) > 1:
+        raise InputError.expected("from", f"name {own.source}, once", given)
+    found = [Source.found(one) for one in sources]
+    notes = [note for one in found if (note := one.check_data(own.data))]
+    parts, kept = _parts(own, found, notes), _Kept()
     for number, part in enumerate(parts, 1):
         drawn, label = own.draw(part), f"{name}-{number}" if len(parts) > 1 else name
         if isinstance(drawn, str):
-            into.write(f"{label}.md", drawn)
+            kept.write(f"{label}.md", drawn + "".join(f"\n{note}\n" for note in notes))
         else:
-            save_figure(into, label, *drawn)
-    return own
+            save_figure(kept, label, *drawn)
+    into.create()
+    with into.change() as change:
+        for file, content in kept.files.items():
+            change.write(file, content)
+    text = "\n".join(one for one in kept.files.values() if isinstance(one, str))
+    return DrawnExhibit(own, tuple(into.path / file for file in kept.files), text, tuple(notes))
 
 
-def stored_outcomes(folder: Path) -> list[Outcome]:
-    """What came of the models of a study, as its folder keeps it."""
-    try:
-        rows = json.loads((folder / "results.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise InputError.expected("from", "be a folder of `certcal reproduce`", f"{folder} ({error})") from error
-    return [as_outcome(row) for row in rows if "failed" not in row]
+class _Kept(RunFolder):
+    """A folder in memory: what is refused on the way leaves nothing behind."""
+
+    def __init__(self) -> None:
+        super().__init__(Path())
+        self.files: dict[str, str | bytes] = {}
+
+    def write(self, name: str, content: str | bytes) -> None:
+        self.files[name] = content
 
 
-def _training_table(study: str, sources: Sequence[Path]) -> str:
+def _parts(own: Exhibit, sources: Sequence[Source], notes: list[str]) -> Sequence[Any]:
+    """What an exhibit is drawn from, for each of its files; notes get what was taken of a pack."""
+    if own.source == _ATTACKED:
+        if other := next((one for one in sources if one.kind != RUN), None):
+            raise InputError.expected("from", f"name {_ATTACKED}", f"{other.path}, {other.kind}")
+        return [one.path for one in sources]
+    if own.source == _STUDY and not own.every:
+        outcomes: dict[str, list[Outcome]] = {}
+        for one in sources:
+            for data, made in one.outcomes(own.data).items():
+                outcomes.setdefault(data, []).extend(made)
+                if one.kind == PACK:
+                    count = len({row.model for row in made})
+                    notes.append(f"From {one.path}: rows of track {TRACK} of {count} models on {data}, of one seed.")
+        return [outcomes]
+    models: list[Model] = []
+    for one in sources:
+        chosen = one.models(own.data, every=own.every)[: 1 if own.source == _RUN else None]
+        if one.kind == PACK:
+            taken = f"{len(chosen)} models of one seed" if own.every else ", ".join(model.name for model in chosen)
+            notes.append(f"From {one.path}: {taken}.")
+        models += chosen
+    return [models]
+
+
+def _training_table(study: str, found: ByData) -> str:
     """The table of selected models, as the paper selects them."""
-    outcomes, about = [one for folder in sources for one in stored_outcomes(folder)], load_study(study).about
+    outcomes, about = _together(found), load_study(study).about
     radii = [radius for radius in about.radii if any(one.radius == radius for one in outcomes)]
+    if not radii:
+        shown = ", ".join(f"{radius:g}" for radius in about.radii)
+        raise InputError.expected("from", f"hold models that were evaluated at R = {shown}", "none")
     table = comparison_table([select(outcomes, radius=radius) for radius in radii], paper_table(about.paper),
                              methods=list(dict.fromkeys(one.method for one in outcomes)))  # fmt: skip
     return f"# {about.title}\n\n{comparison_markdown(table)}\n"
 
 
-def _baselines(sources: Sequence[Path]) -> str:
-    """Certified accuracy, CCE and CBS of every baseline at every radius."""
-    found = [one for folder in sources for one in stored_outcomes(folder) if one.model == one.baseline]
-    radii = sorted({one.radius for one in found})
-    known = {(one.model, one.radius): one for one in found}
+def _together(found: ByData) -> list[Outcome]:
+    return [one for own in found.values() for one in own]
+
+
+def _baselines(found: ByData) -> str:
+    """Certified accuracy, CCE and CBS of every baseline at every radius; a dash where it was not evaluated."""
+    starts = [one for one in _together(found) if one.model == one.baseline]
+    radii = sorted({one.radius for one in starts})
+    known = {(one.model, one.radius): one for one in starts}
     parts = (("CA", "certified_accuracy", Rounding.DOWN), ("CCE", "certified_ece", Rounding.UP),
              ("CBS", "certified_brier", Rounding.UP))  # fmt: skip
     lines = ["| baseline | " + " | ".join(f"{label} {radius:g}" for label, *_ in parts for radius in radii) + " |"]
     lines.append("|---|" + "---:|" * (len(parts) * len(radii)))
-    for model in dict.fromkeys(one.model for one in found):
-        values = [(getattr(known[model, radius], key), side) for _, key, side in parts for radius in radii]
+    for model in dict.fromkeys(one.model for one in starts):
+        values = [
+            (getattr(known.get((model, radius)), key, float("nan")), side) for _, key, side in parts for radius in radii
+        ]
         cells = ["—" if value != value else percent(value, side).removesuffix(" %") for value, side in values]
         lines.append(f"| {model} | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
 
-def _changes(sources: Sequence[Path], *, best: bool = False, without: Sequence[str] = ()) -> curves.Panels:
-    """What fine-tuning changes around each baseline, or around the most accurate one at each radius."""
-    outcomes = [one for folder in sources for one in stored_outcomes(folder) if one.method not in without]
-    starts = [one for one in outcomes if one.model == one.baseline and one.certified_ece == one.certified_ece]
-    if best:
-        by_accuracy = sorted(starts, key=lambda one: one.certified_accuracy)
-        starts = sorted({one.radius: one for one in by_accuracy}.values(), key=lambda one: one.radius)
-    own = [prepare_changes(outcomes, baseline=one.model, radius=one.radius) for one in starts]
-    draws: list[Any] = [lambda ax, one=one: plot_changes(one, ax=ax) for one in own if len(one.accuracy)]
+def _changes(found: ByData, *, best: bool = False, without: Sequence[str] = ()) -> curves.Panels:
+    """What fine-tuning changes around each baseline that was, or around the most accurate one at each radius."""
+
+    def panel(data: str, own: Any, ax: Any) -> Any:
+        plot_changes(own, ax=ax)
+        ax.set_title(f"{data}\n{ax.get_title()}" if data else ax.get_title())
+        return ax
+
+    draws: curves.Panels = []
+    for data, made in found.items():
+        outcomes = [one for one in made if one.method not in without]
+        tuned = {(one.baseline, one.radius) for one in outcomes if one.model != one.baseline}
+        starts = [one for one in outcomes if one.model == one.baseline and (one.model, one.radius) in tuned]
+        starts = [one for one in starts if one.certified_ece == one.certified_ece]
+        if best:
+            by_accuracy = sorted(starts, key=lambda one: one.certified_accuracy)
+            starts = sorted({one.radius: one for one in by_accuracy}.values(), key=lambda one: one.radius)
+        changes = [prepare_changes(outcomes, baseline=one.model, radius=one.radius) for one in starts]
+        draws += [partial(panel, data, one) for one in changes if len(one.accuracy)]
     if not draws:
-        raise InputError.expected("from", "hold fine-tuned models", ", ".join(map(str, sources)))
+        raise InputError.expected("from", "hold baselines and models that were fine-tuned from them", "none")
     return draws
 
 
-def _attacks(sources: Sequence[Path], *, figure: bool) -> str | curves.Panels:
+def _attacks(folder: Path, *, figure: bool) -> str | curves.Panels:
     """AdaECE under the four attacks as a table, or the reliability diagrams."""
-    run = RunFolder.existing(sources[0])
+    run = RunFolder.existing(folder)
     ace = kept_attacks(run, load_evidence(run.evidence)).ace
     if ace is None:
-        raise InputError.expected("from", "be a run that `certcal attack --family ace` attacked", str(sources[0]))
+        raise InputError.expected("from", "be a run that `certcal attack --family ace` attacked", str(folder))
     return list(attack_diagrams(None, ace, radius=0.0)["ace_reliability"]) if figure else ace_tables(ace)["md"]
 
 
-_STUDY, _RUNS, _RUN = "a folder of `certcal reproduce`", "run folders, one for each σ", "a run folder"
-_ATTACKED, _CIFAR = "runs attacked with `certcal attack --family ace`", "CIFAR-10"
+def _pathological(models: Sequence[Model]) -> curves.Panels:
+    """Accuracy and calibration error say nothing of each other: three data sets of one confidence each."""
+
+    def draw(ax: Any) -> Any:
+        for place, (z, accuracy) in enumerate(((0.5, 1.0), (0.5, 0.0), (1.0, 1.0)), 1):
+            ax.plot([z, accuracy], [place, place], color=INCORRECT)
+            ax.plot(accuracy, place, "o", markerfacecolor="none", markeredgecolor="black", markersize=9)
+            ax.plot(z, place, "o", color="black", markersize=5)
+        ax.set_yticks([1, 2, 3], ["accuracy 1, ECE 0.5", "accuracy 0, ECE 0.5", "accuracy 1, ECE 0"])
+        ax.set(xlabel="confidence (dot) and accuracy (circle)", ylim=(0.5, 3.5), xlim=(-0.05, 1.05))
+        return ax
+
+    return [draw]
 
 
 def _listed() -> list[Exhibit]:
     def table(study: str, place: str) -> Exhibit:
         shows = f"certified calibration per training method, {study}"
-        return Exhibit(f"table-{study}", place, shows, _STUDY, partial(_training_table, study))
+        return Exhibit(f"table-{study}", place, shows, _STUDY, partial(_training_table, study), study)
 
     both = ("Finetuned AT",)
     return [
         Exhibit("figure-motivation", "Fig. 1", "certified confidences and the worst case", _RUN, curves.motivation),
-        Exhibit("table-attacks", "Table 1", "AdaECE under (η, ω)-ACE", _ATTACKED, partial(_attacks, figure=False),
-                each=True),
-        Exhibit("figure-brier-imagenet", "Fig. 2", "CBS over R, ImageNet", _RUNS, curves.brier),
+        Exhibit("table-attacks", "Table 1", "AdaECE under (η, ω)-ACE", _ATTACKED, partial(_attacks, figure=False)),
+        Exhibit("figure-brier-imagenet", "Fig. 2", "CBS over R, ImageNet", _RUNS, curves.brier, "imagenet"),
         Exhibit("figure-acce-imagenet", "Fig. 3", "ADMM, dECE, Brier and exact, ImageNet", _RUNS,
-                curves.approximations),
+                curves.approximations, "imagenet"),
         Exhibit("figure-training-effect", "Fig. 4", "fine-tuning the best baseline at each R", _STUDY,
                 partial(_changes, best=True, without=both)),
         table("cifar10", "Table 2"),
-        Exhibit("figure-pathological", "App. B.1", "calibration is not accuracy", "", curves.pathological),
+        Exhibit("figure-pathological", "App. B.1", "calibration is not accuracy", "", _pathological),
         Exhibit("figure-attack-reliability", "App. B.2", "reliability under the attacks", _ATTACKED,
-                partial(_attacks, figure=True), each=True),
+                partial(_attacks, figure=True)),
         Exhibit("figure-widths", "App. C", "widths of Standard, CDF and cdf-cp", _RUNS, curves.widths),
         Exhibit("figure-admm-lagrangian", "App. G.1", "parts of ADMM's Lagrangian", _RUN, curves.lagrangian),
         Exhibit("figure-admm-constraints", "App. G.1", "ADMM's distance to its constraints", _RUN, curves.constraints),
@@ -150,22 +238,24 @@ def _listed() -> list[Exhibit]:
         Exhibit("figure-search", "App. G.3", "best of ADMM, dECE and Brier", _RUNS, curves.best_of_search),
         Exhibit("figure-single-admm", "App. G.3", "one setting of ADMM against the best dECE", _RUNS,
                 curves.single_admm),
-        Exhibit("figure-acce-cifar10", "App. G.3", f"ADMM, dECE, Brier and exact, {_CIFAR}", _RUNS,
-                curves.approximations),
-        Exhibit("figure-brier-cifar10", "App. H", f"CBS over R, {_CIFAR}", _RUNS, curves.brier),
+        Exhibit("figure-acce-cifar10", "App. G.3", "ADMM, dECE, Brier and exact, CIFAR-10", _RUNS,
+                curves.approximations, "cifar10"),
+        Exhibit("figure-brier-cifar10", "App. H", "CBS over R, CIFAR-10", _RUNS, curves.brier, "cifar10"),
         Exhibit("figure-brier-same-inputs", "App. H", "CBS over R of inputs certified at all of them", _RUNS,
                 partial(curves.brier, same_inputs=True)),
-        Exhibit("table-baselines-cifar10", "App. I.2", f"baselines, {_CIFAR}", _STUDY, _baselines),
-        Exhibit("table-baselines-imagenet", "App. I.2", "baselines, ImageNet", _STUDY, _baselines),
+        Exhibit("table-baselines-cifar10", "App. I.2", "baselines, CIFAR-10", _STUDY, _baselines, "cifar10"),
+        Exhibit("table-baselines-imagenet", "App. I.2", "baselines, ImageNet", _STUDY, _baselines, "imagenet"),
         Exhibit("figure-fine-tuning", "App. I.4", "fine-tuning every baseline", _STUDY,
                 partial(_changes, without=both)),
-        Exhibit("table-ablation", "App. I.5", "with AT fine-tuned", _STUDY, partial(_training_table, "cifar10")),
+        Exhibit("table-ablation", "App. I.5", "with AT fine-tuned", _STUDY, partial(_training_table, "cifar10"),
+                "cifar10"),
         Exhibit("figure-fine-tuning-with-at", "App. I.5", "fine-tuning every baseline, AT too", _STUDY, _changes),
         table("fashion-mnist", "App. J.1"),
         table("svhn", "App. J.2"),
         table("cifar100", "App. J.3"),
         table("imagenet", "App. J.4"),
-        Exhibit("figure-trade-off", "App. K", "rank correlations of CA, ACR, CBS and CCE", _STUDY, curves.trade_off),
+        Exhibit("figure-trade-off", "App. K", "rank correlations of CA, ACR, CBS and CCE", _STUDY, curves.trade_off,
+                every=True),
     ]  # fmt: skip
 
 

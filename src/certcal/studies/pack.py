@@ -39,7 +39,7 @@ class Entry:
     baseline: str = ""  # that it was fine-tuned from
     train_seed: int | None = None
     chosen: str = ""  # how it came to be quoted
-    source: str = "certcal"  # who drew the evidence
+    source: str = "source not stated"  # who drew the evidence
     device: str = ""
     versions: dict[str, Any] = field(default_factory=dict)
     commit: str = ""
@@ -50,6 +50,15 @@ class Entry:
         if not _NAME.fullmatch(self.name):
             wanted = "hold only small letters, digits and . _ + -, and begin with a letter or digit"
             raise InputError.expected("name", wanted, repr(self.name))
+        for name in ("radii", "mapped", "freer"):
+            own = getattr(self, name)
+            if len(set(own)) < len(own) or not all(0 <= radius < math.inf for radius in own):
+                raise InputError.expected(name, "hold different radii ≥ 0", list(own))
+            if stray := sorted({*own} - {*self.radii}):
+                raise InputError.expected(name, f"be among the radii {list(self.radii)}", f"{stray} in {self.name}")
+        if not 0 <= self.brier_loss <= BRIER_LOSS:
+            wanted = f"lie in [0, {BRIER_LOSS:g}] (maps that cost more are rows of `freer`)"
+            raise InputError.expected("brier_loss", wanted, self.brier_loss)
 
 
 @dataclass(frozen=True)
@@ -129,9 +138,14 @@ class Pack:
         """The rows as they are stored."""
         try:
             read = json.loads((self.folder / ROWS).read_text(encoding="utf-8"))
-            return [ReferenceRow.of(row) for row in read]
+            found = [ReferenceRow.of(row) for row in read]
         except (OSError, ValueError, TypeError, AttributeError) as error:
             raise InputError.expected("pack", f"hold a {ROWS} of its rows", f"{self.folder} ({error})") from error
+        keys = [row.key for row in found]
+        if len(set(keys)) < len(keys):
+            twice = next(key for key in keys if keys.count(key) > 1)
+            raise InputError.expected("pack", "hold each row once", f"{_named(twice)} twice in {self.folder / ROWS}")
+        return found
 
     def store(self, made: Sequence[ReferenceRow], names: Iterable[str] = ()) -> None:
         """Store rows of the entries named, of all by default; an ACCE that was not made again is kept."""
@@ -164,7 +178,8 @@ def differences(stored: Sequence[ReferenceRow], made: Sequence[ReferenceRow]) ->
     for key in before.keys() & after.keys():
         for name in numbers:
             one, other = getattr(before[key], name), getattr(after[key], name)
-            slack = LOOSE if name == "acce" or key[1] not in PLAIN else 1e-9
+            fitted = key[1] not in PLAIN and name not in ("certified_accuracy", "brier_all_before")
+            slack = LOOSE if name == "acce" or fitted else 1e-9
             missing = math.isnan(one + other) if name == "acce" else math.isnan(one) and math.isnan(other)
             if not (missing or abs(one - other) <= slack):
                 found.append(f"{_named(key)}: {name} is {other:.6f}, stored as {one:.6f}")
