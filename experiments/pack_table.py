@@ -25,6 +25,7 @@ class Table:
         evidence = {name: pack.evidence(one) for name, one in self.entries.items()}
         self.draws = {name: draws_of(own) for name, own in evidence.items()}
         self.inputs = {name: len(own) for name, own in evidence.items()}
+        self.model = {name: own.header.model for name, own in evidence.items()}  # some have several sets of inputs
         self.pack, self.data, self.paper = pack, data, paper_table(data) or {}
 
     @property
@@ -32,10 +33,10 @@ class Table:
         """The entries with rows; others are there to fit maps on."""
         return {name: one for name, one in self.entries.items() if one.radii}
 
-    @cached_property
+    @property
     def distinct(self) -> int:
-        """How many models there are: some were certified on several sets of inputs."""
-        return len({self.pack.evidence(one).header.model for one in self.models.values()})
+        """How many models have rows."""
+        return len({self.model[name] for name in self.models})
 
     @cached_property
     def mean_radius(self) -> dict[str, float]:
@@ -73,6 +74,7 @@ class Table:
                     if 100 * row.certified_accuracy >= self.paper["CA"][place][0]
                     and row.brier_all - row.brier_all_before <= POINT
                     and self.entries[row.entry].train_seed == 0
+                    and not row.entry.endswith("-again")
                     and (self.held_out(row.entry, "(ece|brier)", radius) or not honest)
                 ]
                 if rows:
@@ -80,9 +82,10 @@ class Table:
         return found
 
     def held_out(self, name: str, score: str, radius: float) -> bool:
-        """Whether held-out training images chose an entry by a score at R."""
-        chosen = self.entries[name].chosen
-        return re.search(rf"held-out training images:[^;]*\b{score} at {radius:g}(,|;|$)", chosen) is not None
+        """Whether held-out training images chose the model of an entry by a score at R."""
+        words = rf"held-out training images:[^;]*\b{score} at {radius:g}(,|;|$)"
+        same = [one for other, one in self.entries.items() if self.model[other] == self.model[name]]
+        return any(re.search(words, one.chosen) for one in same)
 
     def others(self, radius: float) -> list[Entry]:
         """Entries of other networks with a row at R."""

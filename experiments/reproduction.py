@@ -253,8 +253,8 @@ def exhibits() -> str:
     """The names under which `certcal reproduce` draws what the paper shows."""
     lines = [[f"`{one.name}`", one.place, one.shows, one.source or "nothing"] for one in EXHIBITS.values()]
     told = (
-        "`certcal reproduce NAME --from reference` draws each again from the pack, where it has the data; `--from` also "
-        "takes runs, studies and evidence files:"
+        "`certcal reproduce NAME --from reference` draws each again from the pack, where it has the data; `--from` "
+        "also takes runs, studies and evidence files:"
     )
     return f"{told}\n\n{markdown(['name', 'in the paper', 'shows', 'drawn from'], lines, 4)}"
 

@@ -59,12 +59,12 @@ def made_up(*models):
     """A table of models (name, seed, CA, CCE, CCE after a map, rise of the Brier score, chosen) at R = 0.5."""
     table = object.__new__(reproduction.Table)
     table.data, table.paper = "fashion-mnist", paper_table("fashion-mnist")
-    table.entries, table.rows, table.inputs, table.draws = {}, [], {}, {}
+    table.entries, table.rows, table.inputs, table.draws, table.model = {}, [], {}, {}, {}
     for name, seed, accuracy, error, mapped, rise, chosen in models:
         method = "Brier-ACT" if "tuned" in name else "AT"
         table.entries[name] = Entry(name=name, data=table.data, network="lenet", method=method, radii=(0.5,),
                                     sha256="", train_seed=seed, chosen=chosen, train_seconds=60.0)  # fmt: skip
-        table.inputs[name], table.draws[name] = 500, "100,000"
+        table.inputs[name], table.draws[name], table.model[name] = 500, "100,000", name
         scores = {"ece": 0.1, "brier": 0.1, "auroc": 0.8, "certified_brier": error / 2}
         for track, value in (("paper", error), ("plain", error), ("recalibrated", mapped)):
             told = {"brier_all": 0.1 + rise, "brier_all_before": 0.1, "deviation": 0.01}
@@ -81,6 +81,7 @@ def test_a_headline_is_of_an_accurate_model_of_seed_0_within_a_point():
         ("dear-seed0", 0, 0.77, 0.4, 0.03, 0.011, held),
         ("weak-seed0", 0, 0.755, 0.4, 0.02, 0.001, held),
         ("other-seed1", 1, 0.77, 0.4, 0.01, 0.001, held),
+        ("good-seed0-again", 0, 0.77, 0.4, 0.01, 0.001, held),
     )
     assert {honest: row.entry for (_, honest), row in table.headlines.items()} == {
         False: "good-seed0", True: "honest-seed0"
