@@ -7,6 +7,7 @@ import pytest
 
 from certcal.errors import InputError
 from certcal.studies import Pack, add_to_pack, differences, entry_rows, reference_rows
+from command import certcal
 from places import ROOT
 
 FACTS = {"name": "mine", "data": "digits", "network": "net", "method": "own", "radii": [0.1]}
@@ -40,6 +41,15 @@ def test_accuracies_after_maps_are_compared_to_the_last_digit(copy):
     for name in ("certified_accuracy", "brier_all_before"):
         wrong = replace(mapped, **{name: getattr(mapped, name) + 5e-4})
         assert len(differences([wrong if row is mapped else row for row in rows], rows)) == 1
+
+
+def test_an_entry_that_is_named_twice_is_stored_once(copy):
+    before = add_to_pack(copy.folder, copy.evidence(copy.entry[0]), FACTS).rows()
+    told, _ = certcal("reference", "recompute", copy.folder, *["--only", "mine"] * 2, "--write", cwd=copy.folder)
+    assert "1 entry, recomputed: every row is as stored. The paper's ACCE was not made again" in told
+    assert copy.rows() == before
+    _, error = certcal("reference", "list", copy.folder, "--only", "digits-noise", cwd=copy.folder, code=2)
+    assert "digits-noise-s0.25" in error
 
 
 @pytest.mark.slow

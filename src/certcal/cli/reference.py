@@ -12,6 +12,7 @@ from certcal.cli import options as o
 from certcal.cli.screen import complain, in_percent, new_table, print_json, show_path, tell, wide_console
 from certcal.errors import InputError, several
 from certcal.files import plain, replacing
+from certcal.progress import Progress
 from certcal.scalars import did_you_mean, exactly
 
 if TYPE_CHECKING:
@@ -90,7 +91,11 @@ def _recomputed(pack: "Pack", only: list[str], *, approximate: bool, write: bool
 
     if found := pack.problems():
         return found
-    made = pack.recompute(only, approximate=approximate)
+    names, made = list(dict.fromkeys(only)) or [one.name for one in pack.entry], []
+    with Progress(1, len(names), show=None, doing="recomputing", unit="entries", done="recomputed") as bar:
+        for name in names:
+            made += pack.recompute([name], approximate=approximate)
+            bar.drew(1)
     if write:
         pack.store(made, only)
     stored = [row for row in pack.rows() if not only or row.entry in only]

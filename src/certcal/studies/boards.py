@@ -1,5 +1,6 @@
 """What a leaderboard shows of a reference pack, with the paper's tables beside it."""
 
+from certcal.errors import several
 from certcal.report import Board, Standing
 from certcal.smoothing import Evidence
 from certcal.studies.pack import Entry, Pack
@@ -17,12 +18,12 @@ TITLES = {
 def boards_of(pack: Pack) -> list[Board]:
     """One board for each data set of the pack, from its stored rows."""
     rows, entries = pack.rows(), {one.name: one for one in pack.entry}
-    draws = {one.name: draws_of(pack.evidence(one)) for one in pack.entry}
+    about = {one.name: _about(one, pack.evidence(one)) for one in pack.entry}
     return [
         Board(
             data,
             {
-                title: [_standing(row, entries[row.entry], draws[row.entry]) for row in own]
+                title: [_standing(row, entries[row.entry], about[row.entry]) for row in own]
                 for track, title in TITLES.items()
                 if (own := [row for row in rows if row.track == track and entries[row.entry].data == data])
             },
@@ -49,9 +50,13 @@ def published(data: str) -> list[tuple[str, float, str, str, str]]:
     ]
 
 
-def _standing(row: ReferenceRow, entry: Entry, draws: str) -> Standing:
+def _about(entry: Entry, evidence: Evidence) -> str:
     seed = "" if entry.train_seed is None else f", seed {entry.train_seed}"
+    return f"{entry.network}{seed}: {several(len(evidence))}, {draws_of(evidence)} draws; {entry.source}"
+
+
+def _standing(row: ReferenceRow, entry: Entry, about: str) -> Standing:
     return Standing(
         row.entry, entry.method, row.radius, row.certified_accuracy, row.certified_ece, row.certified_brier,
-        row.brier_all, f"{draws} draws{seed}, {entry.source}",
+        row.brier_all, about,
     )  # fmt: skip
