@@ -76,7 +76,7 @@ def entry_rows(
     tracks = PLAIN if radii else ()
     found = [row for track in tracks for row in _plain(name, track, evidence, radii, approximate=approximate)]
     limits = {(radius, "recalibrated"): brier_loss for radius in mapped}
-    limits |= {(radius, "freer"): max(FREER_LOSS, brier_loss) for radius in freer}
+    limits |= {(radius, "freer"): FREER_LOSS for radius in freer}
     at = sorted({radius for radius, _ in limits})
     accuracy = {row.radius: row.certified_accuracy for row in _plain(name, "plain", evidence, at)} if at else {}
     return found + [
