@@ -37,7 +37,7 @@ def figures() -> Iterator[Figure]:
     yield Figure(f"exact map of scores, {size}", times["map"], "s", 5, note=_CPU)
     yield Figure(f"map of scores for the calibration error, {size}", times["descent"], "s", 5, note=_CPU)
     yield Figure(f"map of scores and of the mean by cross-validation, {size}", times["nested"], "s", 5, note=_CPU)
-    chosen = f"{len(CANDIDATES)} ways to make a map, each compared on three halves; {_CPU}"
+    chosen = f"{len(CANDIDATES)} ways to make a map, each compared on four parts; {_CPU}"
     yield Figure("choice of a map on 1000 inputs", times["choice"], "s", 20, note=chosen)
     yield Figure("pooled claim, 10 000 inputs × 10 000 draws", times["claim"], "s", 10, note=_CPU)
     yield temperatures()

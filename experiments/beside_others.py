@@ -100,7 +100,8 @@ def spread(table: Table) -> str:
         "The spread over seeds: the models quoted above, of seed 0, and the same settings trained from the start with "
         "the seeds 1 and 2, as far as they are run; some also with seed 0 again (“0 again”): sums on a GPU and changes "
         "of the code make that in effect another seed. In brackets: by how many points the map raises the clean Brier "
-        "score. Fewer draws give larger errors:"
+        "score; of other seeds, and of models that are no headline, it can be more than one. Fewer draws give larger "
+        "errors:"
     )
     heads = ["R", "method", "model", "seeds", "CA", "CCE", "CBS", "cdf-cp and a map: CCE", "draws"]
     fewer = {stem: count for stem, count in counts.items() if count < 3}

@@ -32,6 +32,7 @@ CURVES = {
     "inside alone": Candidate("brier", None),
     "inside, for the ECE": Candidate("calibration", None),
 }
+STEPS = {"steps": Candidate(None, "steps"), "share ≥ 0.975, then steps": Candidate(None, "steps", reaching=0.975)}
 # Where what matters is the certified error, and AUROC may fall by 0.03 for it.
 BOLD = "automatic, AUROC within 0.03"
 LIMITS = {"auroc_loss": 0.03, "brier_loss": 1.0}
@@ -47,6 +48,7 @@ SHOWN = (
     "both, λ = 0.5",
     "inside, λ = 0",
     "inside, λ = 0.5",
+    *(f"{name}, λ = {share:g}" for name in STEPS for share in (0.8, 0.9)),
     "automatic",
     BOLD,
 )
@@ -62,6 +64,7 @@ def makers(radius: float) -> dict[str, Maker]:
     others = {"temperature": Candidate(None, "temperature"), "both": Candidate("brier", "isotonic")}
     fixed = [(name, one, share) for name, one in CURVES.items() for share in SHARES]
     fixed += [(name, one, 0.5) for name, one in others.items()]
+    fixed += [(name, one, share) for name, one in STEPS.items() for share in (0.8, 0.9)]
     found: dict[str, Maker] = {
         f"{name}, λ = {share:g}": lambda part, one=one, share=share: one.fit(
             part, radii=(radius,), alpha=ALPHA, clean_weight=share

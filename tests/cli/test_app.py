@@ -154,6 +154,8 @@ def test_recalibrate_takes_several_radii_and_maps_of_every_kind(imperfect):
         "recalibrate", "imperfect", "--inside", "--method", "isotonic", "--repeats", 2, "--no-figures", cwd=imperfect
     )
     assert "full map for R = " in out
+    out, _ = certcal("recalibrate", "imperfect", "--method", "steps", "--repeats", 2, "--no-figures", cwd=imperfect)
+    assert "steps map for R = " in out
     out, _ = certcal("recalibrate", "made", "--on-failure", "identity", "--no-figures", cwd=imperfect)
     assert "no map for R = " in out
     assert "Nothing could be learned, so confidences stay as they are." in " ".join(out.split())
@@ -196,8 +198,7 @@ def test_several_temperatures_come_from_one_set_of_draws(desk):
     certcal("attack", "warm", "--family", "smoothed", "--limit", 4, "--draws", 250, "--steps", 2, cwd=desk)
 
 
-def test_recalibrate_finds_a_map_by_itself(desk, monkeypatch):
-    monkeypatch.setattr("certcal.runs.recalibrate.HALVES", 1)  # to compare on: a third of the time
+def test_recalibrate_finds_a_map_by_itself(desk):
     rng = np.random.default_rng(3)
     evidence = random_evidence(rng, inputs=160, draws=1000)
     right = rng.random(160) < evidence.confidence**4

@@ -222,3 +222,18 @@ def test_one_sided_errors_add_up_over_batches(metric, function, uncertified):
     _, axes = own.plot()
     assert axes.get_title().startswith(own.title)
     plt.close("all")
+
+
+def test_bounds_after_a_map_of_steps_count_whole_intervals():
+    """Batches may come from several maps, so bands are left out: the value errs high."""
+    lower, upper, correct, _ = smoothed_like(80)
+    places = np.arange(len(lower))
+    own = certcal.certificates.ConfidenceIntervals(
+        lower=lower, upper=upper, confidence=lower, predicted=places * 0, correct=correct, index=places,
+        label=np.where(correct, 0, 1), certified=np.ones(len(lower), dtype=bool), certified_radius=np.ones(len(lower)),
+        radius=0.1, alpha=0.0, method="by hand",
+    )  # fmt: skip
+    mapped = certcal.recalibrate(own, method="steps", clean_weight=0.8).intervals(own)
+    metric = CertifiedCalibrationError()
+    metric.update(mapped, None, None)
+    assert float(metric.compute()) >= mapped.worst_case().value

@@ -245,7 +245,10 @@ def test_a_radius_that_certifies_nobody_is_named(rng):
         ({"clean_weight": 1.5}, "Expected `clean_weight` to lie in [0, 1], but got 1.5."),
         ({"clean_weight": 0.5}, "Expected `confidence` to be given for clean_weight = 0.5, but got None."),
         ({"confidence": [0.5]}, "Expected `confidence` to have as many entries as `lower` (30), but got 1."),
-        ({"method": "platt"}, "Expected `method` to be one of 'isotonic', 'temperature', 'beta', but got 'platt'."),
+        (
+            {"method": "platt"},
+            "Expected `method` to be one of 'isotonic', 'temperature', 'beta', 'steps', but got 'platt'.",
+        ),
         ({"objective": "ece"}, "Expected `objective` to be one of 'brier', 'log', 'calibration', but got 'ece'."),
         (
             {"objective": "calibration"},

@@ -61,7 +61,7 @@ def test_what_the_automatic_choice_has_is_that_of_the_pack():
     wanted |= {f"{100 * before.certified_ece:.1f}", f"{before.auroc:.3f}", f"{after.auroc:.3f}"}
     assert [one for one in wanted if one not in part] == []
     assert after.certified_ece <= 0.08
-    assert after.certified_brier <= before.brier + 0.005
+    assert after.certified_brier <= before.brier + 0.01  # steps are chosen for the ECE, and cost half a point here
     assert after.auroc >= before.auroc - 0.01
     assert after.brier_all <= before.brier_all + 0.012  # where the choice saw it, within a point
 

@@ -136,7 +136,7 @@ WORDS = {
     "tempered": ["logits divided by"],
     "held": ["held out, R = 0.02", "Means over 2 splits"],
     "trade-off": ["weight of clean points", "no map"],
-    "choice": ["isotonic, λ = ", "<td>chosen</td>", "Chosen among 2 ways"],
+    "choice": ["steps, λ = ", "<td>chosen</td>", "Chosen among 2 ways"],
 }
 
 

@@ -66,4 +66,6 @@ def test_the_clean_weight_is_the_usual_one_where_clean_confidences_are_given():
     lower, upper, correct = [0.1, 0.5, 0.6] * 10, [0.5, 0.9, 1.0] * 10, [0, 1, 1] * 10
     assert recalibrate(lower, upper, correct).about["clean_weight"] == 0
     assert recalibrate(lower, upper, correct, confidence=lower).about["clean_weight"] == CLEAN_WEIGHT
-    assert CLEAN_WEIGHT == RecalibrateSettings().clean_weight == 0.5
+    assert CLEAN_WEIGHT == RecalibrateSettings().weight == 0.5
+    assert recalibrate(lower, upper, correct, confidence=lower, method="steps").about["clean_weight"] == 0.9
+    assert RecalibrateSettings(method="steps").weight == 0.9

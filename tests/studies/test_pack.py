@@ -20,7 +20,7 @@ from certcal.studies import Pack, ReferenceRow, add_to_pack, boards_of, differen
 from command import certcal
 from places import ROOT
 
-TREE, PARTS = ROOT / "reference", 6
+TREE, PARTS = ROOT / "reference", 12
 IDENTITY = SimpleNamespace(map=IdentityMap())  # as a choice of no map
 FACTS = {"name": "mine", "data": "digits", "network": "net", "method": "own", "radii": [0.1], "source": "me"}
 

@@ -3,7 +3,7 @@
 import numpy as np
 from hypothesis import strategies as st
 
-from certcal.recalibration import BetaMap, IdentityMap, IsotonicMap, TemperatureMap
+from certcal.recalibration import BetaMap, IdentityMap, IsotonicMap, StepsMap, TemperatureMap
 
 
 def smoothed_like(inputs, seed=0):
@@ -64,7 +64,7 @@ def bounded_sets(draw, most_inputs=12, most_bins=8):
 @st.composite
 def maps(draw):
     """Recalibration maps of every kind, with knots and values that like to coincide and to reach 0 and 1."""
-    kind = draw(st.sampled_from(["isotonic", "beta", "temperature", "identity"]))
+    kind = draw(st.sampled_from(["isotonic", "beta", "temperature", "steps", "identity"]))
     if kind == "isotonic":
         x = sorted(draw(st.lists(st.one_of(st.floats(0, 1), st.just(0.5)), min_size=1, max_size=8, unique=True)))
         y = sorted(
@@ -73,6 +73,11 @@ def maps(draw):
             )
         )
         return IsotonicMap(x, y)
+    if kind == "steps":
+        cuts = sorted(draw(st.lists(st.floats(0, 1, exclude_min=True), max_size=3, unique=True)))
+        ends = st.lists(st.one_of(st.floats(0, 1), st.sampled_from([0.0, 0.8, 1.0])), min_size=8, max_size=8)
+        low, high = np.sort(draw(ends))[: 2 * len(cuts) + 2].reshape(-1, 2).T
+        return StepsMap(cuts, low, high)
     if kind == "beta":
         return BetaMap(draw(st.floats(0, 60)), draw(st.floats(0, 60)), draw(st.floats(-60, 60)))
     return TemperatureMap(draw(st.floats(0.02, 50))) if kind == "temperature" else IdentityMap()

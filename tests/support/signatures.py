@@ -84,7 +84,7 @@ SIGNATURES = {
     ),
     "recalibrate": (
         "(lower, upper=None, correct=None, *, confidence=None, clean_weight=None, "
-        "method=<MapKind.ISOTONIC: 'isotonic'>, objective=<Objective.BRIER: 'brier'>, "
+        "method=<MapKind.ISOTONIC: 'isotonic'>, objective=None, "
         "n_bins=15, edges=None, on_failure=<OnFailure.RAISE: 'raise'>)"
     ),
     "reliability_curve": "(confidence, correct, *, n_bins=15, edges=None, alpha=0.05)",

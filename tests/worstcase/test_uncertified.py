@@ -22,7 +22,7 @@ from certcal import (
 )
 from certcal.metrics import choose_bins
 from certcal.recalibration import BetaMap, ScoreMap
-from certcal.worstcase import WorstCaseProblem, certified_log_score
+from certcal.worstcase import WorstCaseProblem, certified_log_score, certified_overconfidence
 from laws import examples
 from smoothing_oracles import evidence_from_scores, random_evidence
 
@@ -198,3 +198,13 @@ def test_the_population_bound_uses_it_and_holds(rng):
     bound = population_bound(own, delta=0.01)
     assert 0.3 <= bound.value <= 0.3 + 2 * 0.001 + 0.08
     assert population_bound(replace(own, other=None), delta=0.01).value == 1.0
+
+
+@pytest.mark.parametrize("certified", [0, 4])
+def test_one_sided_errors_allow_for_failures_of_uncertified_inputs(certified):
+    """Of 60 right inputs at most 0.6 away, nine that fail are 1 away; before, no more could fail than are certified."""
+    held = np.arange(60) < certified
+    own = intervals(np.full(60, 0.6), np.full(60, 0.6), np.ones(60, bool), held, np.full(60, 0.6))
+    found = certified_overconfidence(own, population="all", failures=9)
+    assert found.value >= (9 + (51 - certified) * 0.6) / 60
+    assert found.kind == "upper"

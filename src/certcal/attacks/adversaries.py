@@ -183,7 +183,7 @@ def reach_adversary(scene: Scene, problem: WorstCaseProblem) -> Tensor:
     Paper: —; ours, from the exact worst case of Def. 3.4.
     """
     assert scene.judge is not None
-    bins = problem.bins
+    bins = problem.bins.whole
     down, up = (scene.climb(signed_log_odds, scene.target(np.full(len(scene.inputs), sign))) for sign in (-1, 1))
     low, high = scene.seen_confidence(down), scene.seen_confidence(up)
     worst = solve_exact(WorstCaseProblem(np.minimum(low, high), np.maximum(low, high), scene.correct, bins))

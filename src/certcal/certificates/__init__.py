@@ -11,6 +11,7 @@ from certcal.certificates.confidence import (
     as_levels,
     confidence_bounds,
     confidence_bounds_at,
+    remembered,
 )
 from certcal.certificates.intervals import ConfidenceIntervals
 from certcal.certificates.logs import LOG_METHOD, intervals_from_log, read_certification_log, write_certification_log
@@ -73,6 +74,7 @@ __all__ = [
     "lipschitz_constant",
     "predict_classes",
     "read_certification_log",
+    "remembered",
     "rival_votes",
     "share_of_delta",
     "table_of",

@@ -4,6 +4,8 @@ So does the mean of a map of scores, which never falls. Proof: docs/recalibratio
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Protocol
@@ -118,8 +120,31 @@ def confidence_bounds_at(
     levels = None
     if score_map is not None and isinstance(evidence, Evidence):  # what is none is refused next
         levels = levels_of(score_map, method, evidence.temperature)
-    certified, found, terms = _event(evidence, alpha, method, split_alpha, prediction_share, runner_up)
-    return [_intervals(evidence, found, levels, certified, distance, terms) for distance in distances]
+    asked = (alpha, method, split_alpha, prediction_share, runner_up)
+    known = (_REMEMBERED.get() or {}).get(id(evidence))
+    key = (*distances, *asked, None if levels is None else levels.tobytes())
+    if known is not None and key in known:
+        return list(known[key])
+    certified, found, terms = _event(evidence, *asked)
+    made = [_intervals(evidence, found, levels, certified, distance, terms) for distance in distances]
+    if known is not None:
+        known[key] = tuple(made)
+    return made
+
+
+_Known = dict[int, dict[Any, tuple[ConfidenceIntervals, ...]]]
+_REMEMBERED: ContextVar[_Known | None] = ContextVar("remembered", default=None)
+
+
+@contextmanager
+def remembered(several: Iterable[Evidence]) -> Iterator[None]:
+    """Within this context bounds of these pieces of evidence, which nobody may change meanwhile, are made only once."""
+    kept = list(several)  # while they live, no other object has their number
+    token = _REMEMBERED.set({id(one): {} for one in kept})
+    try:
+        yield
+    finally:
+        _REMEMBERED.reset(token)
 
 
 def _event(

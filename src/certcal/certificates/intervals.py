@@ -63,6 +63,7 @@ class ConfidenceIntervals(ShownRows):
     least: float = 0.0  # below which no confidence of any class falls, such as where a map begins
     temperature: float = 1.0  # that the model's logits are divided by, beside what the model does itself
     content: Counts | None = None  # (n,) made from each input's values; None: nobody said what the inputs are
+    bands: FloatArray | None = None  # (k, 2) rising ends of what confidences are confined to, by a map; None: nothing
     indexed: bool = True  # whether the index was given; if not, it counts the rows, and says nothing of the inputs
 
     def __post_init__(self) -> None:

@@ -202,3 +202,10 @@ class Measured:
     def sharpness(self) -> Sharpness:
         """How well the confidences of all inputs tell right from wrong."""
         return sharpness(self.bounds.confidence, self.bounds.correct, edges=self.bins.edges)
+
+    @property
+    def levels(self) -> int:
+        """How many confidences inputs have; after a map of steps, how many steps: within one they hardly differ."""
+        if self.bounds.bands is None:
+            return self.sharpness.levels
+        return len(np.unique(np.searchsorted(self.bounds.bands[:, 0], self.bounds.confidence, side="right")))

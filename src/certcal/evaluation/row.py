@@ -161,8 +161,8 @@ class Row(ShownRows):
     )
     levels: float = metric(
         "levels",
-        "distinct confidences",
-        lambda at: float(at.sharpness.levels),
+        "distinct confidences, or steps of a map",
+        lambda at: float(at.levels),
         _MAPPED | _KEPT,
     )
     approximations: Mapping[str, float] = field(default_factory=dict)  # of the certified ECE, from below

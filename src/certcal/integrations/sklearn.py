@@ -45,7 +45,7 @@ class CertifiedRecalibrator(TransformerMixin, BaseEstimator):  # type: ignore[mi
         *,
         clean_weight: float | None = None,
         method: str = "isotonic",
-        objective: str = "brier",
+        objective: str | None = None,
         n_bins: int = 15,
         edges: ArrayLike | None = None,
         on_failure: str = "raise",

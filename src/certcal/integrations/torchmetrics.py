@@ -158,7 +158,7 @@ class _ReachMetric(_SummedMetric):
     def update(self, lower: ArrayLike, upper: ArrayLike, correct: ArrayLike, *, uncertified: int = 0) -> None:
         """Add a batch of certified bounds and correctness, shape (n,), and how many inputs came without certificate."""
         problem = WorstCaseProblem.checked(lower, upper, correct, edges=self.bins.edges, uncertified=uncertified)
-        tables, _ = tabulate(problem)
+        tables, _ = tabulate(problem.everywhere)  # batches may come from several maps
         self._accumulate(np.stack([tables.count, tables.lower, tables.upper]))
         self.uncertified: Tensor = self.uncertified + uncertified
 

@@ -1,6 +1,6 @@
 """Calibration metrics and proper scores: plain functions on arrays, nothing certified yet."""
 
-from certcal.metrics.binning import BinRule, Bins, choose_bins, sum_by_bin
+from certcal.metrics.binning import BandedBins, BinRule, Bins, choose_bins, sum_by_bin
 from certcal.metrics.calibration import (
     adaptive_calibration_error,
     as_predictions,
@@ -15,6 +15,7 @@ from certcal.metrics.scores import brier_score, log_losses, log_score, top_label
 from certcal.metrics.sharpness import Miscalibration, Sharpness, miscalibration, miscalibration_of, sharpness
 
 __all__ = [
+    "BandedBins",
     "BinRule",
     "Bins",
     "Miscalibration",

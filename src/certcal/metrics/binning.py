@@ -3,7 +3,7 @@
 The paper's rule: bins [e_m, e_{m+1}) with the last one closed. Paper: Eq. (1), App. E.2.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
 
@@ -99,6 +99,42 @@ class Bins:
         """The highest float inside each bin under the paper's rule, shape (b,)."""
         return np.append(np.nextafter(self.edges[1:-1], 0.0), 1.0)
 
+    @property
+    def bottoms(self) -> FloatArray:
+        """The lowest confidence in each bin, shape (b,)."""
+        return self.edges[:-1]
+
+    @property
+    def ends(self) -> FloatArray:
+        """Below or at which the confidences of each bin stay, shape (b,)."""
+        return self.edges[1:]
+
+    @property
+    def end_before(self) -> FloatArray:
+        """Where the bin before each ends, shape (b,); 0 before the first."""
+        return np.append(0.0, self.ends[:-1])
+
+    @property
+    def bottom_after(self) -> FloatArray:
+        """Where the bin after each begins, shape (b,); 1 after the last."""
+        return np.append(self.bottoms[1:], 1.0)
+
+    @property
+    def whole(self) -> "Bins":
+        """The bins that these are part of: themselves, unless confidences are confined to bands."""
+        return self
+
+    def within(self, bands: FloatArray) -> "BandedBins":
+        """Those bins that hold a confidence within the bands, (k, 2) for their ends, which rise."""
+        low, high = bands[:, 0], bands[:, 1]
+        first, last = np.searchsorted(high, self.edges[:-1]), np.searchsorted(low, self.tops, side="right") - 1
+        held = np.flatnonzero(first <= last)  # each bin with the first and last band that it meets
+        bottoms = np.maximum(low[first[held]], self.edges[held])
+        tops = np.minimum(high[last[held]], self.tops[held])
+        ends = np.minimum(high[last[held]], self.edges[held + 1])
+        edges = np.concatenate([[0.0], self.edges[held[1:]], [1.0]])
+        return BandedBins(edges, self.rule, outer=self, number=held.astype(np.int32), extent=(bottoms, tops, ends))
+
     def assign(self, confidence: FloatArray) -> IntArray:
         """The bin of each confidence, shape (n,). Under the `guo` rule −1 marks a confidence that is in none."""
         bins = np.empty(len(confidence), dtype=np.int32)
@@ -157,6 +193,43 @@ class Bins:
         if (np.diff(np.searchsorted(inner, starts, side="left")) > 1).any():
             return None
         return first.astype(np.int32), np.append(inner, np.inf)[first]
+
+
+@dataclass(frozen=True, eq=False)
+class BandedBins(Bins):
+    """The bins that confidences can be in which are confined to bands, each from its lowest to its highest of them.
+
+    A bin that no confidence can reach is left out, its place given to a neighbour. So these bins hold the same
+    confidences as the whole ones, and every error by bins is the same.
+
+    >>> bins = Bins.equal_width(4).within(np.array([[0.3, 0.4], [0.9, 0.9]]))
+    >>> bins.edges.tolist(), bins.bottoms.tolist(), bins.ends.tolist(), bins.number.tolist()
+    ([0.0, 0.75, 1.0], [0.3, 0.9], [0.4, 0.9], [1, 3])
+    """
+
+    outer: Bins = field(kw_only=True)
+    number: IntArray = field(kw_only=True)  # (b,) which of the whole bins each is
+    extent: tuple[FloatArray, FloatArray, FloatArray] = field(kw_only=True)  # bottoms, tops and ends
+
+    @property
+    def bottoms(self) -> FloatArray:
+        """The lowest confidence that can be in each bin, shape (b,)."""
+        return self.extent[0]
+
+    @property
+    def tops(self) -> FloatArray:
+        """The highest."""
+        return self.extent[1]
+
+    @property
+    def ends(self) -> FloatArray:
+        """The highest, or the open end of the bin, where a band goes on beyond it."""
+        return self.extent[2]
+
+    @property
+    def whole(self) -> Bins:
+        """The bins that these are part of."""
+        return self.outer
 
 
 def choose_bins(n_bins: int, edges: ArrayLike | None) -> Bins:

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from certcal.later import later
 from certcal.recalibration.caution import caution_about, hangs_on_one, unless_one_decides
-from certcal.recalibration.choice import CANDIDATES, Candidate, Choice, choose_map
+from certcal.recalibration.choice import CANDIDATES, PARTS, Candidate, Choice, choose_map
 from certcal.recalibration.data import MIN_INPUTS, NothingToFitError
 from certcal.recalibration.fitting import recalibrate, recalibrate_bounds
 from certcal.recalibration.heldout import (
@@ -22,6 +22,7 @@ from certcal.recalibration.maps import AnyMap, BetaMap, IdentityMap, IsotonicMap
 from certcal.recalibration.nested import fit_nested
 from certcal.recalibration.score_maps import FullMap, ScoreMap, TemperedMap
 from certcal.recalibration.scores import Scores, score_bounds
+from certcal.recalibration.steps import StepsMap
 from certcal.recalibration.storage import load_map, save_map
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 __all__ = [
     "CANDIDATES",
     "MIN_INPUTS",
+    "PARTS",
     "AnyMap",
     "BetaMap",
     "Candidate",
@@ -45,6 +47,7 @@ __all__ = [
     "RecalibrationMap",
     "ScoreMap",
     "Scores",
+    "StepsMap",
     "TemperatureMap",
     "TemperedMap",
     "TradeOff",

@@ -6,27 +6,27 @@ fitting inputs and scored on their rest; the best is fitted to all of them. Inpu
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
 
-from certcal.certificates import ConfidenceIntervals
+from certcal.certificates import ConfidenceIntervals, remembered
 from certcal.errors import InputError
 from certcal.evaluation import pareto_front
 from certcal.files import plain
 from certcal.recalibration.data import as_intervals
 from certcal.recalibration.fitting import recalibrate_bounds
-from certcal.recalibration.heldout import held_out_maps
+from certcal.recalibration.heldout import Indices, split_inputs
 from certcal.recalibration.inside import fit_inside, fit_outside
 from certcal.recalibration.maps import AnyMap, IdentityMap, origin_of, temperature_facts
 from certcal.recalibration.score_maps import TemperedMap
-from certcal.recalibration.scores import Scores
+from certcal.recalibration.scores import Scores, score_bounds, summary
 from certcal.scalars import check_number, guarded, one_or_more
 from certcal.settings import AUROC_LOSS, BRIER_LOSS, CLEAN_WEIGHT, TERMS, MapKind, Objective, OnFailure
 from certcal.shown import ShownRows
 from certcal.smoothing import Evidence
 
+PARTS = 4  # of the fitting inputs: with halves, maps would be judged that half as many inputs taught
 _INSIDE = {Objective.BRIER: "inside", Objective.CALIBRATION: "inside, for the ECE"}
 
 Bounds = ConfidenceIntervals | Sequence[ConfidenceIntervals]
@@ -40,13 +40,14 @@ class Candidate:
     outside: str | None = None  # kind of the map of the mean
     clean_weight: float = CLEAN_WEIGHT
     temperature: float | None = None  # one that the evidence was drawn for; None: the one it stands at
+    reaching: float | None = None  # instead of `inside`: a map of scores that is 1 from this score on, and 0 below
 
     @property
     def name(self) -> str:
         """What a page calls it."""
-        parts = ([] if self.inside is None else [_INSIDE[Objective(self.inside)]]) + (
-            [] if self.outside is None else [str(self.outside)]
-        )
+        first = None if self.inside is None else _INSIDE[Objective(self.inside)]
+        first = first if self.reaching is None else f"share of scores ≥ about {self.reaching:g}"
+        parts = [str(part) for part in (first, self.outside) if part is not None]
         told = f"{', then '.join(parts)}, λ = {self.clean_weight:g}" if parts else "no map"
         return told if self.temperature is None else f"temperature {self.temperature:g}, {told}"
 
@@ -56,8 +57,9 @@ class Candidate:
             own = replace(self, temperature=None).fit(evidence.at_temperature(self.temperature), radii=radii, **options)
             return own if "reason" in own.about else TemperedMap(self.temperature, own, about=own.about)
         shared: dict[str, Any] = {"clean_weight": self.clean_weight, "on_failure": OnFailure.IDENTITY} | options
-        if self.inside is not None:
-            return fit_inside(evidence, radii=radii, outside=self.outside, objective=self.inside, **shared)  # type: ignore[arg-type]
+        if self.inside is not None or self.reaching is not None:
+            shared |= {} if self.inside is None else {"objective": self.inside}
+            return fit_inside(evidence, radii=radii, outside=self.outside, reaching=self.reaching, **shared)  # type: ignore[arg-type]
         if self.outside is None:
             first = evidence if isinstance(evidence, Evidence) else as_intervals(evidence)[0]
             return IdentityMap(about=temperature_facts(first.temperature))
@@ -67,20 +69,25 @@ class Candidate:
         return recalibrate_bounds(evidence, method=self.outside, **others)
 
 
-# Every kind of map; weights of clean points are closer together where kinds that differ by them were chosen most often.
-CANDIDATES = tuple(
-    Candidate(inside, outside, share)
-    for inside, outside, shares in (
-        (None, MapKind.ISOTONIC, (0.25, 0.5, 0.75)),
-        (None, MapKind.BETA, (0.1, 0.25, 0.35, 0.5, 0.75)),
-        (Objective.BRIER, None, (0.0, 0.1, 0.25, 0.35, 0.5)),
-        (Objective.BRIER, MapKind.ISOTONIC, (0.25, 0.5)),
-        (Objective.BRIER, MapKind.BETA, (0.25, 0.5)),
-        (Objective.CALIBRATION, None, (0.0, 0.05, 0.1, 0.25, 0.35, 0.5, 0.75)),
-        (Objective.CALIBRATION, MapKind.ISOTONIC, (0.25, 0.5)),
-        (Objective.CALIBRATION, MapKind.BETA, (0.5,)),
-    )
-    for share in shares
+# Maps of steps, which are chosen most often, alone and after the share of draws that reach a score; and others, which
+# move confidences less.
+CANDIDATES = (
+    *(
+        Candidate(outside=MapKind.STEPS, clean_weight=share, reaching=score)
+        for score in (None, 0.9, 0.975, 0.99)
+        for share in (0.8, 0.85, 0.9, 0.95, 0.975)
+    ),
+    *(
+        Candidate(inside, outside, share)
+        for inside, outside, shares in (
+            (None, MapKind.ISOTONIC, (0.5,)),
+            (None, MapKind.BETA, (0.5,)),
+            (Objective.BRIER, None, (0.25, 0.5)),
+            (Objective.BRIER, MapKind.ISOTONIC, (0.25, 0.5)),
+            (Objective.CALIBRATION, None, (0.25, 0.5)),
+        )
+        for share in shares
+    ),
 )
 
 
@@ -108,9 +115,12 @@ class Choice(ShownRows):
         return {"auroc": own.auroc - self.auroc_loss, "brier_all": own.brier_all + self.brier_loss}
 
     def allows(self, scores: Scores) -> bool:
-        """Whether a candidate with these scores stays within the limits; not where a score is unknown."""
+        """Whether a candidate with these scores stays within the limits; not where a score is unknown.
+
+        Nor where it leaves one confidence, or step, everywhere: within a step order is kept, and AUROC with it.
+        """
         own = self.limits
-        return bool(scores.auroc >= own["auroc"] and scores.brier_all <= own["brier_all"])
+        return bool(scores.auroc >= own["auroc"] and scores.brier_all <= own["brier_all"] and scores.levels > 1)
 
     def within(self, *, auroc_loss: float | None = None, brier_loss: float | None = None) -> tuple[Candidate, Scores]:
         """The candidate with the least certified error within these limits or others; no map if none is better."""
@@ -159,7 +169,7 @@ def choose_map(
     auroc_loss: float = AUROC_LOSS,
     brier_loss: float = BRIER_LOSS,
     candidates: Sequence[Candidate] = CANDIDATES,
-    repeats: int = 3,
+    repeats: int = 1,
     seed: int = 0,
     n_bins: int = 15,
     weights: Sequence[float] | None = None,
@@ -168,12 +178,12 @@ def choose_map(
 ) -> Choice:
     """The map with the least certified calibration error among those that keep the confidences sharp.
 
-    Candidates are compared at the largest radius on random halves of these inputs, which are to be all that a map is
-    fitted on. One counts if, on the other halves without an attack and in the mean, its AUROC is at most `auroc_loss`
-    below that of the untouched confidences and its Brier score at most `brier_loss` above theirs. The map fitted to
-    all of them, and other inputs, can pass these limits, as the best of many looks better than it is. If none has a
-    lower certified error than no map, there is none. The certificate of a map does not depend on how it was chosen,
-    and a report on other inputs is one of a map fixed without them.
+    Candidates are compared at the largest radius on four parts of these inputs, which are to be all that a map is
+    fitted on: fitted on three parts and scored on the fourth, each in turn. One counts if, without an attack and in the
+    mean, its AUROC is at most `auroc_loss` below that of the untouched confidences and its Brier score at most
+    `brier_loss` above theirs. The map fitted to all of them, and other inputs, can pass these limits, as the best of
+    many looks better than it is. If none has a lower certified error than no map, there is none. The certificate of a
+    map does not depend on how it was chosen, and a report on other inputs is one of a map fixed without them.
 
     Paper: —; docs/recalibration.md.
 
@@ -183,7 +193,7 @@ def choose_map(
         auroc_loss: how much AUROC may be given up.
         brier_loss: by how much the Brier score may rise.
         candidates: what to choose from.
-        repeats, seed: random halves to compare on.
+        repeats, seed: how often to divide them at random, and the seed.
         n_bins: bins of the calibration error.
         weights: one per radius.
         on_failure: where these inputs can teach no map, "raise" says why, and "identity" keeps confidences as they are.
@@ -195,7 +205,6 @@ def choose_map(
     if unknown := sorted(terms.keys() - {*TERMS, "edges"}):  # before candidates are fitted, which takes a while
         raise InputError.expected(unknown[0], "be left out here", repr(terms[unknown[0]]))
     fitting: dict[str, Any] = {"n_bins": n_bins, "weights": weights}
-    splits: dict[str, Any] = {"repeats": repeats, "seed": seed, "n_bins": n_bins}
     if isinstance(evidence, Evidence):
         if radii is None or alpha is None:
             raise InputError.expected("radii and alpha", "be given with evidence", "None")
@@ -207,16 +216,12 @@ def choose_map(
     else:
         evidence = as_intervals(evidence)
         fitting |= {"radii": [own.radius for own in evidence]}
-        known = tuple(one for one in candidates if one.inside is None)
+        known = tuple(one for one in candidates if one.inside is None and one.reaching is None)
     at = max(fitting["radii"])
     # What cannot teach the simplest map is no ground to choose others on, nor a temperature.
     taught = Candidate(outside=MapKind.ISOTONIC).fit(evidence, **fitting, on_failure=on_failure)
-    certified = {"radii": fitting["radii"], "terms": {name: fitting[name] for name in TERMS if name in fitting}}
-    tried = []
-    for one in one_or_more("candidates", known):
-        held = held_out_maps(evidence, partial(one.fit, **fitting), **certified, **splits)
-        untouched, after = held.mean(at)
-        tried.append((one, after))
+    untouched, *scores = _compared(evidence, one_or_more("candidates", known), fitting, at, repeats=repeats, seed=seed)
+    tried = list(zip(known, scores, strict=True))
     compared = Choice(IdentityMap(), Candidate(), tuple(tried), untouched, at, *limits)
     chosen = Candidate() if "reason" in taught.about else compared.within()[0]
     own = chosen.fit(evidence, **fitting)
@@ -227,3 +232,31 @@ def choose_map(
         nothing = "No map that was tried lowers the certified error within the limits on AUROC and Brier score."
         about["reason"] = taught.about.get("reason", nothing)
     return replace(compared, map=replace(own, about=about), chosen=chosen)  # type: ignore[type-var]
+
+
+def _compared(
+    evidence: Evidence | tuple[ConfidenceIntervals, ...],
+    candidates: Sequence[Candidate],
+    fitting: dict[str, Any],
+    radius: float,
+    **how: int,
+) -> list[Scores]:
+    """Mean scores at a radius on parts of the inputs, of maps that were fitted to the rest; without a map first."""
+    terms = {name: fitting[name] for name in TERMS if name in fitting}
+    several = () if isinstance(evidence, Evidence) else evidence
+
+    def pick(part: Indices) -> Any:
+        return evidence.select(part) if isinstance(evidence, Evidence) else [own.select(part) for own in several]
+
+    def scores(own: AnyMap, part: Any) -> Scores:
+        mapped = [own.intervals(one) for one in part] if several else own.certify(part, radii=radius, **terms)
+        (at,) = (one for one in mapped if one.radius == radius)
+        return score_bounds(at, n_bins=fitting["n_bins"])
+
+    pairs = split_inputs(len(several[0] if several else evidence), folds=PARTS, **how)
+    parts = [(pick(rest), pick(part)) for rest, part in pairs]
+    with remembered([] if several else [one for pair in parts for one in pair]):
+        return [
+            summary([scores(one.fit(rest, **fitting), part) for rest, part in parts], np.mean)
+            for one in (Candidate(), *candidates)
+        ]

@@ -107,7 +107,7 @@ def data_from_bounds(
 def _rounded(bounds: ConfidenceIntervals) -> ConfidenceIntervals:
     """The bounds on a grid: inputs of equal draws are equal in whatever order a machine adds, and maps of them are."""
     lower, upper, confidence = (np.rint(x * _GRID) / _GRID for x in (bounds.lower, bounds.upper, bounds.confidence))
-    return replace(bounds, lower=lower, upper=upper, confidence=confidence)
+    return replace(bounds, lower=lower, upper=upper, confidence=confidence, bands=None)  # of a map before this one
 
 
 def as_intervals(

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -18,8 +19,9 @@ from certcal.recalibration.maps import (
     TemperatureMap,
     temperature_facts,
 )
+from certcal.recalibration.steps import fit_steps
 from certcal.scalars import check_choice
-from certcal.settings import CLEAN_WEIGHT, MapKind, Objective, OnFailure
+from certcal.settings import MapKind, Objective, OnFailure, usual_weight
 from certcal.types import ArrayLike, FloatArray
 from certcal.worstcase import solve_exact
 
@@ -36,7 +38,7 @@ def recalibrate(
     confidence: ArrayLike | None = None,
     clean_weight: float | None = None,
     method: str = MapKind.ISOTONIC,
-    objective: str = Objective.BRIER,
+    objective: str | None = None,
     n_bins: int = 15,
     edges: ArrayLike | None = None,
     on_failure: str = OnFailure.RAISE,
@@ -54,10 +56,11 @@ def recalibrate(
         lower, upper, correct: certified bounds of each confidence and whether the prediction is right, shape (n,); or
             bounds, such as those of `confidence_bounds`, in place of all three and of `confidence`.
         confidence: clean confidences, shape (n,); needed if clean_weight > 0.
-        clean_weight: λ in [0, 1]; by default 0.5 with `confidence` or bounds, as everywhere, and 0 without.
-        method: "isotonic", "temperature" or "beta".
-        objective: "brier", "log" or "calibration" (the exact certified calibration error; not for isotonic maps). The
-            isotonic map is the same for the Brier and the log score.
+        clean_weight: λ in [0, 1]; by default 0.5 with `confidence` or bounds, 0.9 for steps, and 0 without.
+        method: "isotonic", "temperature", "beta" or "steps".
+        objective: "brier", "log" or "calibration" (the exact certified calibration error; not for isotonic maps, and
+            the only one for steps); by default "brier", and "calibration" for steps. The isotonic map is the same for
+            the Brier and the log score.
         n_bins, edges: bins of the calibration error.
         on_failure: "raise", or "identity" to get the map that changes nothing, with the reason in its `about`.
 
@@ -70,8 +73,8 @@ def recalibrate(
     >>> [round(certified_brier_score(*bounds, [0, 1, 1] * 10).value, 4) for bounds in certified]
     [0.1667, 0.22]
     """
-    options = {"method": method, "objective": objective, "on_failure": on_failure}
-    usual = CLEAN_WEIGHT if isinstance(lower, ConfidenceIntervals) or confidence is not None else 0.0
+    options: dict[str, Any] = {"method": method, "objective": objective, "on_failure": on_failure}
+    usual = usual_weight(method) if isinstance(lower, ConfidenceIntervals) or confidence is not None else 0.0
     share = usual if clean_weight is None else clean_weight
     if isinstance(lower, ConfidenceIntervals):
         if not (upper is None and correct is None and confidence is None):
@@ -87,9 +90,9 @@ def recalibrate_bounds(
     bounds: ConfidenceIntervals | Sequence[ConfidenceIntervals],
     *,
     weights: ArrayLike | None = None,
-    clean_weight: float = CLEAN_WEIGHT,
+    clean_weight: float | None = None,
     method: str = MapKind.ISOTONIC,
-    objective: str = Objective.BRIER,
+    objective: str | None = None,
     n_bins: int = 15,
     edges: ArrayLike | None = None,
     on_failure: str = OnFailure.RAISE,
@@ -107,8 +110,9 @@ def recalibrate_bounds(
         clean_weight, method, objective, n_bins, edges, on_failure: as for `recalibrate`.
     """
     several = as_intervals(bounds)
+    share = usual_weight(method) if clean_weight is None else clean_weight
     found = _fit(
-        lambda: data_from_bounds(several, weights, clean_weight, n_bins=n_bins, edges=edges),
+        lambda: data_from_bounds(several, weights, share, n_bins=n_bins, edges=edges),
         method=method,
         objective=objective,
         on_failure=on_failure,
@@ -116,12 +120,15 @@ def recalibrate_bounds(
     return found.told(temperature_facts(several[0].temperature) | sample_of(several[0]))
 
 
-def _fit(gather: Callable[[], FittingData], *, method: str, objective: str, on_failure: str) -> RecalibrationMap:
+def _fit(gather: Callable[[], FittingData], *, method: str, objective: str | None, on_failure: str) -> RecalibrationMap:
     kind = MapKind(check_choice("method", method, tuple(MapKind)))
-    goal = Objective(check_choice("objective", objective, tuple(Objective)))
+    usual = Objective.CALIBRATION if kind is MapKind.STEPS else Objective.BRIER
+    goal = Objective(check_choice("objective", usual if objective is None else objective, tuple(Objective)))
     check_choice("on_failure", on_failure, tuple(OnFailure))
     if kind is MapKind.ISOTONIC and goal is Objective.CALIBRATION:
         raise InputError.expected("objective", "be 'brier' or 'log' for isotonic maps", f"{objective!r}")
+    if kind is MapKind.STEPS and goal is not Objective.CALIBRATION:
+        raise InputError.expected("objective", "be 'calibration' for maps of steps", f"{objective!r}")
     try:
         data = gather()
     except NothingToFitError as error:
@@ -132,6 +139,8 @@ def _fit(gather: Callable[[], FittingData], *, method: str, objective: str, on_f
     if kind is MapKind.ISOTONIC:
         x, right, weight = data.worst_points()
         fitted = IsotonicMap(*isotonic_fit(x, right.astype(np.float64), weight))
+    elif kind is MapKind.STEPS:
+        fitted = fit_steps(data)
     elif kind is MapKind.TEMPERATURE:
         fitted = fit_temperature(loss_of(data, goal))
     else:

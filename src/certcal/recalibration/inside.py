@@ -5,12 +5,13 @@ docs/recalibration.md, "Inside the expectation".
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from certcal.certificates import Method, RunnerUp, TailLimits, confidence_bounds_at
+from certcal.errors import InputError
 from certcal.metrics import Bins
 from certcal.recalibration.data import NothingToFitError, check_teaches, check_weights
 from certcal.recalibration.fitting import recalibrate_bounds
@@ -19,7 +20,7 @@ from certcal.recalibration.score_maps import FullMap, ScoreMap
 from certcal.recalibration.simplex import ROWS, as_steps, gram, least_on_simplex, on_grid
 from certcal.scalars import check_choice, one_or_more
 from certcal.settings import CLEAN_WEIGHT, PREDICTION_SHARE, TERMS, Objective, OnFailure, checks
-from certcal.smoothing import Evidence, cell_middles
+from certcal.smoothing import Evidence, cell_middles, threshold_grid
 from certcal.types import ArrayLike, BoolArray, FloatArray
 from certcal.worstcase import WorstCaseProblem, choose_few_bins, slopes, solve_exact
 
@@ -97,18 +98,37 @@ def fit_score_map(
     return ScoreMap(np.maximum.accumulate(levels), about=about)
 
 
-def fit_inside(evidence: Evidence, *, outside: str | None = None, **options: Any) -> AnyMap:
+def fit_inside(
+    evidence: Evidence, *, outside: str | None = None, reaching: float | None = None, **options: Any
+) -> AnyMap:
     """A map of scores, alone or before a map of the mean of kind `outside` that is fitted to what the first one gives.
 
-    Options as for `fit_score_map`; with on_failure "identity" the map that changes nothing stands in for both.
+    Options as for `fit_score_map`; with on_failure "identity" the map that changes nothing stands in for both. With
+    `reaching` the map of scores is not fitted: it is 1 from that score on, so that its mean is the share of such draws.
     """
-    inside = fit_score_map(evidence, **options)
+    if reaching is not None and (outside is None or "objective" in options):
+        wanted = "come with a map of the mean after it, and without another of scores"
+        raise InputError.expected("reaching", wanted, repr(reaching))
+    others = {name: value for name, value in options.items() if name != "objective"}  # of the map of scores
+    if reaching is None:
+        inside = fit_score_map(evidence, **options)
+    else:
+        inside = share_reaching(reaching)
+        inside = replace(inside, about=origin_of(evidence) | temperature_facts(evidence.temperature))
     if "reason" in inside.about:
         return IdentityMap(about=inside.about)
     if outside is None:
         return inside
-    others = {name: value for name, value in options.items() if name != "objective"}  # of the map of scores
-    return FullMap(inside, fit_outside(evidence, inside, outside, others), about=inside.about)
+    mean = fit_outside(evidence, inside, outside, others)
+    if reaching is None:
+        return FullMap(inside, mean, about=inside.about)
+    return mean if "reason" in mean.about else FullMap(inside, mean, about={**mean.about, **inside.about})
+
+
+def share_reaching(score: float) -> ScoreMap:
+    """The map of scores that is 1 from the first threshold of the grid on that is at least this score, and 0 below."""
+    checks.inner_share("reaching", score)
+    return ScoreMap((threshold_grid()[:-1] >= score).astype(np.float64))
 
 
 def fit_outside(evidence: Evidence, inside: ScoreMap | None, kind: str, options: Mapping[str, Any]) -> RecalibrationMap:

@@ -138,6 +138,11 @@ class RecalibrationMap(AnyMap):
         low, high = as_bounds(lower, upper, allow_empty=True)
         return self._rounded(low, DOWN), self._rounded(high, UP)
 
+    @property
+    def bands(self) -> FloatArray | None:
+        """Ends of the bands that all its values lie in, (k, 2); None where it has values of many kinds."""
+        return None
+
     def _mapped(self, bounds: ConfidenceIntervals) -> ConfidenceIntervals:
         """The certificates after the map."""
         lower, upper = self.bounds(bounds.lower, bounds.upper)
@@ -145,7 +150,8 @@ class RecalibrationMap(AnyMap):
         # Another class's confidence goes through the same map.
         other = None if bounds.other is None else self.bounds(bounds.other, bounds.other)[1]
         least = float(self.bounds([bounds.least], [bounds.least])[0][0])
-        return replace(bounds, lower=lower, upper=upper, confidence=confidence, other=other, least=least)
+        mapped: dict[str, Any] = {"lower": lower, "upper": upper, "confidence": confidence, "bands": self.bands}
+        return replace(bounds, **mapped, other=other, least=least)
 
     @abstractmethod
     def _rounded(self, confidence: FloatArray, direction: int) -> FloatArray:
@@ -158,6 +164,9 @@ class IdentityMap(RecalibrationMap):
 
     about: Mapping[str, Any] = field(default_factory=dict, compare=False)
     kind: ClassVar[str] = "identity"
+
+    def _mapped(self, bounds: ConfidenceIntervals) -> ConfidenceIntervals:
+        return bounds
 
     def _rounded(self, confidence: FloatArray, direction: int) -> FloatArray:
         return confidence.copy()

@@ -10,10 +10,12 @@ from certcal.errors import InputError
 from certcal.files import plain, replacing, sealed, unsealed
 from certcal.recalibration.maps import AnyMap, BetaMap, IdentityMap, IsotonicMap, TemperatureMap
 from certcal.recalibration.score_maps import FullMap, ScoreMap, TemperedMap
+from certcal.recalibration.steps import StepsMap
 
 FORMAT = "certcal recalibration map"
 _KINDS: dict[str, Callable[..., AnyMap]] = {
-    kind.kind: kind for kind in (IdentityMap, IsotonicMap, TemperatureMap, BetaMap, ScoreMap, FullMap, TemperedMap)
+    kind.kind: kind
+    for kind in (IdentityMap, IsotonicMap, TemperatureMap, BetaMap, StepsMap, ScoreMap, FullMap, TemperedMap)
 }
 
 

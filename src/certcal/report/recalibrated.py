@@ -32,7 +32,7 @@ SCORES = {
     "brier_all": Look("Brier score without an attack, all inputs", digits=4),
     "auroc": Look("AUROC: telling right from wrong, all inputs", digits=4),
     "refinement": Look("refinement: Brier left by the best map, all inputs", digits=4),
-    "levels": Look("distinct confidences, all inputs", digits=0),
+    "levels": Look("distinct confidences or steps, all inputs", digits=0),
 }
 
 # Maps that act before the mean over the noise.
@@ -103,7 +103,7 @@ def chosen_because(choice: Choice, held: HeldOut | None = None) -> str:
     """Among how many maps the choice was made, by what rule and on which inputs, and what became of it on others."""
     rise = f"at most {choice.brier_loss:g} above theirs" if choice.brier_loss else "no higher than theirs"
     return (
-        f"Chosen among {len(choice.tried)} ways to make a map, on random halves of the inputs to fit on: "
+        f"Chosen among {len(choice.tried)} ways to make a map, on four parts of the inputs to fit on: "
         f"“{choice.chosen.name}”, which has the least certified ECE of those with an AUROC at most "
         f"{choice.auroc_loss:g} below that of the untouched confidences and a clean Brier score of all inputs "
         f"{rise}. Other inputs can pass these limits, as the best of many looks better than it is"
@@ -119,7 +119,7 @@ def _lost(held: HeldOut, radius: float) -> str:
 
 
 def _for_more(choice: Choice) -> str:
-    """What a higher clean Brier score would buy, on the same halves: the limit may cost more than a reader thinks."""
+    """What a higher clean Brier score would buy, on the same parts: the limit may cost more than a reader thinks."""
     least, told = choice.within()[1].certified_ece, []
     for rise in BRIER_RISES:
         found = choice.within(brier_loss=max(rise, choice.brier_loss))[1].certified_ece
@@ -190,7 +190,7 @@ def warnings(held: HeldOut, radius: float) -> list[str]:
     told = [caution] if (caution := caution_about(kept)) else []
     if after.levels < 2:
         hint = "take a larger clean weight or a smaller radius"
-        told.append(f"The map is constant and no longer tells right from wrong: {hint}.")
+        told.append(f"The map is constant, or nearly, and no longer tells right from wrong: {hint}.")
     elif after.auroc < 0.5 + (before.auroc - 0.5) / 2:
         told.append("The map tells right from wrong far less well: look at the AUROC.")
     return told

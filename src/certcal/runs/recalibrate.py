@@ -34,7 +34,7 @@ from certcal.runs.evaluate import load_run_bounds, load_run_evidence, terms_of, 
 from certcal.runs.folder import MAP, SOURCES, RunFolder, Tell
 from certcal.runs.results import Results
 from certcal.runs.switch import Change
-from certcal.runs.teaching import HALVES, radii_that_teach
+from certcal.runs.teaching import radii_that_teach
 from certcal.scalars import exactly, guarded
 from certcal.settings import CLEAN_WEIGHTS, EvaluateSettings, MapKind, Objective, OnFailure, RecalibrateSettings
 from certcal.smoothing import Evidence
@@ -178,7 +178,7 @@ def _fit(
         choices: list[Choice] = []
 
         def choose(part: Any) -> AnyMap:
-            found = choose_map(part, repeats=HALVES, seed=asked.seed, on_failure="identity", **fitting, **limits)
+            found = choose_map(part, seed=asked.seed, on_failure="identity", **fitting, **limits)
             if hangs_on_one(found.map):
                 found = replace(found, map=unless_one_decides(found.map), chosen=Candidate())
             choices.append(found)
@@ -189,21 +189,21 @@ def _fit(
 
     def scores(share: float) -> HeldOut:
         way: Callable[[Any], AnyMap]
-        if asked.inside and asked.method is None and asked.objective == Objective.BRIER:
+        if asked.inside and asked.method is None and asked.objective in (None, Objective.BRIER):
             way = partial(fit_nested, clean_weight=share, on_failure=OnFailure.IDENTITY, **fitting)
         elif asked.inside:
-            way = partial(Candidate(asked.objective, asked.method, share).fit, **fitting)
+            way = partial(Candidate(asked.objective or Objective.BRIER, asked.method, share).fit, **fitting)
         else:
             mean = Candidate(None, asked.method or MapKind.ISOTONIC, share)
             way = partial(mean.fit, objective=asked.objective, **fitting)
         return held_out(lambda part: unless_one_decides(way(part)))
 
-    return scores(asked.clean_weight), trade_off_of(scores, radius, clean_weights=_shares(asked))
+    return scores(asked.weight), trade_off_of(scores, radius, clean_weights=_shares(asked))
 
 
 def _shares(asked: RecalibrateSettings) -> list[float]:
     """The weights of clean points that are compared."""
-    return sorted({*CLEAN_WEIGHTS, asked.clean_weight})
+    return sorted({*CLEAN_WEIGHTS, asked.weight})
 
 
 def _write(run: RunFolder, result: Recalibration, whole: Evidence | None, *, figures: bool) -> str | None:

@@ -7,11 +7,9 @@ from numpy.typing import NDArray
 
 from certcal.certificates import ConfidenceIntervals
 from certcal.errors import InputError
-from certcal.recalibration import MIN_INPUTS, AnyMap, recalibrate_bounds, split_inputs, unless_one_decides
+from certcal.recalibration import MIN_INPUTS, PARTS, AnyMap, recalibrate_bounds, split_inputs, unless_one_decides
 from certcal.scalars import exactly
 from certcal.settings import OnFailure, RecalibrateSettings
-
-HALVES = 3  # of the fitting part, that maps are compared on
 
 Indices = NDArray[np.intp]
 
@@ -28,8 +26,8 @@ def radii_that_teach(
     fitting: dict[str, Any] = {"weights": asked.radius_weights, "n_bins": n_bins}
     part = split_inputs(len(bounds[0]), **asked.splits)[0][0]
     parts = [part]
-    if asked.automatic:  # maps are compared on halves of it
-        parts += [part[half] for half, _ in split_inputs(len(part), repeats=HALVES, seed=asked.seed)]
+    if asked.automatic:  # maps are compared on parts of it
+        parts += [part[rest] for rest, _ in split_inputs(len(part), folds=PARTS, repeats=1, seed=asked.seed)]
     falling = sorted(bounds, key=lambda one: -one.radius)
     choices = [bounds] if asked.radii is not None else [[one] for one in falling]
     own = _first_that_teaches(choices, parts, asked, fitting)
@@ -38,7 +36,7 @@ def radii_that_teach(
             f"{int((one.certified & ~one.correct).sum())} of {int(one.certified.sum())} at R = {exactly(one.radius)}"
             for one in (one.select(part) for one in reversed(falling))
         )
-        halves = ", also in each half of them, on which maps are compared" if asked.automatic else ""
+        halves = ", also in each three quarters of them, on which maps are compared" if asked.automatic else ""
         raise InputError(
             f"No map can be learned: it takes {MIN_INPUTS} certified inputs to fit on, two right and two wrong ones "
             f"among them{halves}. Of the {len(part)} inputs to fit on, certified and wrong are {counts}. It takes more "
@@ -58,7 +56,7 @@ def _first_that_teaches(
 
     def taught(part: Indices, choice: list[ConfidenceIntervals]) -> AnyMap:
         own = [one.select(part) for one in choice]
-        return recalibrate_bounds(own, clean_weight=asked.clean_weight, on_failure=OnFailure.IDENTITY, **fitting)
+        return recalibrate_bounds(own, clean_weight=asked.weight, on_failure=OnFailure.IDENTITY, **fitting)
 
     for place, choice in enumerate(choices):
         whole, *halves = (taught(part, choice) for part in parts)

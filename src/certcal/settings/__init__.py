@@ -92,6 +92,7 @@ from certcal.settings.verbs import (
     RecalibrateSettings,
     StudyShare,
     check_fits_box,
+    usual_weight,
 )
 
 __all__ = [
@@ -181,4 +182,5 @@ __all__ = [
     "setting",
     "settings_text",
     "toml_list",
+    "usual_weight",
 ]

@@ -90,6 +90,7 @@ class MapKind(StrEnum):
     ISOTONIC = "isotonic"  # all non-decreasing maps
     TEMPERATURE = "temperature"  # one number
     BETA = "beta"  # three numbers
+    STEPS = "steps"  # three steps, for the certified calibration error
 
 
 class Objective(StrEnum):

@@ -13,10 +13,16 @@ from certcal.settings.runs import NUMBERS
 
 WHICH = "Which attacks"
 CLEAN_WEIGHT = 0.5  # with 0 the certified score gets least, and the map is often constant
+STEPS_WEIGHT = 0.9  # of maps of steps, which 0.5 still makes constant
 AUROC_LOSS = 0.01  # that a map which is chosen by itself may give up
 BRIER_LOSS = 0.01  # by which it may raise the Brier score of all inputs: AUROC does not see how far apart they are
 LIMITS = ("auroc_loss", "brier_loss")
 CLEAN_WEIGHTS = (0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0)  # of a trade-off
+
+
+def usual_weight(method: str | None) -> float:
+    """The weight of clean points that maps of a kind get where none is given."""
+    return STEPS_WEIGHT if method == MapKind.STEPS else CLEAN_WEIGHT
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,13 +49,25 @@ class RecalibrateSettings(Record, panel="How to fit"):
         choices=MapKind,
         shown="isotonic; with --inside, none or isotonic, by cross-validation",
     )
-    objective: str = setting("brier", "Certified score to make small", choices=Objective)
-    clean_weight: float = setting(CLEAN_WEIGHT, "Weight of the score without an attack, 0 to 1", check=checks.share)
+    objective: str | None = setting(
+        None, "Certified score to make small", choices=Objective, shown="brier; calibration for steps"
+    )
+    clean_weight: float | None = setting(
+        None,
+        "Weight of the score without an attack, 0 to 1",
+        check=checks.share,
+        shown=f"{CLEAN_WEIGHT:g}; {STEPS_WEIGHT:g} for steps",
+    )
     holdout: float = setting(0.5, "Share of inputs to hold out", check=checks.inner_share)
     folds: int | None = setting(None, "Hold out each of so many parts in turn instead.", check=checks.whole(2, 10_000))
     repeats: int = setting(20, "Random splits to average over", check=checks.whole(1, 10_000))
     seed: int = setting(0, "Seed of the splits", check=checks.seed)
     on_failure: str = setting("raise", "What to do where nothing can be learned", choices=OnFailure)
+
+    @property
+    def weight(self) -> float:
+        """The weight of the score without an attack, given or usual."""
+        return usual_weight(self.method) if self.clean_weight is None else self.clean_weight
 
     @property
     def splits(self) -> dict[str, Any]:

@@ -166,9 +166,11 @@ def _baselines(found: ByData) -> str:
 
 def _changes(found: ByData, *, best: bool = False, without: Sequence[str] = ()) -> curves.Panels:
     """What fine-tuning changes around each baseline that was, or around the most accurate one at each radius."""
+    tuned_by = (one.method for one in _together(found) if one.model != one.baseline and one.method not in without)
+    methods = sorted(set(tuned_by))  # each with one colour and marker in all panels
 
     def panel(data: str, own: Any, ax: Any) -> Any:
-        plot_changes(own, ax=ax)
+        plot_changes(own, ax=ax, methods=methods)
         ax.set_title(f"{data}\n{ax.get_title()}" if data else ax.get_title())
         return ax
 

@@ -14,7 +14,7 @@ from certcal.runs import RunFolder, digest_of
 from certcal.scalars import guarded
 from certcal.settings import BRIER_LOSS, build, read_toml, toml_list
 from certcal.smoothing import Evidence, evidence_digest, load_evidence, save_evidence
-from certcal.studies.reference_rows import LOOSE, PLAIN, ReferenceRow, entry_rows
+from certcal.studies.reference_rows import LOOSE, PLAIN, SPLITS, ReferenceRow, entry_rows
 
 MANIFEST, ROWS, FOLDER = "manifest.toml", "rows.json", "evidence"
 _NAME = re.compile(r"[a-z0-9][a-z0-9._+-]{0,99}")
@@ -33,6 +33,7 @@ class Entry:
     sha256: str  # of the evidence file
     mapped: tuple[float, ...] = ()  # radii with rows after a map too
     fitted_on: str = ""  # the entry of the same model on other inputs that maps are fitted on; else random halves
+    splits: int = SPLITS  # random halves, each in turn, that maps are judged on
     brier_loss: float = BRIER_LOSS  # by how much a map may raise the clean Brier score of all inputs
     freer: tuple[float, ...] = ()  # radii with rows after a map that may raise it by FREER_LOSS
     settings: str = ""  # of the training, in words
@@ -56,6 +57,8 @@ class Entry:
                 raise InputError.expected(name, "hold different radii ≥ 0", list(own))
             if stray := sorted({*own} - {*self.radii}):
                 raise InputError.expected(name, f"be among the radii {list(self.radii)}", f"{stray} in {self.name}")
+        if not 1 <= self.splits <= 100:
+            raise InputError.expected("splits", "be an integer from 1 to 100", self.splits)
         if not 0 <= self.brier_loss <= BRIER_LOSS:
             wanted = f"lie in [0, {BRIER_LOSS:g}] (maps that cost more are rows of `freer`)"
             raise InputError.expected("brier_loss", wanted, self.brier_loss)
@@ -131,8 +134,8 @@ class Pack:
                 raise InputError.expected("fitted_on", "hold other inputs than its own", repr(entry.fitted_on))
             if fit.header.model != own.header.model or fit.header.sigma != own.header.sigma:
                 raise InputError.expected("fitted_on", "be of the same model and σ", repr(entry.fitted_on))
-        how: dict[str, Any] = {"mapped": entry.mapped, "freer": entry.freer, "fit": fit, "brier_loss": entry.brier_loss}
-        return entry_rows(entry.name, own, entry.radii, approximate=approximate, **how)
+        how = {name: getattr(entry, name) for name in ("mapped", "freer", "brier_loss", "splits")}
+        return entry_rows(entry.name, own, entry.radii, fit=fit, approximate=approximate, **how)
 
     def rows(self) -> list[ReferenceRow]:
         """The rows as they are stored."""

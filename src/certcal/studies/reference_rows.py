@@ -18,7 +18,7 @@ ALPHA = 0.001  # as in the paper
 # How confidences are bounded: by the paper's certificate, where each part has α; and by ours, whose parts share it.
 PLAIN = {"paper": {"method": "cdf", "split_alpha": False}, "plain": {"method": "cdf-cp", "split_alpha": True}}
 FREER_LOSS = 0.05  # by how much maps of the track "freer" may raise the clean Brier score; of the other, entries say
-HALVES, SPLITS = 2, 3  # a map is chosen and fitted on one random half and scored on the other, each in turn; so often
+HALVES, SPLITS = 2, 3  # a map is chosen and fitted on one random half and scored on the other; usually so often
 LOOSE = 1e-3  # what iterative fits may differ by between machines
 _SCORES = ("certified_ece", "certified_brier", "ece", "brier", "brier_all", "auroc")
 
@@ -62,13 +62,14 @@ def entry_rows(
     freer: Sequence[float] = (),
     fit: Evidence | None = None,
     brier_loss: float = BRIER_LOSS,
+    splits: int = SPLITS,
     approximate: bool = False,
 ) -> list[ReferenceRow]:
     """The rows of an entry on the plain tracks at all radii, and with a map at some; NaN where no input is certified.
 
-    `fit` is evidence of other inputs, which maps are then chosen and fitted on; else that is done on random halves.
-    `brier_loss` is by how much a map may raise the clean Brier score of all inputs, as for `choose_map`; at the radii
-    `freer` there are rows where it may by `FREER_LOSS`.
+    `fit` is evidence of other inputs, which maps are then chosen and fitted on; else that is done on random halves, as
+    often as `splits` says. `brier_loss` is by how much a map may raise the clean Brier score of all inputs, as for
+    `choose_map`; at the radii `freer` there are rows where it may by `FREER_LOSS`.
     `approximate` adds the paper's ACCE: 16 runs of ADMM for each radius, which takes half a minute.
 
     Paper: Sec. 5, App. J.   Errs: certified values as `certcal.evaluate` does, the ACCE low.
@@ -80,7 +81,7 @@ def entry_rows(
     at = sorted({radius for radius, _ in limits})
     accuracy = {row.radius: row.certified_accuracy for row in _plain(name, "plain", evidence, at)} if at else {}
     return found + [
-        replace(_mapped(name, evidence, radius, accuracy[radius], fit, limit), track=track)
+        replace(_mapped(name, evidence, radius, accuracy[radius], fit, limit, splits), track=track)
         for (radius, track), limit in limits.items()
     ]
 
@@ -109,7 +110,13 @@ def as_fixed(evidence: Evidence) -> Evidence:
 
 
 def _mapped(
-    name: str, evidence: Evidence, radius: float, accuracy: float, fit: Evidence | None, brier_loss: float
+    name: str,
+    evidence: Evidence,
+    radius: float,
+    accuracy: float,
+    fit: Evidence | None,
+    brier_loss: float,
+    splits: int,
 ) -> ReferenceRow:
     terms: dict[str, Any] = {"alpha": ALPHA, **PLAIN["plain"]}
 
@@ -117,7 +124,7 @@ def _mapped(
         return choose_map(part, radii=radius, brier_loss=brier_loss, on_failure="identity", **terms).map
 
     if fit is None:
-        held = held_out_maps(evidence, choose, radii=radius, terms=terms, folds=HALVES, repeats=SPLITS)
+        held = held_out_maps(evidence, choose, radii=radius, terms=terms, folds=HALVES, repeats=splits)
         (before, after), deviation = held.mean(radius), held.spread(radius).certified_ece
     else:
         (plain,) = confidence_bounds_at(evidence, radii=[radius], **terms)

@@ -21,7 +21,7 @@ from certcal.worstcase.closed_form import brier_confidences
 from certcal.worstcase.cuts import RunProgram, Windows, best_runs
 from certcal.worstcase.exact import free_input, solve_exact
 from certcal.worstcase.failing import most_to_gain
-from certcal.worstcase.problem import Kind, Solution, WorstCaseProblem
+from certcal.worstcase.problem import Kind, Solution, Status, WorstCaseProblem
 from certcal.worstcase.reach import send
 
 MOST_INPUTS = 2**15  # seconds; beyond it bounds are rounded outward to a grid
@@ -54,7 +54,15 @@ def any_binning_calibration_error(
     """
     size = check_integer("n_bins", n_bins, minimum=1, maximum=MAX_BINS)
     problem = WorstCaseProblem.checked(lower, upper, correct, population=population, uncertified=uncertified)
-    return solve_cuts(problem, size, problem.failed(failures))
+    return _said_of_bands(solve_cuts(problem, size, problem.failed(failures)), problem)
+
+
+def _said_of_bands(found: Solution, problem: WorstCaseProblem) -> Solution:
+    """Where a map confines confidences to bands: a bound over all of the intervals, and no attained error."""
+    if problem.everywhere is problem:
+        return found
+    unknown = {name: float("nan") for name in ("attained", "gap") if name in found.stats}
+    return replace(found, kind=Kind.UPPER, status=Status.BOUNDED, stats={**found.stats, **unknown})
 
 
 def solve_cuts(problem: WorstCaseProblem, size: int, failures: int, windows: Windows | None = None) -> Solution:
@@ -132,7 +140,7 @@ def equal_count_calibration_error(
     problem.check_few_free()
     failed = problem.failed(failures)
     if method == "milp":
-        return _by_milp(problem, size, failed)
+        return _said_of_bands(_by_milp(problem, size, failed), problem)
     free = problem.uncertified + failed
     # One float wider: then a cut can part inputs at the very same confidence, as codes that cut a sorted list do.
     low, high = np.nextafter(problem.lower, 0.0), np.nextafter(problem.upper, 1.0)
@@ -147,7 +155,8 @@ def equal_count_calibration_error(
         attained, witness = _best_attack(problem, witness, size)
         value = max(value, attained)
     stats = {**found.stats, "attained": attained, "gap": value - attained}
-    return replace(found, value=value, confidence=witness, bins=None, signs=None, stats=stats)
+    found = replace(found, value=value, confidence=witness, bins=None, signs=None, stats=stats)
+    return _said_of_bands(found, problem)
 
 
 def _best_attack(problem: WorstCaseProblem, found: FloatArray, size: int) -> tuple[float, FloatArray]:

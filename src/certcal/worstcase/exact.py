@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from certcal.certificates import ConfidenceIntervals
-from certcal.metrics import Bins
+from certcal.metrics import BandedBins, Bins
 from certcal.settings import Population
 from certcal.types import ArrayLike, FloatArray, IntArray
 from certcal.worstcase.problem import FreeInput, Kind, Score, Solution, WorstCaseProblem
@@ -69,7 +69,7 @@ def solve_exact(problem: WorstCaseProblem) -> Solution:
     # What uncertified inputs earn is added in pairs: below 64 roundings of each.
     additions = min(inputs, block) + inputs // block + (64 if problem.restricts else 0)
     rounding = rounding_bound(additions, inputs, problem.bins)
-    return Solution(
+    found = Solution(
         value=min(total / problem.size + rounding, 1.0),
         kind=Kind.UPPER if problem.restricts else Kind.EXACT,
         confidence=confidence,
@@ -78,6 +78,7 @@ def solve_exact(problem: WorstCaseProblem) -> Solution:
         free=restricted_input(problem, signs),
         stats={"inputs": inputs, "uncertified": problem.uncertified, "rounding": rounding},
     )
+    return in_whole_bins(found, problem.bins)
 
 
 def optimise(
@@ -87,29 +88,30 @@ def optimise(
 
     `weights` of gaps of sign + and −; one of them is 0 for errors of one side.
     """
-    worth = run_worth(tables, bins.edges, weights)
+    worth = run_worth(tables, bins, weights)
     if free is None:
         return best_signs(worth[None])
     # A free input earns on a side that counts: in the first + bin, or in the last − bin.
-    options = with_free_inputs(worth, bins.edges, free)[np.flatnonzero(weights)]
+    options = with_free_inputs(worth, bins, free)[np.flatnonzero(weights)]
     return best_signs(options)
 
 
-def with_free_inputs(worth: FloatArray, edges: FloatArray, free: Score) -> FloatArray:
+def with_free_inputs(worth: FloatArray, bins: Bins, free: Score) -> FloatArray:
     """What runs earn when free inputs go to the first + bin or, in the second option, to the last − bin.
 
-    A free input scores φ = max(1 − e_first+, e_{last− + 1}). The first term depends on the first run alone, the second
-    on the last run alone, and as `free` rises with φ, the larger is found by trying each. Shape (2, 2, b, b).
+    A free input scores φ = max(1 − bottom of the first +, end of the last −). The first term depends on the first run
+    alone, the second on the last run alone, and as `free` rises with φ, the larger is found by trying each. Shape
+    (2, 2, b, b).
     """
     options = np.stack([worth, worth])
-    options[0, PLUS, 0, :] += free(np.ones(1))
-    options[0, MINUS, 0, :] += free(1.0 - edges[1:])
-    options[1, PLUS, :, -1] += free(edges[:-1])
-    options[1, MINUS, :, -1] += free(np.ones(1))
+    options[0, PLUS, 0, :] += free(1.0 - bins.bottoms[:1])
+    options[0, MINUS, 0, :] += free(1.0 - bins.bottom_after)
+    options[1, PLUS, :, -1] += free(bins.end_before)
+    options[1, MINUS, :, -1] += free(bins.ends[-1:])
     return options
 
 
-def run_worth(tables: ReachTables, edges: FloatArray, weights: tuple[float, float] = (1.0, 1.0)) -> FloatArray:
+def run_worth(tables: ReachTables, bins: Bins, weights: tuple[float, float] = (1.0, 1.0)) -> FloatArray:
     """What a maximal run of equal signs over bins a … b earns, shape (2, b, b) for (sign, a, b).
 
     A correct input belongs to the run that holds its first bin, an incorrect one to the run that holds its last bin.
@@ -118,17 +120,17 @@ def run_worth(tables: ReachTables, edges: FloatArray, weights: tuple[float, floa
     wrong, right = map(RunSums, tables.count)
     wrong_lower, right_lower = map(RunSums, tables.lower)
     wrong_upper, right_upper = map(RunSums, tables.upper)
-    left_end, right_end = edges[:-1, None], edges[None, 1:]
+    left_end, right_end = bins.end_before[:, None], bins.bottom_after[None, :]
     of_plus, of_minus = weights
     plus = (
         of_plus * (right.first_inside - right_lower.first_inside)  # correct: z = l
-        + of_minus * left_end * wrong.comes_from_left  # incorrect, escapes to the − bin left of the run: z ↑ e_a
+        + of_minus * left_end * wrong.comes_from_left  # incorrect, escapes to the − bin left of the run: z ↑ its end
         - of_plus * (wrong_lower.last_inside - wrong_lower.comes_from_left)  # incorrect, cannot escape: z = l
     )
     goes_on = right.first_inside - right.stays
     minus = (
         of_minus * wrong_upper.last_inside  # incorrect: z = u
-        + of_plus * (1.0 - right_end) * goes_on  # correct, escapes to the + bin on the right: z = e_{b+1}
+        + of_plus * (1.0 - right_end) * goes_on  # correct, escapes to the + bin on the right: z = its bottom
         + of_minus * (right_upper.stays - right.stays)  # correct, cannot escape: z = u
     )
     return np.stack([plus, minus])
@@ -206,10 +208,9 @@ def free_input(bins: Bins, signs: IntArray, count: int) -> FreeInput | None:
     """Where inputs without certificate go against these signs; None if there are none."""
     if count == 0:
         return None
-    edges = bins.edges
     plus, minus = np.flatnonzero(signs > 0), np.flatnonzero(signs < 0)
-    if len(minus) == 0 or (len(plus) > 0 and 1.0 - edges[plus[0]] >= edges[minus[-1] + 1]):
-        return FreeInput(count, float(edges[plus[0]]), correct=True, bin=int(plus[0]))
+    if len(minus) == 0 or (len(plus) > 0 and 1.0 - bins.bottoms[plus[0]] >= bins.ends[minus[-1]]):
+        return FreeInput(count, float(bins.bottoms[plus[0]]), correct=True, bin=int(plus[0]))
     last = int(minus[-1])
     return FreeInput(count, float(bins.tops[last]), correct=False, bin=last)
 
@@ -219,6 +220,18 @@ def restricted_input(problem: WorstCaseProblem, signs: IntArray) -> FreeInput | 
     free = free_input(problem.bins, signs, problem.uncertified)
     if free is None or not problem.restricts:
         return free
-    alone = np.array([1.0 - problem.bins.edges[free.bin] if free.correct else problem.bins.edges[free.bin + 1]])
+    alone = np.array([1.0 - problem.bins.bottoms[free.bin] if free.correct else problem.bins.ends[free.bin]])
     earned = float(problem.free_earning(alone)[0]) / free.count
     return replace(free, confidence=1.0 - earned if free.correct else earned)
+
+
+def in_whole_bins(found: Solution, bins: Bins) -> Solution:
+    """The solution with the numbers and signs of the whole bins, where confidences are confined to some of them."""
+    if not isinstance(bins, BandedBins):
+        return found
+    assert found.bins is not None
+    assert found.signs is not None
+    signs = np.zeros(len(bins.whole), dtype=np.int32)
+    signs[bins.number] = found.signs
+    free = None if found.free is None else replace(found.free, bin=int(bins.number[found.free.bin]))
+    return replace(found, bins=bins.number[found.bins], signs=signs, free=free)

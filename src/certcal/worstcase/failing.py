@@ -20,6 +20,7 @@ from certcal.worstcase.exact import (
     RunSums,
     best_signs,
     free_input,
+    in_whole_bins,
     optimise,
     rounding_bound,
     run_worth,
@@ -49,7 +50,7 @@ def solve_with_failures(problem: WorstCaseProblem, failures: int) -> Solution:
         signs, total = optimise(tables, bins, free)
         total += most_to_gain(problem, failures)
     if step:
-        earned = with_free_inputs(run_worth(tables, bins.edges), bins.edges, partial(free, failed=drops * step))
+        earned = with_free_inputs(run_worth(tables, bins), bins, partial(free, failed=drops * step))
         signs, best = best_signs(earned, smallest_sums(problem, step, drops))
         total = min(total, best)
     # Sums of the smallest scores pass through as many additions, those of the program through two more per run.
@@ -58,7 +59,7 @@ def solve_with_failures(problem: WorstCaseProblem, failures: int) -> Solution:
     additions += 64 if problem.restricts else 0
     rounding = rounding_bound(additions, inputs, bins)
     confidence, assigned, found = _witness(problem, signs, failures)
-    return Solution(
+    solution = Solution(
         value=min(total / problem.size + rounding, 1.0),
         kind=kind,
         confidence=confidence,
@@ -67,6 +68,7 @@ def solve_with_failures(problem: WorstCaseProblem, failures: int) -> Solution:
         free=free_input(bins, signs, problem.uncertified),
         stats={"inputs": inputs, "uncertified": problem.uncertified, "rounding": rounding, **found},
     )
+    return in_whole_bins(solution, bins)
 
 
 def _plan(inputs: int, size: int, failures: int) -> tuple[int, int]:
@@ -113,11 +115,11 @@ def _witness(problem: WorstCaseProblem, signs: IntArray, failures: int) -> tuple
 def smallest_sums(problem: WorstCaseProblem, step: int, drops: int) -> FloatArray:
     """Σ of the k · step smallest scores of each run, shape (2, b, b, drops + 1) for (sign, a, b, k); ∞ if too few.
 
-    By Lemma 3 of docs/exact.md the members of a + run score 1 − l (correct), e_a (incorrect, come from the left) or −l
-    (incorrect, cannot escape); those of a − run u, 1 − e_{b+1} (correct, go on to the right) or u − 1. Read from right
-    to left a − run is a + run, so one function serves both.
+    By Lemma 3 of docs/exact.md the members of a + run score 1 − l (correct), the end of the bin before (incorrect, come
+    from the left) or −l (incorrect, cannot escape); those of a − run u, 1 − the bottom of the bin after (correct, go on
+    to the right) or u − 1. Read from right to left a − run is a + run, so one function serves both.
     """
-    (tables, cell_of), size, edges = tabulate(problem), len(problem.bins), problem.bins.edges
+    (tables, cell_of), size, bins = tabulate(problem), len(problem.bins), problem.bins
     cell = cell_of.astype(np.intp)
     first, last = cell // size % size, cell % size
     right, wrong = problem.correct, ~problem.correct
@@ -125,7 +127,7 @@ def smallest_sums(problem: WorstCaseProblem, step: int, drops: int) -> FloatArra
     plus = _smallest_in_runs(
         _Scores(1.0 - problem.lower[right], first[right]),
         _Scores(-problem.lower[wrong], first[wrong], last[wrong]),
-        edges[:-1],
+        bins.end_before,
         RunSums(wrong_between).comes_from_left,
         step,
         drops,
@@ -133,7 +135,7 @@ def smallest_sums(problem: WorstCaseProblem, step: int, drops: int) -> FloatArra
     minus = _smallest_in_runs(
         _Scores(problem.upper[wrong], size - 1 - last[wrong]),
         _Scores(problem.upper[right] - 1.0, size - 1 - last[right], size - 1 - first[right]),
-        (1.0 - edges[1:])[::-1],
+        (1.0 - bins.bottom_after)[::-1],
         RunSums(right_between[::-1, ::-1].T).comes_from_left,
         step,
         drops,

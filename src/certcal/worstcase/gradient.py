@@ -77,7 +77,8 @@ def slopes(problem: WorstCaseProblem, solution: Solution) -> tuple[BoolArray, Bo
     assert solution.signs is not None
     assert solution.bins is not None
     sign = solution.signs[solution.bins]
-    first, last = problem.bins.assign(problem.lower), problem.bins.assign(problem.upper)
+    bins = problem.bins.whole
+    first, last = bins.assign(problem.lower), bins.assign(problem.upper)
     at_lower = np.where(problem.correct, (sign > 0) & (solution.bins == first), sign > 0)
     at_upper = np.where(problem.correct, sign < 0, (sign < 0) & (solution.bins == last))
     return at_lower, at_upper, sign.astype(np.float64)

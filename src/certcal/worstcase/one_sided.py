@@ -9,7 +9,7 @@ from certcal.metrics import count_below, first_of_equals, first_sums
 from certcal.settings import Population
 from certcal.types import ArrayLike, FloatArray, IntArray
 from certcal.worstcase.closed_form import worst_ranks
-from certcal.worstcase.exact import free_input, optimise, rounding_bound
+from certcal.worstcase.exact import free_input, in_whole_bins, optimise, rounding_bound
 from certcal.worstcase.failing import most_to_gain
 from certcal.worstcase.problem import Kind, Solution, WorstCaseProblem, once_per_problem
 from certcal.worstcase.reach import send, tabulate
@@ -40,7 +40,7 @@ def certified_overconfidence(
     problem = WorstCaseProblem.checked(
         lower, upper, correct, population=population, n_bins=n_bins, edges=edges, uncertified=uncertified
     )
-    return _solve_side(problem, (0.0, 1.0), problem.failed(failures))
+    return _solve_side(problem, (0.0, 1.0), failures)
 
 
 def certified_underconfidence(
@@ -66,7 +66,7 @@ def certified_underconfidence(
     problem = WorstCaseProblem.checked(
         lower, upper, correct, population=population, n_bins=n_bins, edges=edges, uncertified=uncertified
     )
-    return _solve_side(problem, (1.0, 0.0), problem.failed(failures))
+    return _solve_side(problem, (1.0, 0.0), failures)
 
 
 def certified_largest_gap(
@@ -93,9 +93,9 @@ def certified_largest_gap(
         lower, upper, correct, population=population, n_bins=n_bins, edges=edges, uncertified=uncertified
     )
     failed = problem.failed(failures)
-    (count, low, high), edge = vars(tabulate(problem)[0]).values(), problem.bins.edges
+    (count, low, high), place = vars(tabulate(problem)[0]).values(), problem.bins
     wrong, right = count
-    own = np.arange(len(edge) - 1)
+    own = np.arange(len(place))
     free = problem.uncertified + failed
 
     def passing(table: FloatArray) -> FloatArray:
@@ -103,20 +103,21 @@ def certified_largest_gap(
         reach = np.triu(table)
         return np.array([reach[:m, m:].sum() for m in own])
 
-    plus = (right - low[1])[own].sum(axis=1) + (1.0 - edge[:-1]) * (passing(right) + free) - low[0][own, own]
+    plus = (right - low[1])[own].sum(axis=1) + (1.0 - place.bottoms) * (passing(right) + free) - low[0][own, own]
     beyond = passing(wrong) + wrong.sum(axis=1) - wrong.sum(axis=0)  # reach the bin and go on above it
-    minus = high[0][:, own].sum(axis=0) + edge[1:] * (beyond + free) + (high[1] - right)[own, own]
+    minus = high[0][:, own].sum(axis=0) + place.ends * (beyond + free) + (high[1] - right)[own, own]
     sign, bin_ = np.unravel_index(np.stack([plus, minus]).argmax(), (2, len(own)))
     total = float(max(plus.max(), minus.max()))
     confidence = _at_one_bin(problem, int(bin_), plus=sign == 0)
     signs = np.where(own == bin_, 1 if sign == 0 else -1, 0).astype(np.int32)
-    at = float(edge[bin_] if sign == 0 else problem.bins.tops[bin_])
-    return replace(
+    at = float(place.bottoms[bin_] if sign == 0 else place.tops[bin_])
+    found = replace(
         _finished(problem, total, failed, confidence),
-        bins=problem.bins.assign(confidence),
+        bins=place.assign(confidence),
         signs=signs,
         free=problem.free_input(at, correct=bool(sign == 0), bin=int(bin_)),
     )
+    return in_whole_bins(found, place)
 
 
 def certified_ks_error(
@@ -152,11 +153,14 @@ def certified_ks_error(
         confidence = np.where(~right & (low < at) & (high >= at), min(np.nextafter(at, 0.0), 1.0), high)
         place = problem.free_input(min(float(np.nextafter(at, 0.0)), 1.0), correct=False, bin=0)
     found = _finished(problem, total, failed, confidence)
-    return replace(found, free=place, stats={**found.stats, "threshold": at})
+    kind = found.kind if problem.everywhere is problem else Kind.UPPER  # an adversary in bands has fewer choices
+    return replace(found, kind=kind, free=place, stats={**found.stats, "threshold": at})
 
 
-def _solve_side(problem: WorstCaseProblem, weights: tuple[float, float], failed: int) -> Solution:
+def _solve_side(problem: WorstCaseProblem, weights: tuple[float, float], failures: int) -> Solution:
     """The program over runs of equal sign, where only the gaps of one sign count."""
+    # As for the calibration error: those that fail may be certified or not, and as many of each never earn less.
+    failed, problem = problem.failed(failures), problem.after_failures(failures)
     free = (lambda best: problem.free_earning(best) + failed * best) if problem.uncertified + failed else None
     signs, total = optimise(tabulate(problem)[0], problem.bins, free, weights)
     confidence, bins = send(problem, signs)
@@ -164,7 +168,7 @@ def _solve_side(problem: WorstCaseProblem, weights: tuple[float, float], failed:
     # Uncertified inputs go to the side that counts, if a bin is on it.
     counted = np.where(signs > 0 if weights[0] else signs < 0, signs, 0)
     free_at = free_input(problem.bins, counted if counted.any() else signs, problem.uncertified)
-    return replace(found, bins=bins, signs=signs, free=free_at)
+    return in_whole_bins(replace(found, bins=bins, signs=signs, free=free_at), problem.bins)
 
 
 def _finished(problem: WorstCaseProblem, total: float, failures: int, confidence: FloatArray) -> Solution:
@@ -182,7 +186,7 @@ def _at_one_bin(problem: WorstCaseProblem, bin_: int, *, plus: bool) -> FloatArr
     """Everyone who helps the gap of one bin in it, everyone else out of it where that is possible."""
     bins, low, high = problem.bins, problem.lower, problem.upper
     reaches = (bins.assign(low) <= bin_) & (bin_ <= bins.assign(high))
-    inside = np.maximum(low, bins.edges[bin_]) if plus else np.minimum(high, bins.tops[bin_])
+    inside = np.maximum(low, bins.bottoms[bin_]) if plus else np.minimum(high, bins.tops[bin_])
     away = np.where(bins.assign(low) != bin_, low, high)  # outside the bin, unless the input reaches no other
     stuck = bins.assign(away) == bin_
     away = np.where(stuck, low if plus else high, away)

@@ -86,7 +86,7 @@ def population_bound(
         level = check_level("alpha", alpha)
     problem = WorstCaseProblem.checked(
         lower, upper, correct, population=population, n_bins=n_bins, edges=edges, uncertified=uncertified
-    )
+    ).everywhere
     failing = 2.0 * level
     sample = solve_exact(problem)
     if spent == 0:
@@ -157,12 +157,12 @@ def _best_signs_by(problem: WorstCaseProblem, score: Score) -> tuple[IntArray, f
         found[large] = problem.free_earning(values[large], score=score)
         return found
 
-    return best_signs(with_free_inputs(worth, problem.bins.edges, free))
+    return best_signs(with_free_inputs(worth, problem.bins, free))
 
 
 def _run_worth_by(problem: WorstCaseProblem, score: Score) -> FloatArray:
     """Σ of score(v_n) over the inputs charged to a run a … b, shape (2, b, b): Lemma 3 of docs/exact.md."""
-    (tables, cell_of), edges, size = tabulate(problem), problem.bins.edges, len(problem.bins)
+    (tables, cell_of), bins, size = tabulate(problem), problem.bins, len(problem.bins)
     cell = cell_of.astype(np.intp)
 
     def summed(values: FloatArray) -> Iterator[RunSums]:
@@ -173,7 +173,7 @@ def _run_worth_by(problem: WorstCaseProblem, score: Score) -> FloatArray:
     wrong_plus, right_plus = summed(score(problem.correct - problem.lower))
     wrong_minus, right_minus = summed(score(problem.upper - problem.correct))
     stuck = wrong_plus.last_inside - wrong_plus.comes_from_left
-    plus = right_plus.first_inside + wrong.comes_from_left * score(edges[:-1])[:, None] + stuck
+    plus = right_plus.first_inside + wrong.comes_from_left * score(bins.end_before)[:, None] + stuck
     goes_on = right.first_inside - right.stays
-    minus = wrong_minus.last_inside + goes_on * score(1.0 - edges[1:])[None, :] + right_minus.stays
+    minus = wrong_minus.last_inside + goes_on * score(1.0 - bins.bottom_after)[None, :] + right_minus.stays
     return np.stack([plus, minus])

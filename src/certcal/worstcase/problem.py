@@ -50,7 +50,8 @@ class Solution(ShownRows):
             many of its values lie one float below a bin's edge, and rounding moves them across.
         bins: the bin each witness confidence falls into, shape (n,); None for scores without bins.
         signs: +1 where a bin is under-confident at the worst case (accuracy above confidence), −1 where it is
-            over-confident, shape (b,); means nothing for a bin left empty. None for scores without bins.
+            over-confident, 0 where no confidence can be, shape (b,); means nothing for a bin left empty. None for
+            scores without bins.
         free: what each uncertified input does at the worst case; None if there are none.
         status: how the solver ended.
         stats: counts, settings and diagnostics of the solver.
@@ -99,6 +100,8 @@ class FreeInput:
 class WorstCaseProblem:
     """Which confidences an adversary can reach: each input anywhere in [lower, upper], its correctness fixed by C1.
 
+    Where a map leaves confidences only some bands, `bins` are `within` them, and what is between cannot be reached.
+
     `uncertified` further inputs have no certified class: their correctness is free, and so is their confidence, but for
     how far it can be from it.
     """
@@ -129,6 +132,8 @@ class WorstCaseProblem:
         free, own = len(bounds) - kept if every else 0, np.flatnonzero(bounds.certified)
         far = None if bounds.other is None or not free else bounds.farthest[~bounds.certified]
         bins = choose_few_bins(n_bins, edges)
+        if bounds.bands is not None:
+            bins = bins.within(_checked_bands(bounds))
         return cls(bounds.lower[own], bounds.upper[own], bounds.correct[own], bins, free, far)
 
     @classmethod
@@ -169,6 +174,14 @@ class WorstCaseProblem:
         low, high, known = as_certified(lower, upper, correct, allow_empty=free > 0)
         return cls(low, high, known, choose_few_bins(n_bins, edges), free)
 
+    @property
+    def everywhere(self) -> "WorstCaseProblem":
+        """The same problem with confidences anywhere in [lower, upper], also between the bands of a map with steps.
+
+        Its worst case is at least as large.
+        """
+        return self if self.bins.whole is self.bins else replace(self, bins=self.bins.whole)
+
     def check_few_free(self) -> None:
         """Refuse more uncertified inputs than can be counted one by one."""
         if self.uncertified > MOST_FREE:
@@ -208,6 +221,19 @@ class WorstCaseProblem:
     def size(self) -> int:
         """How many inputs there are, with and without certificate."""
         return len(self.lower) + self.uncertified
+
+
+def _checked_bands(bounds: ConfidenceIntervals) -> FloatArray:
+    """The bands of bounds, which all of these must lie in: with others the worst case would be too small."""
+    bands = np.asarray(bounds.bands, dtype=np.float64)
+    right = bands.ndim == 2 and bands.shape[1:] == (2,) and len(bands) > 0
+    if not (right and (np.diff(bands.ravel()) >= 0).all() and bands[0, 0] >= 0 and bands[-1, 1] <= 1):
+        raise InputError.expected("bounds.bands", "hold the ends of bands that rise from 0 to 1", f"{bounds.bands!r}")
+    for side in (bounds.lower, bounds.upper):
+        place = np.searchsorted(bands[:, 0], side, side="right") - 1
+        if not ((place >= 0) & (side <= bands[place, 1])).all():
+            raise InputError.expected("bounds.bands", "hold all lower and upper bounds", "some outside of them")
+    return bands
 
 
 def once_per_problem(function: Callable[[WorstCaseProblem], Found]) -> Callable[[WorstCaseProblem], Found]:

@@ -72,7 +72,7 @@ def goals(bins: Bins, signs: IntArray) -> Goals:
     wrong = np.where(wrong_escapes, bins.tops[last_minus[last]], -np.inf)
     right_escapes = next_plus[first] <= last
     right_bin = np.where(right_escapes, next_plus[first], last)
-    right = np.where(right_escapes, bins.edges[next_plus[first]], np.inf)
+    right = np.where(right_escapes, np.append(bins.bottoms, 1.0)[next_plus[first]], np.inf)
     return Goals(np.stack([wrong_bin, right_bin]).astype(np.int16), np.stack([wrong, right]))
 
 

@@ -17,6 +17,7 @@ from certcal.threads import threads_worth
 from certcal.types import FloatArray, IntArray
 from certcal.worstcase.admm import Program, State, initialise, make_step, onto_bounds, project
 from certcal.worstcase.closed_form import brier_confidences
+from certcal.worstcase.exact import in_whole_bins
 from certcal.worstcase.problem import Kind, Solution, Status, WorstCaseProblem
 from certcal.worstcase.settings import AdmmSettings, DeceSettings
 
@@ -101,7 +102,7 @@ def _best_feasible(
     Confidences are moved into their bin and bounds in float64 and the calibration error is measured there, so that the
     value is attained by the witness whatever precision the solver worked in.
     """
-    low = np.maximum(problem.lower, problem.bins.edges[bins])
+    low = np.maximum(problem.lower, problem.bins.bottoms[bins])
     high = np.minimum(problem.upper, problem.bins.tops[bins])
     if not (low <= high).all():
         raise AssertionError("a solver chose a bin that its input cannot reach")
@@ -112,7 +113,7 @@ def _best_feasible(
     ]
     errors = [float(np.abs(per_bin).sum() / len(problem.lower)) for per_bin in sums]
     best = int(np.argmax(errors))
-    return Solution(
+    found = Solution(
         value=errors[best],
         kind=Kind.LOWER,
         confidence=witnesses[best],
@@ -125,6 +126,7 @@ def _best_feasible(
             **stats,
         },
     )
+    return in_whole_bins(found, problem.bins)
 
 
 def _starting_points(problem: WorstCaseProblem, confidence: FloatArray, settings: DeceSettings) -> FloatArray:
