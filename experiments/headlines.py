@@ -1,25 +1,28 @@
 """What maps come to on inputs that they have not seen: the least errors, what smaller ones cost, and fresh images."""
 
+import math
+
 from certcal.studies import ReferenceRow
 from certcal.studies.reference_rows import FREER_LOSS
 from experiments.pack_table import POINT, Table, down, markdown, up
 
 HEADLINE = (
     "The least CCE after a map of models of seed 0 that are at least as accurate as the paper's. Maps are chosen and "
-    "fitted on one random half of the inputs and scored on the other, each in turn, for three splits: the row has the "
-    "mean, and the deviation between the six. The mean of the clean Brier score of all inputs rises by at most "
-    f"{100 * POINT:g} point. Model and limit are judged on the test inputs, so the least errs low; the second line of "
-    "a radius takes only models that held-out training images chose. The spread over seeds, below, has the same "
-    "models with other seeds:"
+    "fitted on one random half of the inputs and scored on the other, each in turn, for {splits} splits: the row has "
+    "the mean, and the deviation between halves, which share inputs. Most are [maps of steps](recalibration.md#steps): "
+    "after them a model answers one of three confidences. The "
+    f"mean of the clean Brier score of all inputs rises by at most {100 * POINT:g} point; on inputs that choose, it "
+    "may by {limits}, as the best of many looks better than it is. Model and limit are judged on the test inputs, so "
+    "the least errs low; the second line of a radius takes only models that held-out training images chose.{seeds}"
 )
 FREER = (
     f"What a smaller error costs: maps that may raise the clean Brier score by {100 * FREER_LOSS:g} points, in the "
-    "mean of halves of the inputs they are fitted on, for a few models:"
+    "mean of parts of the inputs they are fitted on, for a few models:"
 )
 UNSEEN = (
     "On images that no choice saw, with the map that the 2,000 images of the same model choose. Its limit on the clean "
-    "Brier score of all inputs is one in the mean of maps of halves of those images, each scored on the other half; on "
-    "these images it can be passed, as the last columns show:"
+    "Brier score of all inputs is one in the mean of maps of three quarters of those images, each scored on the rest; "
+    "on these images it can be passed, as the last columns show:"
 )
 CLEAN = ["clean Brier of all, no map", "with the map"]
 
@@ -29,15 +32,23 @@ def headline(table: Table) -> str:
     found = table.headlines
     lines = [
         [*_about(table, radius, row), "held-out images" if honest else "test inputs", _best(table, "ACCE", radius),
-         f"{up(row.certified_ece)} ± {100 * row.deviation:.2f}", _best(table, "CBS", radius), up(row.certified_brier),
+         _error(row), _seeds(table, row), _best(table, "CBS", radius), up(row.certified_brier),
          *_clean(row)] for (radius, honest), row in found.items()
     ]  # fmt: skip
     if not lines:
         some = table.paper and any(row.track == "recalibrated" for row in table.rows)
         return "No model here is as accurate as those that the paper compares.\n" if some else ""
-    heads = ["R", "model", "inputs", "CA", "chosen on", "paper's best ACCE", "our CCE", "paper's best CBS", "our CBS",
+    heads = ["R", "model", "inputs", "CA", "chosen on", "paper's best ACCE", "our CCE", "seeds 1 and 2",
+             "paper's best CBS", "our CBS",
              *CLEAN]  # fmt: skip
-    return f"{HEADLINE}\n\n{markdown(heads, lines, 2)}"
+    led = [table.entries[row.entry] for row in found.values()]
+    limits, splits = sorted({f"{100 * one.brier_loss:g}" for one in led}), sorted({str(one.splits) for one in led})
+    told = " Beside it the same settings with other seeds; clean Brier scores of these are below:"
+    told = told if {one.train_seed for one in table.models.values()} != {0} else " One seed each:"
+    without = [f"{radius:g}" for radius in table.paper["radii"] if (radius, False) not in found]
+    none = f"\nAt R = {', '.join(without)} no such model is as accurate as the paper's.\n" if without else ""
+    told = HEADLINE.format(limits=" or ".join(limits), splits=" or ".join(splits), seeds=told)
+    return f"{told}\n\n{markdown(heads, lines, 2)}{none}"
 
 
 def freer(table: Table) -> str:
@@ -47,7 +58,7 @@ def freer(table: Table) -> str:
         for row in table.at("freer", radius).values():
             if 100 * row.certified_accuracy >= table.paper["CA"][place][0]:
                 before = up(table.at("plain", radius)[row.entry].certified_ece)
-                after = [f"{up(row.certified_ece)} ± {100 * row.deviation:.2f}", up(row.certified_brier)]
+                after = [_error(row), up(row.certified_brier)]
                 lines.append(
                     [*_about(table, radius, row), _best(table, "ACCE", radius), before, *after, *_clean(row)]
                 )  # fmt: skip
@@ -66,6 +77,16 @@ def unseen(table: Table) -> str:
             lines.append([*_about(table, radius, mapped), *errors, *_clean(mapped)])
     heads = ["R", "model", "inputs", "CA", "CCE", "with the map", "CBS", "with the map", *CLEAN]
     return f"{UNSEEN}\n\n{markdown(heads, lines, 2)}" if lines else ""
+
+
+def _error(row: ReferenceRow) -> str:
+    """The certified error, with the deviation between maps where there are several."""
+    told = up(row.certified_ece)
+    return told if math.isnan(row.deviation) else f"{told} ± {100 * row.deviation:.2f}"
+
+
+def _seeds(table: Table, row: ReferenceRow) -> str:
+    return " / ".join(up(one.certified_ece) for one in table.with_seeds(row)[1:]) or "—"
 
 
 def _about(table: Table, radius: float, row: ReferenceRow) -> list[str]:
