@@ -75,40 +75,38 @@ def reference(
             part.write_text(leaderboard_page(boards_of(own)), encoding="utf-8")
         show_path(wide_console(), "Page: ", target)
     else:
-        found = (
-            own.problems()
-            if action is Action.VERIFY
-            else _recomputed(own, only or [], approximate=approximate, write=write)
-        )
+        changed: list[str] = []
+        found = own.problems()
+        if action is Action.RECOMPUTE and not found:
+            found, changed = _recomputed(own, only or [], approximate=approximate, write=write)
         count = len(set(only)) if only and action is Action.RECOMPUTE else len(own.entry)
         acce = any(row.acce == row.acce for row in own.rows()) and not approximate and action is Action.RECOMPUTE
-        _judge(count, action, found, json=json, left_out=acce)
+        _judge(count, action, found, changed, json=json, left_out=acce)
 
 
-def _recomputed(pack: "Pack", only: list[str], *, approximate: bool, write: bool) -> list[str]:
-    """What is wrong with the files, or how stored rows differ from those made again."""
+def _recomputed(pack: "Pack", only: list[str], *, approximate: bool, write: bool) -> tuple[list[str], list[str]]:
+    """How stored rows differ from those made again; with `write` these are stored, and what differed has changed."""
     from certcal.studies import differences
 
-    if found := pack.problems():
-        return found
     names, made = list(dict.fromkeys(only)) or [one.name for one in pack.entry], []
     with Progress(1, len(names), show=None, doing="recomputing", unit="entries", done="recomputed") as bar:
         for name in names:
             made += pack.recompute([name], approximate=approximate)
             bar.drew(1)
     if write:
-        pack.store(made, only)
-    stored = [row for row in pack.rows() if not only or row.entry in only]
-    return differences(stored, made)
+        return [], pack.store(made, only)
+    return differences([row for row in pack.rows() if not only or row.entry in only], made), []
 
 
-def _judge(entries: int, action: Action, found: list[str], *, json: bool, left_out: bool) -> None:
-    for line in found if not json else ():
+def _judge(entries: int, action: Action, found: list[str], changed: list[str], *, json: bool, left_out: bool) -> None:
+    for line in (*found, *changed) if not json else ():
         complain(line)
     if json:
-        print_json({"entries": entries, "problems": found})
+        print_json({"entries": entries, "problems": found, "changed": changed})
     elif not found:
         done = "evidence as it was added" if action is Action.VERIFY else "recomputed: every row is as stored"
+        if changed:
+            done = f"recomputed and stored: {several(len(changed), 'number')} changed, as told above"
         also = " The paper's ACCE was not made again: that takes --approximate." if left_out else ""
         wide_console().print(f"{several(entries, 'entry', 'entries')}, {done}.{also}", soft_wrap=True)
     if found:

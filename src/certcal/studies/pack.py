@@ -150,12 +150,16 @@ class Pack:
             raise InputError.expected("pack", "hold each row once", f"{_named(twice)} twice in {self.folder / ROWS}")
         return found
 
-    def store(self, made: Sequence[ReferenceRow], names: Iterable[str] = ()) -> None:
-        """Store rows of the entries named, of all by default; an ACCE that was not made again is kept."""
+    def store(self, made: Sequence[ReferenceRow], names: Iterable[str] = ()) -> list[str]:
+        """Store rows of the entries named, of all by default, and tell what changed.
+
+        An ACCE that was not made again is kept.
+        """
         before = self.rows() if names or (self.folder / ROWS).is_file() else []
         known, named = {row.key: row.acce for row in before}, set(names)
         rows = [replace(row, acce=known.get(row.key, math.nan)) if math.isnan(row.acce) else row for row in made]
         self.write_rows([*(row for row in before if named and row.entry not in named), *rows])
+        return differences([row for row in before if not named or row.entry in named], rows)
 
     def write_rows(self, rows: Sequence[ReferenceRow]) -> None:
         """Store the rows, one to a line."""
