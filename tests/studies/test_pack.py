@@ -15,7 +15,7 @@ from certcal.certificates import confidence_bounds_at
 from certcal.errors import InputError
 from certcal.evaluation import row_at
 from certcal.recalibration import CANDIDATES, IdentityMap, choose_map, score_bounds
-from certcal.report import Standing, leaderboard_page, plot_standings, standing_cells
+from certcal.report import Board, Standing, Track, leaderboard_page, plot_standings, standing_cells
 from certcal.studies import Pack, ReferenceRow, add_to_pack, boards_of, differences, entry_rows, reference_rows
 from command import certcal
 from places import ROOT
@@ -216,7 +216,7 @@ def test_a_track_of_its_own_shows_what_a_smaller_error_costs(copy, monkeypatch):
     assert (row.certified_accuracy, row.brier_all) == (plain.certified_accuracy, row.brier_all_before)
     assert differences([*pack.rows()[:-1], replace(row, certified_ece=row.certified_ece + 5e-4)], pack.rows()) == []
     (board,) = [one for one in boards_of(pack) if one.data == "digits"]
-    assert [len(own) for own in board.tracks.values()] == [10, 10, 3, 1]
+    assert [len(own.standings) for own in board.tracks] == [10, 10, 3, 1]
 
 
 @pytest.mark.slow
@@ -235,15 +235,31 @@ def test_maps_fitted_on_other_inputs_are_scored_on_all(copy):
 
 
 def test_the_leaderboard_keeps_tracks_and_published_numbers_apart(copy):
-    board = boards_of(copy)[0]
-    assert [len(own) for own in board.tracks.values()] == [9, 9, 3]  # three models at three radii, maps at one
-    few = {title: [one for one in own if one.radius == 0.25] for title, own in board.tracks.items()}
+    boards = boards_of(copy)
+    assert [one.data for one in boards] == ["fashion-mnist", "cifar10", "digits"]  # the paper's first
+    board = boards[-1]
+    assert [len(own.standings) for own in board.tracks] == [9, 9, 3]  # three models at three radii, maps at one
+    few = [replace(own, standings=[one for one in own.standings if one.radius == 0.25]) for own in board.tracks]
     page = leaderboard_page([replace(board, tracks=few, published=[("AT", 1.0, "60–63", "48.03", "27.87")])])
-    assert page.count("<svg") == 2 * 3
-    assert page.index("As published, not recomputed") > page.index("Recalibrated:")
+    assert page.count("<svg") == 2 * 3 + 1  # two scores on three tracks, and the key to the methods
+    assert page.index("as published, not recomputed") > page.index("<h4>Recalibrated")
     assert "48.03" in page
     assert "<script" not in page
     assert all(page.count(one.name) == 3 for one in copy.entry if one.data == "digits")
+
+
+def test_a_long_table_shows_its_front_and_figures_leave_out_what_is_far():
+    made = [Standing(f"m{place}", "AT", 0.5, 0.8 - 0.01 * place, 0.1 + 0.01 * place, 0.2, 0.1) for place in range(9)]
+    far = Standing("far", "ACT", 0.5, 0.3, 0.9, 0.9, 0.1)
+    page = leaderboard_page([Board("toy", [Track("One way", "It is told.", [*made, far])], [])])
+    folded = page[page.index("<details>") :]
+    assert "All 10 models" in folded
+    assert [page.count(f">{name}<") for name in ("m0", "m1", "far")] == [2, 1, 1]  # m0 is the front, told twice
+    assert "Not in the figures: 1 model with" in page
+    axes = plot_standings([*made, far], "certified_ece", methods=["AT", "ACT"])
+    assert axes.get_xlim()[0] > 70
+    assert axes.get_ylim()[1] < 25
+    assert axes.get_legend() is None
 
 
 def test_the_front_is_in_bold_and_certified_numbers_err_outward():

@@ -43,7 +43,7 @@ from certcal.report.figures import (
 from certcal.report.groups import group_cells, group_words, groups_section
 from certcal.report.html import render_page
 from certcal.report.judgements import judgements_markdown, to_junit
-from certcal.report.leaderboard import Board, Standing, leaderboard_page, plot_standings, standing_cells
+from certcal.report.leaderboard import Board, Standing, Track, leaderboard_page, plot_standings, standing_cells
 from certcal.report.more_tables import more_tables
 from certcal.report.operating import acceptance, operating_data, operating_section, wanted_acceptance
 from certcal.report.recalibrated import (
@@ -75,6 +75,7 @@ __all__ = [
     "Board",
     "Comparison",
     "Standing",
+    "Track",
     "acceptance",
     "ace_cells",
     "ace_heads",

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 # Told apart in grey by shape.
 MARKERS = ("o", "^", "s", "D", "v", "P", "X", "<", ">")
-COLOURS = (CORRECT, INCORRECT, "#e0a030", "#5b5ea6", "#6a994e", "#b56576", "#457b9d", "#9c6644", "#3d3d3d")
+COLOURS = (CORRECT, INCORRECT, "#e0a030", "#5b5ea6", "#6a994e", "#3d3d3d", "#9c6644", "#b56576", "#457b9d")
 # Certified errors that models are selected by: our name, the paper's, the field of `Selection` and that of `Outcome`.
 SCORES = (("CCE", "ACCE", "ece", "certified_ece"), ("CBS", "CBS", "brier", "certified_brier"))
 

@@ -97,17 +97,18 @@ def _environment() -> "Environment":
     )  # fmt: skip
 
 
-def figure_row(draws: Sequence[Callable[..., Any]]) -> "Verbatim":
-    """Figures beside each other, each drawn by a function that takes the axes as `ax`."""
-    return Verbatim(f'<div class="figures">{"".join(f"<figure>{_svg(one)}</figure>" for one in draws)}</div>\n')
+def figure_row(draws: Sequence[Callable[..., Any]], *, size: tuple[float, float] = (3.8, 3.2)) -> "Verbatim":
+    """Figures beside each other, each of this size in inches and drawn by a function that takes the axes as `ax`."""
+    figures = "".join(f"<figure>{_svg(one, size)}</figure>" for one in draws)
+    return Verbatim(f'<div class="figures">{figures}</div>\n')
 
 
-def _svg(draw: Callable[..., Any]) -> str:
+def _svg(draw: Callable[..., Any], size: tuple[float, float]) -> str:
     import matplotlib
     from matplotlib.figure import Figure
 
     with matplotlib.rc_context({"svg.hashsalt": "certcal", "svg.fonttype": "none"}):
-        figure = Figure(figsize=(3.8, 3.2), layout="constrained")
+        figure = Figure(figsize=size, layout="constrained")
         draw(ax=figure.add_subplot())
         text = io.StringIO()
         figure.savefig(text, format="svg", metadata={"Date": None})

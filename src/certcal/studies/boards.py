@@ -1,35 +1,45 @@
 """What a leaderboard shows of a reference pack, with the paper's tables beside it."""
 
+from collections import Counter
+
 from certcal.errors import several
-from certcal.report import Board, Standing
+from certcal.report import Board, Standing, Track
 from certcal.smoothing import Evidence
 from certcal.studies.pack import Entry, Pack
 from certcal.studies.reference_rows import FREER_LOSS, ReferenceRow
 from certcal.studies.study import paper_table
 
-TITLES = {
-    "paper": "The paper's bounds (cdf), the error exact",
-    "plain": "Our bounds (cdf-cp)",
-    "recalibrated": "Recalibrated: our bounds after a map chosen and fitted on other inputs than those it is scored on",
-    "freer": f"Recalibrated by maps that may raise the clean Brier score by {FREER_LOSS:g}, where others may by less",
+# Title and explanation of each track, in this order.
+TOLD = {
+    "paper": ("The paper's bounds", "The paper's certificate (cdf); the certified ECE is exact."),
+    "plain": ("Our bounds", "Sharper limits from the same draws (cdf-cp)."),
+    "recalibrated": (
+        "Recalibrated",
+        "Our bounds after a map of the confidences, chosen and fitted on other inputs than those it is scored on.",
+    ),
+    "freer": (
+        "Recalibrated, freer",
+        f"The same, by maps that may raise the clean Brier score by {FREER_LOSS:g}, where others may by less.",
+    ),
 }
 
 
 def boards_of(pack: Pack) -> list[Board]:
-    """One board for each data set of the pack, from its stored rows."""
+    """One board for each data set of the pack, from its stored rows: those of the paper first, large before small."""
     rows, entries = pack.rows(), {one.name: one for one in pack.entry}
     about = {one.name: _about(one, pack.evidence(one)) for one in pack.entry}
+    size = Counter(one.data for one in pack.entry)
     return [
         Board(
             data,
-            {
-                title: [_standing(row, entries[row.entry], about[row.entry]) for row in own]
-                for track, title in TITLES.items()
+            [
+                Track(title, told, [_standing(row, entries[row.entry], about[row.entry]) for row in own])
+                for track, (title, told) in TOLD.items()
                 if (own := [row for row in rows if row.track == track and entries[row.entry].data == data])
-            },
+            ],
             published(data),
         )
-        for data in dict.fromkeys(one.data for one in pack.entry)
+        for data in sorted(size, key=lambda data: (not published(data), -size[data], data))
     ]
 
 
