@@ -7,13 +7,13 @@ from certcal.studies.reference_rows import FREER_LOSS
 from experiments.pack_table import POINT, Table, down, markdown, up
 
 HEADLINE = (
-    "The least CCE after a map of models of seed 0 that are at least as accurate as the paper's. Maps are chosen and "
-    "fitted on one random half of the inputs and scored on the other, each in turn, for {splits} splits: the row has "
-    "the mean, and the deviation between halves, which share inputs. Most are [maps of steps](recalibration.md#steps): "
-    "after them a model answers one of three confidences. The "
-    f"mean of the clean Brier score of all inputs rises by at most {100 * POINT:g} point; on inputs that choose, it "
-    "may by {limits}, as the best of many looks better than it is. Model and limit are judged on the test inputs, so "
-    "the least errs low; the second line of a radius takes only models that held-out training images chose.{seeds}"
+    "The least CCE after a map, of models of seed 0 that are at least as accurate as the paper's. A map is chosen and "
+    "fitted on one random half of the inputs and scored on the other, each in turn, for {splits} splits. The row has "
+    "the mean, ± the deviation between halves, which share inputs. Most maps have three [steps]"
+    "(recalibration.md#steps): after them a model answers one of three confidences. The mean of the clean Brier score "
+    f"of all inputs rises by at most {100 * POINT:g} point. On the inputs that choose, it may rise by {{limits}}, as "
+    "the best of many looks better than it is. “Chosen on” says which images chose the model; where these are the "
+    "test inputs, the least of many errs low.{seeds}"
 )
 FREER = (
     f"What a smaller error costs: maps that may raise the clean Brier score by {100 * FREER_LOSS:g} points, in the "
@@ -31,9 +31,9 @@ def headline(table: Table) -> str:
     """Per radius the least certified error after a map of any model that is at least as accurate as the paper's."""
     found = table.headlines
     lines = [
-        [*_about(table, radius, row), "held-out images" if honest else "test inputs", _best(table, "ACCE", radius),
-         _error(row), _seeds(table, row), _best(table, "CBS", radius), up(row.certified_brier),
-         *_clean(row)] for (radius, honest), row in found.items()
+        [*_about(table, radius, row), ", ".join(where), _best(table, "ACCE", radius), _error(row), _seeds(table, row),
+         _best(table, "CBS", radius), up(row.certified_brier), *_clean(row)]
+        for radius, row, where in _together(found)
     ]  # fmt: skip
     if not lines:
         some = table.paper and any(row.track == "recalibrated" for row in table.rows)
@@ -43,12 +43,22 @@ def headline(table: Table) -> str:
              *CLEAN]  # fmt: skip
     led = [table.entries[row.entry] for row in found.values()]
     limits, splits = sorted({f"{100 * one.brier_loss:g}" for one in led}), sorted({str(one.splits) for one in led})
-    told = " Beside it the same settings with other seeds; clean Brier scores of these are below:"
+    told = " The same settings with other seeds stand beside it:"
     told = told if {one.train_seed for one in table.models.values()} != {0} else " One seed each:"
     without = [f"{radius:g}" for radius in table.paper["radii"] if (radius, False) not in found]
     none = f"\nAt R = {', '.join(without)} no such model is as accurate as the paper's.\n" if without else ""
     told = HEADLINE.format(limits=" or ".join(limits), splits=" or ".join(splits), seeds=told)
     return f"{told}\n\n{markdown(heads, lines, 2)}{none}"
+
+
+def _together(found: dict[tuple[float, bool], ReferenceRow]) -> list[tuple[float, ReferenceRow, list[str]]]:
+    """Per radius and model, which images chose it."""
+    chosen: dict[tuple[float, str], tuple[float, ReferenceRow, list[str]]] = {}
+    for (radius, honest), row in found.items():
+        chosen.setdefault((radius, row.entry), (radius, row, []))[2].append(
+            "held-out images" if honest else "test inputs"
+        )
+    return list(chosen.values())
 
 
 def freer(table: Table) -> str:

@@ -1,4 +1,4 @@
-"""Write docs/reproduction.md: the paper's numbers, ours from the reference pack, their difference, and what is not run.
+"""Write docs/reproduction.md, its figure and its tables: the paper's numbers, ours from the pack, and differences.
 
     python -m experiments.reproduction
 
@@ -9,40 +9,60 @@ import json
 import math
 import re
 import statistics
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from certcal.errors import several
-from certcal.studies import EXHIBITS, Entry, Pack, load_study, paper_table, study_names, study_trials
+from certcal.studies import EXHIBITS, Entry, Pack, load_study, paper_table, study_trials
 from experiments.beside_others import approximations, correlations, published, spread
+from experiments.directions import directions, tuned
+from experiments.glance import in_short, overview, picture
 from experiments.headlines import freer, headline, unseen
-from experiments.pack_table import Table, markdown, up
+from experiments.pack_table import Table, markdown
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "reproduction.md"
 ACE = {"standard": "ace_table-cifar10-preact-resnet18", "adversarial": "ace_table-cifar10-preact-resnet18-adversarial"}
 SCORES = (("CCE", "ACCE", "certified_ece", "ece"), ("CBS", "CBS", "certified_brier", "brier"))
-HEAD = """# Reproduction
+TABLES, PICTURE = PAGE.with_name("reproduction_tables.md"), ROOT / "docs" / "images" / "reproduction.svg"
+WRITTEN = (
+    "<!-- written by `python -m experiments.reproduction`; a test compares it with the files it is made from -->\n"
+)
+HEAD = f"""# Reproduction
 
-<!-- written by `python -m experiments.reproduction`; a test compares it with the files it is made from -->
+{WRITTEN}
+The paper's numbers of training, and ours from the evidence in [the reference pack](reference_pack.md), which
+`certcal reference recompute reference` makes again without a GPU. This page has the answers;
+[all tables](reproduction_tables.md) have every model, seed and setting.
 
-The paper's tables of training, and beside them ours, from the evidence in [the reference pack](reference_pack.md):
-`certcal reference recompute reference` makes every row again, with `--approximate` ADMM's ACCE too. Tables about
-published logs, approximations and attacks come from `experiments/results`. Theirs is the ACCE, an approximation of the
-certified calibration error (CCE) from below; ours is exact. CBS is the certified Brier score, R the radius. All in
-percent; certified accuracy (CA) is rounded down, certified errors up, and differences are of the numbers before that.
-AT (SmoothAdv), Brier-ACT, ACCE-ACT and ACCE-ACT* are the paper's [ways to train](training.md); CCE-ACT, Certified Brier
-and Consistency are not in its tables. Models are called by σ, ε, draws m and steps T of the baseline, then by method
-and setting. More words are in the [glossary](glossary.md).
+![Certified calibration error of the paper's methods over the radius, four ways](images/reproduction.svg)
+
+Words and units, here and in the figure:
+
+- All numbers are in percent, R is the radius. Certified accuracy (CA) is rounded down, certified errors up.
+- CCE is the certified calibration error, exact. The paper has the ACCE, which approximates it from below. CBS is the
+  certified Brier score.
+- AT (SmoothAdv), Brier-ACT, ACCE-ACT and ACCE-ACT* are the paper's [ways to train](training.md). CCE-ACT, Certified
+  Brier and Consistency are not in its tables.
+- A model is called by σ, ε, draws m and steps T of its baseline, then by method and setting.
+- “The paper's bounds” are its certificate (cdf). cdf-cp gives sharper bounds from the same draws. A map
+  [recalibrates](recalibration.md) confidences. More words are in the [glossary](glossary.md).
+"""
+TABLES_HEAD = f"""# Reproduction: all tables
+
+{WRITTEN}
+Every row behind [Reproduction](reproduction.md), where words and units are explained. `certcal reference recompute
+reference` makes the rows again from stored evidence, with `--approximate` ADMM's ACCE too. Tables about published logs,
+approximations and attacks come from `experiments/results`. Differences are of the numbers before they are rounded.
 """
 SELECTED = (
-    "Ours are, per method, the least error among entries of seed 0 within 3 points of the best CA at R, selected on "
-    "the inputs reported on, as in the paper; so the least of many errs low. CA is by the paper's bounds; by cdf-cp it "
-    "differs by tenths. ADMM's ACCE is the paper's approximation from our bounds. By cdf-cp, looks at the draws count: "
-    "evidence that was drawn on without a plan has limits up to a point wider."
+    "Ours are selected as in the paper: per method, the least error among models of seed 0 within 3 points of the best "
+    "CA at R, on the inputs reported on. The least of many errs low."
 )
-IN_SHORT = (
-    "In short, the certified calibration error of the models selected. By the paper's own bounds ours is exact, where "
-    "the paper's is approximate from below; cdf-cp has sharper bounds from the same draws:"
+DETAILS = (
+    "CA is by the paper's bounds; by cdf-cp it differs by tenths. ADMM's ACCE is the paper's approximation from our "
+    "bounds. By cdf-cp, looks at the draws count: evidence that was drawn on without a plan has limits up to a point "
+    "wider."
 )
 NETWORKS = (
     "The networks, PreAct-ResNet-18, are ours, trained for fewer epochs than the paper's. The directions under the "
@@ -62,35 +82,10 @@ NOT_RUN = """\
   setting of Brier-ACT and of ACCE-ACT. PreAct-ResNet-18 stands beside it: with SmoothAdv, and with consistent copies,
   then fine-tuned on the certificate. One seed each.
 """
+Part = Callable[[Table], str]
 FULL = "100,000"  # draws, the paper's
-CLOSE = 1.5  # points between methods that a direction is not read off
 HEADS = ["R", "metric", "method", "CA", "paper", "ours, paper's bounds", "difference", "ours, cdf-cp",
          "ours, cdf-cp and a map", "ADMM's ACCE", "draws", "model"]  # fmt: skip
-
-
-def overview(tables: list[Table]) -> str:
-    """What is run of each data set, and the least certified error among models as accurate as the paper's."""
-    lines = []
-    for table in tables:
-        best = []
-        for (radius, honest), row in table.headlines.items():
-            network = table.entries[row.entry].network
-            place = table.paper["radii"].index(radius)
-            theirs = min(line[place] for line in table.paper["ACCE"].values())
-            other = f", {network} where the paper has {table.network}" if network != table.network else ""
-            if not honest:
-                best.append(f"{up(row.certified_ece)} at R = {radius:g} ({theirs:.2f}{other})")
-        seeds = ", ".join(map(str, sorted({one.train_seed for one in table.models.values()} - {None})))
-        lines.append([table.data, str(table.distinct), seeds or "—", ", ".join(best) or "—"])
-    run = {table.data for table in tables}
-    lines += [[name, "not run", "—", "—"] for name in study_names() if name not in run]
-    heads = [
-        "data",
-        "models",
-        "seeds run",
-        "certified ECE with a map, seed 0, of models as accurate as the paper's (its best ACCE)",
-    ]
-    return markdown(heads, lines, 1)
 
 
 def training(table: Table) -> str:
@@ -98,9 +93,18 @@ def training(table: Table) -> str:
     bands = ", ".join(f"{low}–{high} at R = {radius:g}" for radius, (low, high) in
                       zip(table.paper.get("radii", ()), table.paper.get("CA", ()), strict=True))  # fmt: skip
     compared = f"The paper compares models with a CA of {bands}." if bands else "It is not in the paper."
-    every = (in_short, headline, freer, unseen, chosen, missed, directions, spread, honest, published, approximations,
-             correlations, sources)  # fmt: skip
-    return f"{compared} {SELECTED}\n\n" + "\n".join(part for one in every if (part := one(table)))
+    return f"{compared} {SELECTED}\n\n{_parts(table, ANSWERS)}"
+
+
+def every_row(table: Table) -> str:
+    """What is behind it: the models selected, by either choice, their seeds, and where each comes from."""
+    return f"{SELECTED} {DETAILS}\n\n{_parts(table, ROWS)}"
+
+
+def _parts(table: Table, wanted: Mapping[str, Sequence[Part]]) -> str:
+    """Parts under their headings, where the table has something for them."""
+    told = {heading: [text for part in parts if (text := part(table))] for heading, parts in wanted.items()}
+    return "\n".join(f"### {heading}\n\n" + "\n".join(texts) for heading, texts in told.items() if texts)
 
 
 def chosen(table: Table) -> str:
@@ -129,28 +133,6 @@ def worse(table: Table) -> str:
     return f"With a map the CCE is larger than without in {error} of {len(pairs)} rows, the CBS in {brier}.\n"
 
 
-def in_short(table: Table) -> str:
-    """Per radius the range over the methods that the paper has too: theirs, ours by its bounds, by ours, with a map."""
-    lines = []
-    for radius in table.paper.get("radii", ()):
-        found = [one for one in table.selected(radius, "ece") if table.theirs("ACCE", one.method, radius) is not None]
-        theirs = [f"{table.theirs('ACCE', one.method, radius):.2f}" for one in found]
-        ours = [
-            [up(rows[one.name].certified_ece) for one in found if one.name in rows]
-            for rows in (table.at(track, radius) for track in ("paper", "plain", "recalibrated"))
-        ]
-        if found:
-            lines.append([f"{radius:g}", ", ".join(one.method for one in found), *map(_range, (theirs, *ours))])
-    if not lines:
-        return ""
-    heads = ["R", "methods", "the paper's ACCE", "ours, its bounds", "ours, cdf-cp", "ours, cdf-cp and a map"]
-    return f"{IN_SHORT}\n\n{markdown(heads, lines, 2)}"
-
-
-def _range(values: list[str]) -> str:
-    return "–".join(dict.fromkeys((min(values, key=float), max(values, key=float)))) if values else "—"
-
-
 def missed(table: Table) -> str:
     """What the paper's approximation misses of the exact value, from the same bounds."""
     gaps = [100 * (row.certified_ece - row.acce) for row in table.rows if not math.isnan(row.acce)]
@@ -160,28 +142,6 @@ def missed(table: Table) -> str:
         f"From the same bounds, ADMM's ACCE is below the exact CCE by {statistics.median(gaps):.2f} points in the "
         f"median of {several(len(gaps), 'row')}, and by {min(gaps):.2f} to {max(gaps):.2f}.\n"
     )
-
-
-def directions(table: Table) -> str:
-    """Whether methods order as in the paper, said plainly."""
-    told = []
-    for radius in sorted({row.radius for row in table.rows}):
-        rows = table.at("paper", radius)
-        best = {entry.method: entry.name for entry in table.selected(radius, "ece")}
-        own = {method: rows[name].certified_ece for method, name in best.items()}
-        for method in ("Brier-ACT", "ACCE-ACT"):
-            theirs = [table.theirs("ACCE", one, radius) for one in (method, "AT")]
-            if method in own and "AT" in own and None not in theirs:
-                ours, paper = 100 * (own[method] - own["AT"]), theirs[0] - theirs[1]
-                agrees = "as in the paper" if ours * paper > 0 else "**not as in the paper**"
-                if min(abs(ours), abs(paper)) < CLOSE:
-                    agrees = f"not to be told: one of them is below {CLOSE:g} points, by which seeds differ too"
-                apart = f"{ours:+.2f} points of CCE (paper {paper:+.2f} of ACCE)"
-                draws = list(dict.fromkeys(table.draws[best[one]] for one in (method, "AT")))
-                unlike = f" Draws differ: {draws[0]} and {draws[1]}." if len(draws) > 1 else ""
-                once = "" if len({one.train_seed for one in table.models.values()}) > 1 else " One seed each."
-                told.append(f"- R = {radius:g}: {method} − AT is {apart}, {agrees}.{unlike}{once}")
-    return "Directions:\n\n" + "\n".join(told) + "\n" if told else ""
 
 
 def honest(table: Table) -> str:
@@ -274,20 +234,50 @@ def exhibits() -> str:
     return f"{told}\n\n{markdown(['name', 'in the paper', 'shows', 'drawn from'], lines, 4)}"
 
 
-def page() -> str:
-    """The whole page."""
-    pack = Pack.read(ROOT / "reference")
+ANSWERS: dict[str, Sequence[Part]] = {
+    "The paper's methods": (in_short, missed),
+    "Directions": (directions, tuned),
+    "With a map": (headline, freer, unseen),
+    "Beside published logs": (published,),
+    "The paper's approximations": (approximations,),
+    "Robust and calibrated": (correlations,),
+}
+ROWS: dict[str, Sequence[Part]] = {
+    "Selected on the test inputs": (chosen,),
+    "Selected on held-out images": (honest,),
+    "Seeds": (spread,),
+    "Where each comes from": (sources,),
+}
+
+
+def tables_of(pack: Pack) -> list[Table]:
+    """The pack by data set, those of the paper first."""
     found = [Table(pack, data) for data in dict.fromkeys(one.data for one in pack.entry)]
-    found.sort(key=lambda one: not one.paper)
+    return sorted(found, key=lambda one: not one.paper)
+
+
+def page(found: list[Table]) -> str:
+    """The page of answers."""
     parts = [HEAD, overview(found)]
-    for table in found:
-        methods = sorted({one.method for one in table.models.values()})
-        parts.append(f"## {table.data}\n\n{several(table.distinct, 'model')} ({', '.join(methods)}). {training(table)}")
+    parts += [f"## {table.data}\n\n{_models(table)} {training(table)}" for table in found if table.paper]
     parts.append(f"## Table 1, CIFAR-10, ε = 8/255: AdaECE under attack\n\n{attacks()}\n{NETWORKS}\n")
     parts.append(f"## What is not run, and what it would take\n\n{SPEEDS}\n\n{costs()}\n{NOT_RUN}{few_draws(found)}")
     parts.append(f"## The paper's tables and figures\n\n{exhibits()}")
     return "\n".join(parts)
 
 
+def tables_page(found: list[Table]) -> str:
+    """The page of all tables."""
+    return "\n".join([TABLES_HEAD, *(f"## {table.data}\n\n{_models(table)} {every_row(table)}" for table in found)])
+
+
+def _models(table: Table) -> str:
+    methods = sorted({one.method for one in table.models.values()})
+    return f"{several(table.distinct, 'model')} ({', '.join(methods)})."
+
+
 if __name__ == "__main__":
-    PAGE.write_text(page(), encoding="utf-8")
+    every = tables_of(Pack.read(ROOT / "reference"))
+    PAGE.write_text(page(every), encoding="utf-8")
+    TABLES.write_text(tables_page(every), encoding="utf-8")
+    PICTURE.write_bytes(picture(every[0]))

@@ -1,9 +1,11 @@
 """docs/reproduction.md says what the files say, and no more."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from experiments import approximations, published, reproduction
+from experiments.glance import ranges
 
 from certcal.studies import Entry, Pack, ReferenceRow, entry_rows, paper_table
 
@@ -14,12 +16,18 @@ def pack():
 
 
 @pytest.mark.slow
-def test_the_page_shows_the_files():
-    assert reproduction.PAGE.read_text(encoding="utf-8") == reproduction.page(), "python -m experiments.reproduction"
+def test_the_pages_and_the_figure_show_the_files(pack):
+    every = reproduction.tables_of(pack)
+    for path, made in (
+        (reproduction.PAGE, reproduction.page(every).encode()),
+        (reproduction.TABLES, reproduction.tables_page(every).encode()),
+        (reproduction.PICTURE, reproduction.picture(every[0])),
+    ):
+        assert path.read_bytes() == made, f"{path.name}: python -m experiments.reproduction"
 
 
 def test_one_row_of_each_table_follows_from_its_evidence(pack):
-    text = reproduction.PAGE.read_text(encoding="utf-8")
+    text = reproduction.TABLES.read_text(encoding="utf-8")
     for data in {one.data for one in pack.entry}:
         table = reproduction.Table(pack, data)
         radius = max(row.radius for row in table.rows if row.certified_accuracy > 0)
@@ -27,6 +35,15 @@ def test_one_row_of_each_table_follows_from_its_evidence(pack):
         table.rows = entry_rows(entry.name, pack.evidence(entry), entry.radii)  # made again
         line = table.line(radius, "CCE", "ACCE", "certified_ece", entry)
         assert f"| {' | '.join(line[:8])} |" in text
+
+
+def test_the_figure_has_the_numbers_of_the_page(pack):
+    fashion = reproduction.Table(pack, "fashion-mnist")
+    text, drawn = (path.read_text(encoding="utf-8") for path in (reproduction.PAGE, reproduction.PICTURE))
+    for radius, ways in ranges(fashion):
+        least = [f"{low:.2f}" for low, _ in ways]
+        assert f"| {radius:g} | {'–'.join(f'{end:.2f}' for end in ways[0])} | " in text
+        assert all(f"<!-- {value} -->" in drawn for value in least)
 
 
 def test_differences_are_ours_less_theirs(pack):
@@ -112,14 +129,32 @@ def test_the_headlines_stay_where_they_are(pack):
 
 @pytest.mark.parametrize(
     ("error", "verdict"),
-    [(0.35, ", as in the paper"), (0.45, "**not as in the paper**"), (0.403, "not to be told")],
+    [(0.35, "as in the paper"), (0.45, "**not as in the paper**"), (0.403, "ours is too small to tell")],
 )
 def test_directions_are_read_off_only_where_they_are_clear(monkeypatch, error, verdict):
     table = made_up(("base-seed0", 0, 0.77, 0.4, 0.1, 0.0, ""), ("base-tuned-1-seed0", 0, 0.77, error, 0.1, 0.0, ""))
     monkeypatch.setitem(table.paper["ACCE"], "Brier-ACT", [0.0, 0.0, 0.0, 40.55, 0.0])  # two points below AT's
     (line,) = [line for line in reproduction.directions(table).splitlines() if "Brier-ACT" in line]
-    assert verdict in line
-    assert f"{100 * (error - 0.4):+.2f} points of CCE (paper -2.00 of ACCE)" in line
+    assert line.startswith(f"| 0.5 | Brier-ACT − AT | {100 * (error - 0.4):+.2f} | -2.00 | {verdict}")
+
+
+def test_fine_tuning_is_compared_with_its_own_baseline_over_seeds():
+    table = made_up(
+        ("fashion-mnist-one-seed0", 0, 0.75, 0.375, 0.1, 0.0, ""),
+        ("fashion-mnist-one-seed1", 1, 0.8125, 0.5, 0.1, 0.0, ""),
+        ("fashion-mnist-one-tuned-1-seed0", 0, 0.75, 0.25, 0.1, 0.0, ""),
+        ("fashion-mnist-one-tuned-1-seed1", 1, 0.75, 0.5, 0.1, 0.0, ""),
+        ("fashion-mnist-one-tuned-2-seed0", 0, 0.71, 0.10, 0.1, 0.0, ""),  # too far below the best accuracy
+        ("fashion-mnist-other-seed0", 0, 0.74, 0.20, 0.1, 0.0, ""),  # and so is this baseline
+        ("fashion-mnist-other-tuned-1-seed0", 0, 0.70, 0.10, 0.1, 0.0, ""),
+    )  # fmt: skip
+    for name, one in table.entries.items():
+        baseline = name.split("-")[2] if "tuned" in name else ""
+        table.entries[name] = replace(one, baseline=baseline)
+    (line,) = [line for line in reproduction.tuned(table).splitlines() if line.startswith("| 0.5 |")]
+    assert line == "| 0.5 | one | 78.12 | 43.75 | — | -6.25 (-3.1) | — | — | — | — |"
+    table.draws["fashion-mnist-one-seed1"] = "10,000"  # is left out
+    assert "| 0.5 | one | 75.00 | 37.50 |" in reproduction.tuned(table)
 
 
 def test_the_spread_counts_seeds_and_shows_maps_with_their_cost():

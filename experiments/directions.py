@@ -1,0 +1,111 @@
+"""Whether methods order as in the paper, and what each changes of the baseline that it starts from."""
+
+import statistics
+from collections import Counter, defaultdict
+
+from certcal.evaluation import Outcome, select
+from certcal.studies import ReferenceRow
+from experiments.pack_table import Table, down, markdown, up
+
+METHODS = ("Finetuned AT", "Brier-ACT", "ACCE-ACT", "ACCE-ACT*", "CCE-ACT", "Certified Brier")
+WITHIN = 0.03  # of the best certified accuracy, as the paper selects
+CLOSE = 1.5  # points between methods that no direction is read off: seeds differ by as much
+DIRECTIONS = (
+    "Whether a method is better than AT, as the paper has it: differences of the models selected, in points of CCE by "
+    f"the paper's bounds, beside the paper's of ACCE. Differences below {CLOSE:g} points tell nothing: seeds differ by "
+    "as much.{once}"
+)
+TUNED = (
+    "Models of other baselines differ by their baselines too. So this is what fine-tuning changes of its own baseline: "
+    "points of CCE by the paper's bounds and, in brackets, of CA. Per method it is the setting that the paper's "
+    "selection takes among those of this baseline. Numbers are means over {seeds}. Baselines are those within 3 points "
+    "of the best CA at R."
+)
+
+
+def directions(table: Table) -> str:
+    """Whether methods order as in the paper, said plainly."""
+    lines = []
+    for radius in sorted({row.radius for row in table.rows}):
+        rows = table.at("paper", radius)
+        best = {entry.method: entry.name for entry in table.selected(radius, "ece")}
+        own = {method: rows[name].certified_ece for method, name in best.items()}
+        for method in ("Brier-ACT", "ACCE-ACT"):
+            theirs = [table.theirs("ACCE", one, radius) for one in (method, "AT")]
+            if method in own and "AT" in own and None not in theirs:
+                ours, paper = 100 * (own[method] - own["AT"]), theirs[0] - theirs[1]
+                verdict = "as in the paper" if ours * paper > 0 else "**not as in the paper**"
+                if min(abs(ours), abs(paper)) < CLOSE:
+                    verdict = f"{'the paper’s' if abs(paper) < CLOSE else 'ours'} is too small to tell"
+                verdict += _unlike(table, best[method], best["AT"])
+                lines.append([f"{radius:g}", f"{method} − AT", f"{ours:+.2f}", f"{paper:+.2f}", verdict])
+    if not lines:
+        return ""
+    once = "" if len({one.train_seed for one in table.models.values()}) > 1 else " One seed each."
+    return f"{DIRECTIONS.format(once=once)}\n\n{markdown(['R', 'methods', 'ours', 'the paper', 'direction'], lines, 2)}"
+
+
+def _unlike(table: Table, name: str, plain: str) -> str:
+    """In what else two models differ."""
+    baseline, draws = table.entries[name].baseline.lower(), [table.draws[name], table.draws[plain]]
+    other = f"; from another baseline ({baseline})" if not table.short(plain).startswith(f"{baseline}-") else ""
+    return other + (f"; draws differ: {draws[0]} and {draws[1]}" if draws[0] != draws[1] else "")
+
+
+def tuned(table: Table) -> str:
+    """Changes of the certified calibration error and accuracy, per radius and baseline."""
+    names = sorted({one.baseline for one in table.models.values() if one.baseline and one.network == table.network})
+    lines, seeds = [], set()
+    for radius in table.paper.get("radii", ()):
+        stems = _by_settings(table, radius)
+        starts = {name: stems[own] for name in names if (own := f"{table.data}-{name.lower()}") in stems}
+        best = max((_mean(rows, "certified_accuracy") for rows in starts.values()), default=0.0)
+        for name, start in starts.items():
+            if _mean(start, "certified_accuracy") < best - WITHIN:
+                continue
+            settings = _selected(table, stems, name, radius)
+            cells = [_change(stems[settings[method]], start) if method in settings else "—" for method in METHODS]
+            seeds |= {table.entries[row.entry].train_seed for row in start}
+            told = [down(_mean(start, "certified_accuracy")), up(_mean(start, "certified_ece"))]
+            lines.append([f"{radius:g}", name, *told, *cells])
+    if not lines:
+        return ""
+    several = f"the seeds {', '.join(map(str, sorted(seeds)))}" if len(seeds) > 1 else "the one seed"
+    heads = ["R", "baseline", "its CA", "its CCE", *METHODS]
+    return f"{TUNED.format(seeds=several)}\n\n{markdown(heads, lines, 2)}"
+
+
+def _by_settings(table: Table, radius: float) -> dict[str, list[ReferenceRow]]:
+    """Rows by the paper's bounds of all trainings with the same settings, on the paper's number of inputs.
+
+    Of as many draws as most have: fewer draws would pass for larger errors of the baseline.
+    """
+    found = defaultdict(list)
+    own = {name: row for name, row in table.at("paper", radius).items() if table.inputs[name] == table.usual}
+    usual = Counter(table.draws[name] for name in own).most_common(1)[0][0] if own else ""
+    for name, row in own.items():
+        if row.certified_accuracy > 0 and table.draws[name] == usual:
+            found[name.rpartition("-seed")[0]].append(row)
+    return found
+
+
+def _selected(table: Table, stems: dict[str, list[ReferenceRow]], baseline: str, radius: float) -> dict[str, str]:
+    """Per method the settings with the least error of seed 0, of those near the best accuracy from this baseline."""
+    made = [
+        Outcome(table.entries[row.entry].method, stem, radius, row.certified_accuracy, row.certified_ece,
+                row.certified_brier)
+        for stem, rows in stems.items() for row in rows
+        if table.entries[row.entry].baseline == baseline and row.entry.endswith("-seed0")
+    ]  # fmt: skip
+    return {method: one.model for method, one in select(made, radius=radius).ece.items()} if made else {}
+
+
+def _mean(rows: list[ReferenceRow], name: str) -> float:
+    return statistics.fmean(getattr(row, name) for row in rows)
+
+
+def _change(rows: list[ReferenceRow], start: list[ReferenceRow]) -> str:
+    error, accuracy = (
+        100 * (_mean(rows, name) - _mean(start, name)) for name in ("certified_ece", "certified_accuracy")
+    )
+    return f"{error:+.2f} ({accuracy:+.1f})"

@@ -1,0 +1,104 @@
+"""The results at a glance: what is run, and certified errors of the paper's methods, its own and ours three ways."""
+
+import io
+import math
+import statistics
+
+import matplotlib
+import numpy as np
+from matplotlib.figure import Figure
+
+from certcal.studies import study_names
+from experiments.pack_table import Table, markdown, up
+
+# Ways to the certified calibration error, with their colours in the figure.
+WAYS = (
+    ("the paper's ACCE", "#8a8f98"),
+    ("ours, the paper's bounds", "#d1495b"),
+    ("ours, cdf-cp", "#e0a030"),
+    ("ours, cdf-cp and a map", "#1b7a8c"),
+)
+GLANCE = 0.5  # the radius of the overview
+OVERVIEW = "What is run, and the least error among models of seed 0 that are as accurate as the paper's:"
+IN_SHORT = (
+    "The certified calibration error of the models selected, from the least to the largest of the paper's methods:"
+)
+
+
+def overview(tables: list[Table]) -> str:
+    """What is run of each data set, and the least certified error at one radius of models as the paper's."""
+    lines = []
+    for table in tables:
+        row, told = table.headlines.get((GLANCE, False)), ["—", "—", "—"]
+        if row is not None:
+            network = table.entries[row.entry].network
+            other = "" if network == table.network else f", {network} where the paper has {table.network}"
+            place = table.paper["radii"].index(GLANCE)
+            least = (min(line[place] for line in table.paper[name].values()) for name in ("ACCE", "CBS"))
+            ours = row.certified_ece, row.certified_brier
+            told = [f"{up(own)} ({theirs:.2f})" for own, theirs in zip(ours, least, strict=True)]
+            told.append(f"{100 * (row.brier_all - row.brier_all_before):+.2f}{other}")
+        seeds = ", ".join(map(str, sorted({one.train_seed for one in table.models.values()} - {None})))
+        lines.append([table.data, str(table.distinct), seeds or "—", *told])
+    run = {table.data for table in tables}
+    lines += [[name, "not run", "—", "—", "—", "—"] for name in study_names() if name not in run]
+    heads = ["data", "models", "seeds run", f"certified ECE at R = {GLANCE:g} with a map (the paper's best ACCE)",
+             "certified Brier (the paper's best CBS)", "clean Brier"]  # fmt: skip
+    return f"{OVERVIEW}\n\n{markdown(heads, lines, 1)}"
+
+
+def ranges(table: Table) -> list[tuple[float, list[tuple[float, float]]]]:
+    """Per radius, the least and largest of the methods that the paper has too: its ACCE, and our CCE three ways."""
+    found = []
+    for radius in table.paper.get("radii", ()):
+        own = [one for one in table.selected(radius, "ece") if table.theirs("ACCE", one.method, radius) is not None]
+        ways = [[table.theirs("ACCE", one.method, radius) for one in own]]
+        for track in ("paper", "plain", "recalibrated"):
+            rows = table.at(track, radius)
+            ways.append([float(up(rows[one.name].certified_ece)) for one in own if one.name in rows])
+        if own:
+            found.append((radius, [(min(way, default=math.nan), max(way, default=math.nan)) for way in ways]))
+    return found
+
+
+def in_short(table: Table) -> str:
+    """Per radius the range over the methods that the paper has too: theirs, ours by its bounds, by ours, with a map."""
+    lines = [
+        [f"{radius:g}", *("—" if low != low else "–".join(dict.fromkeys((f"{low:.2f}", f"{high:.2f}")))
+                          for low, high in ways)]
+        for radius, ways in ranges(table)
+    ]  # fmt: skip
+    if not lines:
+        return ""
+    apart = [
+        100 * table.at("paper", radius)[one.name].certified_ece - theirs
+        for radius in table.paper["radii"] for one in table.selected(radius, "ece")
+        if (theirs := table.theirs("ACCE", one.method, radius)) is not None
+    ]  # fmt: skip
+    told = (
+        f"By the paper's bounds, ours less the paper's is {statistics.median(apart):+.2f} points in the median of "
+        f"{len(apart)} numbers, and {min(apart):+.2f} to {max(apart):+.2f}."
+    )
+    return f"{IN_SHORT}\n\n{markdown(['R', *(label for label, _ in WAYS)], lines, 1)}\n{told}\n"
+
+
+def picture(table: Table) -> bytes:
+    """The figure: per radius the range of the certified calibration error over the paper's methods, four ways."""
+    with matplotlib.rc_context({"svg.hashsalt": "certcal", "axes.spines.top": False, "axes.spines.right": False}):
+        figure = Figure(figsize=(9, 3.6), layout="constrained")
+        axes = figure.add_subplot()
+        shown = ranges(table)
+        for place, (label, colour) in enumerate(WAYS):
+            at = np.arange(len(shown)) + 0.2 * (place - 1.5)
+            low, high = np.array([own[place] for _, own in shown]).T
+            axes.bar(at, np.maximum(high - low, 0.4), 0.17, low, color=colour, label=label)
+            under = {"textcoords": "offset points", "ha": "center", "va": "top", "fontsize": 7}
+            for x, y in zip(at, low, strict=True):
+                axes.annotate(f"{y:.2f}", (x, y), (0, -2), **under)
+        axes.set_xticks(range(len(shown)), [f"R = {radius:g}" for radius, _ in shown])
+        axes.set(ylim=(0, None), ylabel="certified calibration error, %")
+        axes.set_title(f"{table.data}: the least to the largest of AT, ACCE-ACT and Brier-ACT", loc="left", fontsize=10)
+        axes.legend(frameon=False, loc="upper left")
+        out = io.BytesIO()
+        figure.savefig(out, format="svg", metadata={"Date": None})
+    return out.getvalue()
