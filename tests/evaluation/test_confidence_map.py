@@ -7,12 +7,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from certcal import evaluate
+from certcal import InputError, evaluate
 from certcal.certificates import confidence_bounds_at
 from certcal.errors import CertcalWarning
 from certcal.evaluation import sample_of
 from certcal.recalibration import (
     Candidate,
+    FullMap,
     TemperedMap,
     choose_map,
     fit_nested,
@@ -50,6 +51,42 @@ MAKERS = {
     "nested": lambda part: fit_nested(part, **TERMS),
     "chosen": chosen,
 }
+
+
+def test_a_small_part_of_many_fitting_inputs_is_known_again(rng):
+    found = random_evidence(rng, inputs=3000, draws=100)
+    found = replace(found, label=(rng.random(3000) < 0.2 + 0.7 * found.confidence).astype(np.int64))
+    own = of_bounds(found)
+    with pytest.warns(CertcalWarning, match="fitted on these inputs"):
+        evaluate(found.select(np.arange(0, 3000, 50)), recalibration=own, **TERMS)
+
+
+def test_mapped_bounds_know_their_map(evidence):
+    fit, other = evidence.select(np.arange(100)), evidence.select(np.arange(100, 200))
+    own = of_bounds(fit)
+    (bounds,) = confidence_bounds_at(fit, radii=[0.1], alpha=0.01)
+    with pytest.warns(CertcalWarning, match="fitted on these inputs"):
+        (row,) = evaluate(own.intervals(bounds)).rows
+    assert math.isnan(row.population_ece)
+    with pytest.raises(InputError, match="Expected `recalibration` to be given once"):
+        evaluate(own.intervals(bounds), recalibration=own)
+    (row,) = evaluate([own.intervals(one) for one in confidence_bounds_at(other, radii=[0.1], alpha=0.01)]).rows
+    assert row.population_ece < 1
+
+
+def test_maps_of_bounds_know_their_model_and_what_came_before(evidence):
+    (bounds,) = confidence_bounds_at(evidence, radii=[0.1], alpha=0.01)
+    own, elsewhere = recalibrate_bounds(bounds), replace(bounds, origin=bounds.origin | {"sigma": 0.7}, content=None)
+    with pytest.warns(CertcalWarning, match="fitted to sigma = 0.25, not 0.7"):
+        own.intervals(elsewhere)
+    inside = fit_score_map(evidence, **TERMS)
+    after = recalibrate_bounds(confidence_bounds_at(evidence, score_map=inside, **TERMS))
+    with pytest.warns(CertcalWarning, match="fitted after a map of scores, which is missing here"):
+        after.intervals(bounds)
+    both = FullMap(inside, after)
+    assert both.about["sigma"] == 0.25
+    with pytest.warns(CertcalWarning, match="fitted on these inputs"):
+        evaluate(evidence, recalibration=both, **TERMS)
 
 
 @pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 import certcal
+from certcal.models import model_fingerprint
 from places import ROOT
 from smoothing_oracles import random_evidence
 
@@ -43,6 +44,7 @@ def given():
     bounds = {"lower": clean - 0.1, "upper": clean + 0.1, "correct": rng.random(40) < clean}
     more = {"clean": clean, "clean_confidence": clean, "uncertified": 3, "network": model, "images": names["data"][0]}
     evidence = random_evidence(rng, inputs=200, draws=2000)
+    evidence = replace(evidence, header=replace(evidence.header, model=model_fingerprint(model)))
     some_wrong = replace(evidence, label=np.where(rng.random(200) < 0.4, evidence.selected, 1 - evidence.selected))
     x, y = names["data"]
     return names | bounds | more | {"evidence": some_wrong, "x": x, "y": y}

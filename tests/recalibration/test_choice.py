@@ -19,6 +19,8 @@ from certcal.recalibration import (
     choose_map,
     fit_nested,
     held_out_maps,
+    score_bounds,
+    split_inputs,
 )
 from certcal.report import chosen_because
 from smoothing_oracles import random_evidence
@@ -60,7 +62,8 @@ def test_the_least_certified_error_within_both_limits(evidence, auroc_loss, brie
             folds=PARTS,
             repeats=1,
         )
-        assert held.mean(0.1)[1] == scores
+        assert held.mean(0.1)[1] == replace(scores, levels=held.mean(0.1)[1].levels)
+        assert scores.levels == min(row.after.levels for row in held.rows if row.radius == 0.1)
         sharp = choice.untouched.auroc - scores.auroc <= auroc_loss
         sharp &= scores.brier_all <= choice.untouched.brier_all + brier_loss
         sharp &= scores.levels > 1
@@ -91,6 +94,29 @@ def test_bounds_choose_as_evidence_does_among_maps_of_the_mean(evidence):
         assert asdict(own) == pytest.approx(asdict(other), abs=1e-6)
     with pytest.raises(InputError, match="Expected `radii and alpha` to be given with evidence"):
         choose_map(evidence)
+    with pytest.raises(InputError, match="Expected `radii` to be left out with bounds, which have their own, but got"):
+        choose_map(bounds, radii=0.5)
+
+
+def test_candidates_are_compared_in_the_edges_given(evidence):
+    edges = [0.0, 0.9, 1.0]
+    bounds = confidence_bounds_at(evidence, radii=[0.1], **TERMS)[0]
+    for made, asked in ((evidence, {"radii": [0.1], **TERMS}), (bounds, {})):
+        found = choose_map(made, candidates=FEW[:1], edges=edges, **asked)
+        parts = [part for _, part in split_inputs(300, folds=PARTS, repeats=1)]
+        own = [score_bounds(bounds.select(part), edges=edges).certified_ece for part in parts]
+        assert found.untouched.certified_ece == pytest.approx(np.mean(own), abs=1e-6)
+
+
+def test_a_map_of_one_step_is_not_chosen(rng):
+    """Weak confidences: the least certified error is that of a constant, whose certificate is true and says nothing."""
+    found = random_evidence(rng, inputs=250, draws=300)
+    found = replace(found, label=(rng.random(250) < 0.8 + 0.1 * found.confidence).astype(np.int64))
+    steps = [Candidate(outside="steps", clean_weight=share) for share in (0.2, 0.5, 0.8)]
+    choice = choose_map(found, radii=[0.1], candidates=steps, auroc_loss=1.0, brier_loss=1.0, **TERMS)
+    constant = [own for _, own in choice.tried if own.levels <= 1]
+    assert min(own.certified_ece for own in constant) < choice.untouched.certified_ece
+    assert score_bounds(choice.map.certify(found, radii=[0.1], **TERMS)[0]).levels > 1
 
 
 def test_the_pareto_curve_is_what_no_other_map_beats():

@@ -141,6 +141,7 @@ class TestStorage:
             "clean_weight": 0.25,
             "radii": [0.0, 0.1, 0.3],
             "weights": [1 / 3] * 3,
+            **bounds[0].origin,
             **sample_of(bounds[0]),
         }
 

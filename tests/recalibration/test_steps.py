@@ -1,5 +1,6 @@
 """Maps of steps: what the search computes is the certified error, no single move improves its result, order is kept."""
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -9,7 +10,8 @@ from hypothesis import strategies as st
 
 import certcal
 from certcal import InputError
-from certcal.certificates import confidence_bounds_at
+from certcal.certificates import confidence_bounds_at, intervals_from_table
+from certcal.errors import CertcalWarning
 from certcal.metrics import Bins, Ranks
 from certcal.recalibration import (
     Candidate,
@@ -118,9 +120,36 @@ def test_the_certified_error_is_that_of_the_steps(bounds):
     """Forgetting the bands gives an upper bound, and a larger one here."""
     own = fitted(bounds, clean_weight=0.9).intervals(bounds[1])
     assert own.worst_case().value < replace(own, bands=None).worst_case().value - 0.01
-    (row,) = certcal.evaluate(own, population="all").rows
+    with pytest.warns(CertcalWarning, match="fitted on these inputs"):
+        (row,) = certcal.evaluate(own, population="all").rows
+    assert math.isnan(row.population_ece)
     assert row.certified_ece == own.worst_case(population="all").value
     assert row.joint_ece >= row.certified_ece
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_last_bits_of_a_confidence_do_not_choose_its_step(seed):
+    """A deployed confidence has other last bits than the one that the map was fitted to."""
+    own = np.random.default_rng(seed)
+    confidence = own.uniform(0.3, 1.0, 200)
+    right = own.random(200) < confidence
+    lower, upper = np.clip([confidence - 0.02, confidence + 0.02], 0.0, 1.0)
+    g = recalibrate(lower, upper, right, confidence=confidence, method="steps")
+    for values in (confidence, lower, upper):
+        for off in (-1e-9, 1e-9):
+            assert np.abs(g.transform(np.clip(values + off, 0, 1)) - g.transform(values)).max() < 1e-6
+
+
+def test_a_confidence_that_rounding_put_outside_its_bounds_goes_where_its_bounds_go():
+    right = np.arange(40) < 30
+    table = {"label": np.ones(40, int), "predicted": right.astype(int), "lower": np.full(40, 0.5),
+             "upper": np.full(40, 0.5), "certified": np.ones(40, bool), "confidence": np.full(40, 0.4999995),
+             "radius": np.zeros(40)}  # fmt: skip
+    g = StepsMap([0.5], [0.1, 0.75], [0.1, 0.75])
+    (row,) = certcal.evaluate(intervals_from_table(table, norm="linf", alpha=0), recalibration=g).rows
+    own = certcal.expected_calibration_error(g.transform(table["confidence"]), right)
+    assert own == pytest.approx(0.65)
+    assert row.certified_ece >= own
 
 
 def test_a_second_map_forgets_the_steps_and_none_keeps_them(bounds):

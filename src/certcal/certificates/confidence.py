@@ -208,6 +208,7 @@ def _intervals(
         temperature=evidence.temperature,
         other=other,
         least=0.0 if levels is None else float(levels[0]),
+        origin=evidence.header.origin | ({} if levels is None else {"scores": "mapped"}),
         **terms,
     )
 

@@ -4,6 +4,7 @@
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import Any
@@ -65,6 +66,8 @@ class ConfidenceIntervals(ShownRows):
     content: Counts | None = None  # (n,) made from each input's values; None: nobody said what the inputs are
     bands: FloatArray | None = None  # (k, 2) rising ends of what confidences are confined to, by a map; None: nothing
     indexed: bool = True  # whether the index was given; if not, it counts the rows, and says nothing of the inputs
+    origin: Mapping[str, Any] | None = None  # sigma, model and units of the evidence; None: from elsewhere
+    mapped_by: Any = None  # the map that confidences went through, if they did
 
     def __post_init__(self) -> None:
         own = np.asarray(self.lower).view(BoundsOf)
@@ -172,6 +175,7 @@ class Stated:
             "lie between its bounds",
             lambda row: f"{at[row]:.6g}, which is not in [{lower[row]:.6g}, {upper[row]:.6g}], at index {row}",
         )
+        lower, upper = np.fmin(lower, at), np.fmax(upper, at)  # a map that jumps would tell them apart
         if certified_radius is None:
             certified_radius = np.where(certified, self.radius, np.nan)
         if sums_to_1:
@@ -185,7 +189,7 @@ class Stated:
         return ConfidenceIntervals(
             lower=lower,
             upper=upper,
-            confidence=np.clip(at, lower, upper),
+            confidence=at,
             predicted=predicted,
             correct=np.asarray(predicted == labels),
             index=places,

@@ -12,7 +12,8 @@ from certcal.errors import CertcalWarning
 from certcal.smoothing import Evidence
 from certcal.types import FloatArray
 
-_INPUTS, _MANY, _DUPLICATES = "fitted_inputs", 128, 2  # of which so many may be in two sets by right
+# Of so many inputs, a few may be in two sets by right: two, or a hundredth.
+_INPUTS, _MANY, _DUPLICATES, _RARE = "fitted_inputs", 1024, 2, 0.01
 _FITTED_TO, _SOME, _DISTINCT = "fitted_to", 16, 0.99
 FITTED_HERE = (
     "The map was fitted on these inputs or on some of them. Its certificates hold, but its errors here are too good to "
@@ -68,7 +69,7 @@ def warn_if_fitted_to(own: ConfidenceMap, these: Evidence | ConfidenceIntervals)
         return False
     inputs, confidences = (own.about.get(name) or [] for name in (_INPUTS, _FITTED_TO))
     if inputs and these.content is not None:
-        found = int(np.isin(inputs, these.content).sum()) > _DUPLICATES
+        found = int(np.isin(inputs, these.content).sum()) > max(_DUPLICATES, _RARE * len(these.content))
     else:
         tempered = isinstance(these, Evidence) and own.divisor is not None
         seen = these.at_temperature(own.divisor) if tempered else these  # type: ignore[union-attr, arg-type]

@@ -155,8 +155,9 @@ def evaluate(
             replace(row, before=row_at(old, metrics=plain, share=share, **options))
             for row, old in zip(rows, found, strict=True)
         ]
-        if warn_if_fitted_to(recalibration, found[0] if own_draws is None else own_draws):
-            rows = [replace(row, population_ece=math.nan) for row in rows]
+    used = found[0].mapped_by if recalibration is None else recalibration
+    if used is not None and warn_if_fitted_to(used, found[0] if own_draws is None else own_draws):
+        rows = [replace(row, population_ece=math.nan) for row in rows]
     apart = own_draws is not None
     tables = [
         group_tables(own, columns, threshold=asked.threshold, drawn_apart=apart, **options) for own in bounds if columns

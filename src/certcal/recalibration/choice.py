@@ -18,7 +18,7 @@ from certcal.recalibration.data import as_intervals
 from certcal.recalibration.fitting import recalibrate_bounds
 from certcal.recalibration.heldout import Indices, split_inputs
 from certcal.recalibration.inside import fit_inside, fit_outside
-from certcal.recalibration.maps import AnyMap, IdentityMap, origin_of, temperature_facts
+from certcal.recalibration.maps import AnyMap, IdentityMap, facts_of, temperature_facts
 from certcal.recalibration.score_maps import TemperedMap
 from certcal.recalibration.scores import Scores, score_bounds, summary
 from certcal.scalars import check_number, guarded, one_or_more
@@ -97,7 +97,7 @@ class Choice(ShownRows):
 
     map: AnyMap
     chosen: Candidate
-    tried: tuple[tuple[Candidate, Scores], ...]  # means at the largest radius
+    tried: tuple[tuple[Candidate, Scores], ...]  # means at the largest radius, and the fewest levels
     untouched: Scores  # without a map
     radius: float
     auroc_loss: float
@@ -117,7 +117,7 @@ class Choice(ShownRows):
     def allows(self, scores: Scores) -> bool:
         """Whether a candidate with these scores stays within the limits; not where a score is unknown.
 
-        Nor where it leaves one confidence, or step, everywhere: within a step order is kept, and AUROC with it.
+        Nor where it leaves one confidence, or step, in some part: within a step order is kept, and AUROC with it.
         """
         own = self.limits
         return bool(scores.auroc >= own["auroc"] and scores.brier_all <= own["brier_all"] and scores.levels > 1)
@@ -129,8 +129,12 @@ class Choice(ShownRows):
             auroc_loss=self.auroc_loss if auroc_loss is None else auroc_loss,
             brier_loss=self.brier_loss if brier_loss is None else brier_loss,
         )
-        kept = [(Candidate(), own.untouched), *(pair for pair in own.tried if own.allows(pair[1]))]
-        return min(kept, key=lambda pair: pair[1].certified_ece)
+        return own.ranked()[0]
+
+    def ranked(self) -> list[tuple[Candidate, Scores]]:
+        """The candidates within the limits, and no map, the least certified error first."""
+        kept = [(Candidate(), self.untouched), *(pair for pair in self.tried if self.allows(pair[1]))]
+        return sorted(kept, key=lambda pair: pair[1].certified_ece)
 
     def pareto(self, against: str) -> list[tuple[float, float]]:
         """Where a lower certified error costs more: (score, certified ECE) of maps that no other beats in both.
@@ -189,7 +193,7 @@ def choose_map(
 
     Args:
         evidence: of the inputs to fit on; or bounds of theirs at some radii, for which maps of scores are left out.
-        radii, alpha, terms: as for `fit_score_map`; bounds have their own.
+        radii, alpha, terms: as for `fit_score_map`; bounds have their own, but for `edges`.
         auroc_loss: how much AUROC may be given up.
         brier_loss: by how much the Brier score may rise.
         candidates: what to choose from.
@@ -214,8 +218,11 @@ def choose_map(
             if other != evidence.temperature:
                 known += (Candidate(temperature=other), *(replace(one, temperature=other) for one in candidates))
     else:
+        for name, value in {"radii": radii, "alpha": alpha, **terms}.items():
+            if name != "edges" and value is not None:
+                raise InputError.expected(name, "be left out with bounds, which have their own", value)
         evidence = as_intervals(evidence)
-        fitting |= {"radii": [own.radius for own in evidence]}
+        fitting |= {"radii": [own.radius for own in evidence], **terms}
         known = tuple(one for one in candidates if one.inside is None and one.reaching is None)
     at = max(fitting["radii"])
     # What cannot teach the simplest map is no ground to choose others on, nor a temperature.
@@ -223,9 +230,11 @@ def choose_map(
     untouched, *scores = _compared(evidence, one_or_more("candidates", known), fitting, at, repeats=repeats, seed=seed)
     tried = list(zip(known, scores, strict=True))
     compared = Choice(IdentityMap(), Candidate(), tuple(tried), untouched, at, *limits)
-    chosen = Candidate() if "reason" in taught.about else compared.within()[0]
-    own = chosen.fit(evidence, **fitting)
-    origin = origin_of(evidence) if isinstance(evidence, Evidence) else {}
+    for chosen in [Candidate()] if "reason" in taught.about else [one for one, _ in compared.ranked()]:
+        own = chosen.fit(evidence, **fitting)
+        if chosen == Candidate() or _scores(own, evidence, fitting, at).levels > 1:
+            break  # of all these inputs, too, it leaves more than one confidence
+    origin = facts_of(evidence) if isinstance(evidence, Evidence) else {}
     about = origin | dict(own.about) | {"chosen": asdict(chosen), "auroc_loss": limits[0], "brier_loss": limits[1]}
     about["candidates"] = len(tried)
     if chosen == Candidate():
@@ -242,21 +251,30 @@ def _compared(
     **how: int,
 ) -> list[Scores]:
     """Mean scores at a radius on parts of the inputs, of maps that were fitted to the rest; without a map first."""
-    terms = {name: fitting[name] for name in TERMS if name in fitting}
     several = () if isinstance(evidence, Evidence) else evidence
 
     def pick(part: Indices) -> Any:
-        return evidence.select(part) if isinstance(evidence, Evidence) else [own.select(part) for own in several]
+        return evidence.select(part) if isinstance(evidence, Evidence) else tuple(own.select(part) for own in several)
 
-    def scores(own: AnyMap, part: Any) -> Scores:
-        mapped = [own.intervals(one) for one in part] if several else own.certify(part, radii=radius, **terms)
-        (at,) = (one for one in mapped if one.radius == radius)
-        return score_bounds(at, n_bins=fitting["n_bins"])
+    def over(found: list[Scores]) -> Scores:
+        return replace(summary(found, np.mean), levels=summary(found, np.min).levels)
 
     pairs = split_inputs(len(several[0] if several else evidence), folds=PARTS, **how)
     parts = [(pick(rest), pick(part)) for rest, part in pairs]
     with remembered([] if several else [one for pair in parts for one in pair]):
         return [
-            summary([scores(one.fit(rest, **fitting), part) for rest, part in parts], np.mean)
+            over([_scores(one.fit(rest, **fitting), part, fitting, radius) for rest, part in parts])
             for one in (Candidate(), *candidates)
         ]
+
+
+def _scores(
+    own: AnyMap, part: Evidence | tuple[ConfidenceIntervals, ...], fitting: dict[str, Any], radius: float
+) -> Scores:
+    """What a map comes to at a radius on some inputs."""
+    if isinstance(part, Evidence):
+        terms = {name: fitting[name] for name in TERMS if name in fitting}
+        (at,) = own.certify(part, radii=radius, **terms)
+    else:
+        (at,) = (own.intervals(one) for one in part if one.radius == radius)
+    return score_bounds(at, n_bins=fitting["n_bins"], edges=fitting.get("edges"))

@@ -117,7 +117,8 @@ def recalibrate_bounds(
         objective=objective,
         on_failure=on_failure,
     )
-    return found.told(temperature_facts(several[0].temperature) | sample_of(several[0]))
+    own = several[0]
+    return found.told(temperature_facts(own.temperature) | dict(own.origin or {}) | sample_of(own))
 
 
 def _fit(gather: Callable[[], FittingData], *, method: str, objective: str | None, on_failure: str) -> RecalibrationMap:

@@ -15,7 +15,7 @@ from certcal.errors import InputError
 from certcal.metrics import Bins
 from certcal.recalibration.data import NothingToFitError, check_teaches, check_weights
 from certcal.recalibration.fitting import recalibrate_bounds
-from certcal.recalibration.maps import AnyMap, IdentityMap, RecalibrationMap, origin_of, temperature_facts
+from certcal.recalibration.maps import AnyMap, IdentityMap, RecalibrationMap, facts_of, temperature_facts
 from certcal.recalibration.score_maps import FullMap, ScoreMap
 from certcal.recalibration.simplex import ROWS, as_steps, gram, least_on_simplex, on_grid
 from certcal.scalars import check_choice, one_or_more
@@ -80,7 +80,7 @@ def fit_score_map(
         runner_up=runner_up,
     )
     about: dict[str, Any] = {"objective": str(goal), "clean_weight": data.clean_weight}
-    about |= temperature_facts(evidence.temperature) | origin_of(evidence)
+    about |= temperature_facts(evidence.temperature) | facts_of(evidence)
     about |= {"radii": [radius for radius, _ in data.used], "weights": [weight for _, weight in data.used]}
     taught = [evidence.correct[data.limits.certified(radius)] for radius, _ in data.used]
     try:
@@ -114,7 +114,7 @@ def fit_inside(
         inside = fit_score_map(evidence, **options)
     else:
         inside = share_reaching(reaching)
-        inside = replace(inside, about=origin_of(evidence) | temperature_facts(evidence.temperature))
+        inside = replace(inside, about=facts_of(evidence) | temperature_facts(evidence.temperature))
     if "reason" in inside.about:
         return IdentityMap(about=inside.about)
     if outside is None:

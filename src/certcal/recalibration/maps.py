@@ -72,7 +72,7 @@ class AnyMap(ShownRows, ABC):
         if self.divisor is not None:
             evidence = evidence.at_temperature(self.divisor)
         self._check_temperature(evidence.temperature)
-        self._check_origin(evidence)
+        self._check_origin(evidence.header.origin)
         inside, outside = self.stages
         found = confidence_bounds_at(evidence, radii=radii, score_map=inside, **terms)
         return [outside._mapped(own) for own in found]
@@ -83,6 +83,9 @@ class AnyMap(ShownRows, ABC):
         if inside is not None:
             raise InputError.expected("recalibration", "map confidences: a map of scores needs their draws", self.kind)
         self._check_temperature(bounds.temperature)
+        self._check_origin(bounds.origin or {})
+        if bounds.mapped_by is not None and bounds.mapped_by.as_dict() == self.as_dict():
+            raise InputError.expected("recalibration", "be given once", "a map that these bounds went through before")
         return outside._mapped(bounds)
 
     def _check_temperature(self, temperature: float) -> None:
@@ -91,14 +94,20 @@ class AnyMap(ShownRows, ABC):
             wanted = f"be fitted at the temperature {temperature:g} of these confidences, or be a TemperedMap"
             raise InputError.expected("recalibration", wanted, f"one at {self.divisor or 1.0:g}")
 
-    def _check_origin(self, evidence: Evidence) -> None:
+    def _check_origin(self, origin: Mapping[str, Any]) -> None:
         """Warn of a map that was fitted to another smoothed model. Certificates hold for any map; few fit any model."""
-        said = "The certificates hold, of that model with this map; is it the map you meant?"
-        if (fitted := self.about.get("sigma", evidence.header.sigma)) != evidence.header.sigma:
-            told = f"The map was fitted to sigma = {fitted:g}, not {evidence.header.sigma:g}."
-            warnings.warn(f"{told} {said}", CertcalWarning, stacklevel=3)
-        if told := self.other_model(evidence.header.model):
-            warnings.warn(f"{told} {said}", CertcalWarning, stacklevel=3)
+        if self.kind == "identity":  # which changes nothing
+            return
+        fitted, told = self.about.get("sigma"), []
+        if fitted is not None and (sigma := origin.get("sigma", fitted)) != fitted:
+            told.append(f"The map was fitted to sigma = {fitted:g}, not {sigma:g}.")
+        if "model" in origin:
+            told.append(self.other_model(origin["model"]))
+        if "scores" in self.about and "scores" not in origin and self.stages[0] is None:
+            told.append("The map was fitted after a map of scores, which is missing here: join them in a FullMap.")
+        for words in filter(None, told):
+            said = "The certificates hold, of that model with this map; is it the map you meant?"
+            warnings.warn(f"{words} {said}", CertcalWarning, stacklevel=3)
 
     def other_model(self, fingerprint: str) -> str:
         """That the map was fitted to another model than this, where it was."""
@@ -115,10 +124,9 @@ def temperature_facts(temperature: float) -> dict[str, float]:
     return {} if temperature == 1.0 else {"temperature": temperature}
 
 
-def origin_of(evidence: Evidence) -> dict[str, Any]:
+def facts_of(evidence: Evidence) -> dict[str, Any]:
     """Which smoothed model a map is fitted to, in which units: what deployment has to match; and some of the inputs."""
-    own = {name: getattr(evidence.header, name) for name in ("sigma", "model", "units")}
-    return own | sample_of(evidence)
+    return evidence.header.origin | sample_of(evidence)
 
 
 class RecalibrationMap(AnyMap):
@@ -151,7 +159,7 @@ class RecalibrationMap(AnyMap):
         other = None if bounds.other is None else self.bounds(bounds.other, bounds.other)[1]
         least = float(self.bounds([bounds.least], [bounds.least])[0][0])
         mapped: dict[str, Any] = {"lower": lower, "upper": upper, "confidence": confidence, "bands": self.bands}
-        return replace(bounds, **mapped, other=other, least=least)
+        return replace(bounds, **mapped, other=other, least=least, mapped_by=self)
 
     @abstractmethod
     def _rounded(self, confidence: FloatArray, direction: int) -> FloatArray:

@@ -58,6 +58,8 @@ class FullMap(AnyMap):
         for name, kind, maker in (("inside", ScoreMap, "fit_score_map"), ("outside", RecalibrationMap, "recalibrate")):
             if not isinstance(getattr(self, name), kind):
                 raise InputError.expected(name, f"be a map from `{maker}`", type(getattr(self, name)).__name__)
+        if not self.about:  # what its parts know
+            object.__setattr__(self, "about", {**self.outside.about, **self.inside.about})
 
     @property
     def stages(self) -> tuple[ScoreMap, RecalibrationMap]:

@@ -94,11 +94,17 @@ def fit_steps(data: FittingData) -> StepsMap:
 
 
 def _candidates(data: FittingData) -> FloatArray:
-    """Where a step may begin: values above 0 that bounds and clean confidences have."""
-    every = [data.confidence, *(side for one in data.problems for side in (one.lower, one.upper))]
+    """Where a step may begin: halfway from a value that bounds or clean confidences have to the next one below.
+
+    At the value itself the last bits of a confidence, which differ between machines, would decide about its step.
+    """
+    every = np.concatenate([data.confidence, *(side for one in data.problems for side in (one.lower, one.upper))])
     shares = np.arange(1, _CUTS + 1) / (_CUTS + 1)
-    found = np.unique(np.quantile(np.concatenate(every), shares, method="lower"))
-    return found[found > 0.0]
+    known, found = np.unique(every), np.unique(np.quantile(every, shares, method="lower"))
+    found = found[found > 0.0]
+    below = np.append(0.0, known)[np.searchsorted(known, found)]
+    middle = below + (found - below) / 2
+    return np.where(middle > below, middle, found)  # neighbouring floats have no middle
 
 
 def _levels(bins: Bins) -> tuple[FloatArray, FloatArray]:

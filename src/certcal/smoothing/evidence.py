@@ -97,6 +97,11 @@ class EvidenceHeader:
         """What every limit of a probability has to allow for, since noise is drawn by integers; unknown before them."""
         return noise_slip(self.elements) if self.noise == "philox-2" else 0.0
 
+    @property
+    def origin(self) -> dict[str, Any]:
+        """Which smoothed model the evidence is of, and the units of its inputs."""
+        return {"sigma": self.sigma, "model": self.model, "units": self.units}
+
     def shift(self, radius: float) -> float:
         """By how many σ the noisy input moves, at most, when the input moves by up to `radius`.   Errs: high.
 

@@ -4,7 +4,7 @@ import json
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import MISSING, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from certcal.studies.reference_rows import LOOSE, PLAIN, SPLITS, ReferenceRow, e
 
 MANIFEST, ROWS, FOLDER = "manifest.toml", "rows.json", "evidence"
 _NAME = re.compile(r"[a-z0-9][a-z0-9._+-]{0,99}")
+_LATER = {one.name for one in fields(ReferenceRow) if one.default is not MISSING}
 _HEAD = "What each evidence file is of; `certcal reference` verifies and recomputes."
 
 
@@ -162,8 +163,10 @@ class Pack:
         return differences([row for row in before if not named or row.entry in named], rows)
 
     def write_rows(self, rows: Sequence[ReferenceRow]) -> None:
-        """Store the rows, one to a line."""
-        lines = ",\n".join(json.dumps(plain(vars(row)), ensure_ascii=False) for row in rows)
+        """Store the rows, one to a line, without what is not known of every row."""
+        told = [{key: value for key, value in plain(vars(row)).items() if value is not None or key not in _LATER}
+                for row in rows]  # fmt: skip
+        lines = ",\n".join(json.dumps(row, ensure_ascii=False) for row in told)
         with replacing(self.folder / ROWS) as part:
             part.write_text(f"[\n{lines}\n]\n", encoding="utf-8")
 

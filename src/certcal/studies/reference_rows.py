@@ -40,6 +40,7 @@ class ReferenceRow:
     acce: float = float("nan")  # the paper's approximation of the certified ECE from below, by ADMM
     brier_all_before: float = float("nan")  # of the same held-out inputs without the map
     deviation: float = float("nan")  # of the certified ECE after maps of other halves, of which the row has the mean
+    maps: float = float("nan")  # share of the halves in which a map was learned; the others keep confidences
 
     @classmethod
     def of(cls, read: dict[str, Any]) -> "ReferenceRow":
@@ -126,10 +127,13 @@ def _mapped(
     if fit is None:
         held = held_out_maps(evidence, choose, radii=radius, terms=terms, folds=HALVES, repeats=splits)
         (before, after), deviation = held.mean(radius), held.spread(radius).certified_ece
+        maps = 1 - held.without_map / len(held.maps)
     else:
         (plain,) = confidence_bounds_at(evidence, radii=[radius], **terms)
-        (moved,) = choose(fit).certify(evidence, radii=[radius], **terms)
+        chosen = choose(fit)
+        (moved,) = chosen.certify(evidence, radii=[radius], **terms)
         before, after, deviation = score_bounds(plain), score_bounds(moved), math.nan
+        maps = float(chosen.kind != "identity")
     scores = {own: getattr(after, own) for own in _SCORES}
-    scores |= {"brier_all_before": before.brier_all, "deviation": deviation}
+    scores |= {"brier_all_before": before.brier_all, "deviation": deviation, "maps": maps}
     return ReferenceRow(name, "recalibrated", radius, accuracy, **scores)
