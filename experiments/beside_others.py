@@ -11,6 +11,7 @@ from certcal.studies import ReferenceRow
 from experiments.pack_table import Table, down, markdown, up
 
 RESULTS = Path(__file__).resolve().parent / "results"
+FEWEST = 8  # models that rank correlations are told of
 KEYS = (("certified_accuracy", down), ("certified_ece", up), ("certified_brier", up))
 
 
@@ -59,8 +60,8 @@ def correlations(table: Table) -> str:
     """Rank correlations over the models of the table between robustness and calibration."""
     lines = []
     for radius in sorted({row.radius for row in table.rows}):
-        rows = [row for row in table.at("paper", radius).values() if row.certified_accuracy > 0]
-        if len(rows) < 5:
+        rows = list(table.comparable(radius).values())
+        if len(rows) < FEWEST:
             continue
         own = {"CA": [row.certified_accuracy for row in rows], "ACR": [table.mean_radius[row.entry] for row in rows],
                "CBS": [row.certified_brier for row in rows], "CCE": [row.certified_ece for row in rows]}  # fmt: skip
@@ -69,10 +70,10 @@ def correlations(table: Table) -> str:
     if not lines:
         return ""
     told = (
-        "Spearman's rank correlations over the entries (ACR: average certified radius). Seeds and fine-tunings of one "
-        "baseline are alike, so this is a hint only:"
+        "Spearman's rank correlations over models of one network, on the same inputs (ACR: average certified radius). "
+        "Seeds and fine-tunings of one baseline are alike, so this is a hint only:"
     )
-    heads = ["R", "entries", *(f"{one}, {other}" for one, other in combinations(("CA", "ACR", "CBS", "CCE"), 2))]
+    heads = ["R", "models", *(f"{one}, {other}" for one, other in combinations(("CA", "ACR", "CBS", "CCE"), 2))]
     return f"{told}\n\n{markdown(heads, lines, 1)}"
 
 

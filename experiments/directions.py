@@ -3,6 +3,7 @@
 import statistics
 from collections import Counter, defaultdict
 
+from certcal.errors import several
 from certcal.evaluation import Outcome, select
 from certcal.studies import ReferenceRow
 from experiments.pack_table import Table, down, markdown, up
@@ -10,6 +11,7 @@ from experiments.pack_table import Table, down, markdown, up
 METHODS = ("Finetuned AT", "Brier-ACT", "ACCE-ACT", "ACCE-ACT*", "CCE-ACT", "Certified Brier")
 WITHIN = 0.03  # of the best certified accuracy, as the paper selects
 CLOSE = 1.5  # points between methods that no direction is read off: seeds differ by as much
+SAME, OTHER = "as in the paper", "**not as in the paper**"
 DIRECTIONS = (
     "Whether a method is better than AT, as the paper has it: differences of the models selected, in points of CCE by "
     f"the paper's bounds, beside the paper's of ACCE. Differences below {CLOSE:g} points tell nothing: seeds differ by "
@@ -17,15 +19,27 @@ DIRECTIONS = (
 )
 TUNED = (
     "Models of other baselines differ by their baselines too. So this is what fine-tuning changes of its own baseline: "
-    "points of CCE by the paper's bounds and, in brackets, of CA. Per method it is the setting that the paper's "
-    "selection takes among those of this baseline. Numbers are means over {seeds}. Baselines are those within 3 points "
-    "of the best CA at R."
+    "points of CCE by the paper's bounds and, in brackets, of CA. Each model is compared with the baseline of its own "
+    "seed, and the mean is over {seeds}. Per method it is the setting that the paper's selection takes among those of "
+    "this baseline. Baselines are those within 3 points of the best CA at R."
 )
 
 
 def directions(table: Table) -> str:
     """Whether methods order as in the paper, said plainly."""
-    lines = []
+    lines = [
+        [f"{radius:g}", f"{method} − AT", f"{ours:+.2f}", f"{paper:+.2f}", verdict + unlike]
+        for radius, method, ours, paper, verdict, unlike in compared(table)
+    ]
+    if not lines:
+        return ""
+    once = "" if len({one.train_seed for one in table.models.values()}) > 1 else " One seed each."
+    return f"{DIRECTIONS.format(once=once)}\n\n{markdown(['R', 'methods', 'ours', 'the paper', 'direction'], lines, 2)}"
+
+
+def compared(table: Table) -> list[tuple[float, str, float, float, str, str]]:
+    """Radius, method, our and the paper's difference to AT, the verdict, and in what else the models differ."""
+    found = []
     for radius in sorted({row.radius for row in table.rows}):
         rows = table.at("paper", radius)
         best = {entry.method: entry.name for entry in table.selected(radius, "ece")}
@@ -34,15 +48,11 @@ def directions(table: Table) -> str:
             theirs = [table.theirs("ACCE", one, radius) for one in (method, "AT")]
             if method in own and "AT" in own and None not in theirs:
                 ours, paper = 100 * (own[method] - own["AT"]), theirs[0] - theirs[1]
-                verdict = "as in the paper" if ours * paper > 0 else "**not as in the paper**"
+                verdict = SAME if ours * paper > 0 else OTHER
                 if min(abs(ours), abs(paper)) < CLOSE:
                     verdict = f"{'the paper’s' if abs(paper) < CLOSE else 'ours'} is too small to tell"
-                verdict += _unlike(table, best[method], best["AT"])
-                lines.append([f"{radius:g}", f"{method} − AT", f"{ours:+.2f}", f"{paper:+.2f}", verdict])
-    if not lines:
-        return ""
-    once = "" if len({one.train_seed for one in table.models.values()}) > 1 else " One seed each."
-    return f"{DIRECTIONS.format(once=once)}\n\n{markdown(['R', 'methods', 'ours', 'the paper', 'direction'], lines, 2)}"
+                found.append((radius, method, ours, paper, verdict, _unlike(table, best[method], best["AT"])))
+    return found
 
 
 def _unlike(table: Table, name: str, plain: str) -> str:
@@ -55,7 +65,7 @@ def _unlike(table: Table, name: str, plain: str) -> str:
 def tuned(table: Table) -> str:
     """Changes of the certified calibration error and accuracy, per radius and baseline."""
     names = sorted({one.baseline for one in table.models.values() if one.baseline and one.network == table.network})
-    lines, seeds = [], set()
+    lines, most = [], 0
     for radius in table.paper.get("radii", ()):
         stems = _by_settings(table, radius)
         starts = {name: stems[own] for name in names if (own := f"{table.data}-{name.lower()}") in stems}
@@ -64,15 +74,44 @@ def tuned(table: Table) -> str:
             if _mean(start, "certified_accuracy") < best - WITHIN:
                 continue
             settings = _selected(table, stems, name, radius)
-            cells = [_change(stems[settings[method]], start) if method in settings else "—" for method in METHODS]
-            seeds |= {table.entries[row.entry].train_seed for row in start}
+            pairs = {method: _pairs(table, stems[stem], start) for method, stem in settings.items()}
+            most = max([most, *map(_seeds, pairs.values())])
             told = [down(_mean(start, "certified_accuracy")), up(_mean(start, "certified_ece"))]
-            lines.append([f"{radius:g}", name, *told, *cells])
+            lines.append(([f"{radius:g}", name.lower(), *told], pairs))
     if not lines:
         return ""
-    several = f"the seeds {', '.join(map(str, sorted(seeds)))}" if len(seeds) > 1 else "the one seed"
+    seeds = f"{most} seeds, or as many as a cell says" if most > 1 else "one seed"
     heads = ["R", "baseline", "its CA", "its CCE", *METHODS]
-    return f"{TUNED.format(seeds=several)}\n\n{markdown(heads, lines, 2)}"
+    cells = [[*first, *(_change(pairs.get(method), most) for method in METHODS)] for first, pairs in lines]
+    return f"{TUNED.format(seeds=seeds)}\n\n{markdown(heads, cells, 2)}"
+
+
+Pairs = list[tuple[int | None, float, float]]  # seed, change of the error, change of the accuracy
+
+
+def _pairs(table: Table, rows: list[ReferenceRow], starts: list[ReferenceRow]) -> Pairs:
+    """What each model changes of the baseline that it was fine-tuned from."""
+    found = []
+    for row in rows:
+        own = table.entries[row.entry]
+        same = [one for one in starts if table.entries[one.entry].train_seed == own.train_seed]
+        if same:  # of baselines trained again, the one of the same session, else the first
+            start = max(same, key=lambda one: (table.entries[one.entry].commit == own.commit, -len(one.entry)))
+            change = row.certified_ece - start.certified_ece, row.certified_accuracy - start.certified_accuracy
+            found.append((own.train_seed, *change))
+    return found
+
+
+def _seeds(pairs: Pairs) -> int:
+    return len({seed for seed, _, _ in pairs})
+
+
+def _change(pairs: Pairs | None, most: int) -> str:
+    if not pairs:
+        return "—"
+    error, accuracy = (100 * statistics.fmean(pair[place] for pair in pairs) for place in (1, 2))
+    fewer = f", {several(_seeds(pairs), 'seed')}" if _seeds(pairs) < most else ""
+    return f"{error:+.2f} ({accuracy:+.1f}){fewer}"
 
 
 def _by_settings(table: Table, radius: float) -> dict[str, list[ReferenceRow]]:
@@ -102,10 +141,3 @@ def _selected(table: Table, stems: dict[str, list[ReferenceRow]], baseline: str,
 
 def _mean(rows: list[ReferenceRow], name: str) -> float:
     return statistics.fmean(getattr(row, name) for row in rows)
-
-
-def _change(rows: list[ReferenceRow], start: list[ReferenceRow]) -> str:
-    error, accuracy = (
-        100 * (_mean(rows, name) - _mean(start, name)) for name in ("certified_ece", "certified_accuracy")
-    )
-    return f"{error:+.2f} ({accuracy:+.1f})"

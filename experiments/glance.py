@@ -9,6 +9,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from certcal.studies import study_names
+from experiments.directions import OTHER, SAME, compared
 from experiments.pack_table import Table, markdown, up
 
 # Ways to the certified calibration error, with their colours in the figure.
@@ -18,11 +19,57 @@ WAYS = (
     ("ours, cdf-cp", "#e0a030"),
     ("ours, cdf-cp and a map", "#1b7a8c"),
 )
+NEAR = 3.0  # points from the paper that count as reproduced
 GLANCE = 0.5  # the radius of the overview
 OVERVIEW = "What is run, and the least error among models of seed 0 that are as accurate as the paper's:"
 IN_SHORT = (
     "The certified calibration error of the models selected, from the least to the largest of the paper's methods:"
 )
+
+
+def answers(tables: list[Table]) -> str:
+    """A few plain lines: what is reproduced, what is not, what goes beyond the paper, and what is not run."""
+    lines = [_answer(table) for table in tables if table.paper]
+    run = {table.data for table in tables}
+    left = ", ".join(name for name in study_names() if name not in run)
+    return "\n".join(f"- {line}" for line in [*lines, f"Not run: {left}."]) + "\n"
+
+
+def _answer(table: Table) -> str:
+    """What there is to say of one data set."""
+    apart = _apart(table)
+    near = sum(abs(points) <= NEAR for points in apart)
+    low = [
+        (max(row.certified_accuracy for row in rows.values()), least)
+        for radius, (least, _) in zip(table.paper["radii"], table.paper["CA"], strict=True)
+        if (rows := table.comparable(radius))
+    ]
+    missed = sum(100 * best < least for best, least in low)
+    weak = f", whose models are more accurate at {missed} of {len(low)} radii (schedules here are short)"
+    verdicts = [verdict for *_, verdict, _ in compared(table)]
+    same, other = (verdicts.count(one) for one in (SAME, OTHER))
+    told = (
+        f"**{table.data}**: by the paper's bounds, {near} of {len(apart)} certified errors are within {NEAR:g} points "
+        f"of the paper's{weak if missed else ''}. Of {len(verdicts)} directions {same} "
+        f"{'is' if same == 1 else 'are'} as in the paper and {other} not; the others are too small to tell."
+    )
+    shown = next((ways for radius, ways in ranges(table) if radius == GLANCE), None)
+    if shown is None:
+        return told
+    (paper, _), _, (sharp, _), (mapped, _) = shown
+    return (
+        f"{told} At R = {GLANCE:g} the least error of the paper's methods is {paper:.2f} there, {sharp:.2f} by our "
+        f"bounds from as many draws, and {mapped:.2f} with a map."
+    )
+
+
+def _apart(table: Table) -> list[float]:
+    """Our CCE by the paper's bounds less its ACCE, in points, of all methods and radii that both have."""
+    return [
+        100 * table.at("paper", radius)[one.name].certified_ece - theirs
+        for radius in table.paper["radii"] for one in table.selected(radius, "ece")
+        if (theirs := table.theirs("ACCE", one.method, radius)) is not None
+    ]  # fmt: skip
 
 
 def overview(tables: list[Table]) -> str:
@@ -70,11 +117,7 @@ def in_short(table: Table) -> str:
     ]  # fmt: skip
     if not lines:
         return ""
-    apart = [
-        100 * table.at("paper", radius)[one.name].certified_ece - theirs
-        for radius in table.paper["radii"] for one in table.selected(radius, "ece")
-        if (theirs := table.theirs("ACCE", one.method, radius)) is not None
-    ]  # fmt: skip
+    apart = _apart(table)
     told = (
         f"By the paper's bounds, ours less the paper's is {statistics.median(apart):+.2f} points in the median of "
         f"{len(apart)} numbers, and {min(apart):+.2f} to {max(apart):+.2f}."

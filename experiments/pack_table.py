@@ -60,30 +60,30 @@ class Table:
 
     @property
     def headlines(self) -> dict[tuple[float, bool], ReferenceRow]:
-        """By radius the row with the least CCE after a map that raises the clean Brier score by a point at most.
+        """By radius the row with the least CCE of all `candidates`, and of those that held-out images chose (True)."""
+        found = {(radius, honest): self.candidates(radius, held_out=honest)
+                 for radius in self.paper.get("radii", ()) for honest in (False, True)}  # fmt: skip
+        return {key: min(rows, key=lambda row: row.certified_ece) for key, rows in found.items() if rows}
 
-        Of models of seed 0 at least as accurate as the paper's, by halves of their inputs, and where the table has
-        other seeds, of models that have such rows of those too; and of those among them that held-out training images
-        chose at that radius (True), which looked at no test input.
+    def candidates(self, radius: float, *, held_out: bool) -> list[ReferenceRow]:
+        """Rows after a map, of models as accurate as the paper's, that raises the clean Brier score by a point at most.
+
+        Of models of seed 0 by halves of their inputs, and where the table has other seeds, of models that have such
+        rows of those too. With `held_out`, of those among them that held-out training images chose at that radius.
         """
-        found = {}
         seeds = {one.train_seed for one in self.models.values()}
-        for place, radius in enumerate(self.paper.get("radii", ())):
-            for honest in (False, True):
-                rows = [
-                    row
-                    for row in self.at("recalibrated", radius).values()
-                    if 100 * row.certified_accuracy >= self.paper["CA"][place][0]
-                    and row.brier_all - row.brier_all_before <= POINT
-                    and self.entries[row.entry].train_seed == 0
-                    and not row.entry.endswith("-again")
-                    and not self.entries[row.entry].fitted_on
-                    and len(self.with_seeds(row)) == len(seeds)
-                    and (self.held_out(row.entry, "(ece|brier)", radius) or not honest)
-                ]
-                if rows:
-                    found[radius, honest] = min(rows, key=lambda row: row.certified_ece)
-        return found
+        least = self.paper["CA"][self.paper["radii"].index(radius)][0]
+        return [
+            row
+            for row in self.at("recalibrated", radius).values()
+            if 100 * row.certified_accuracy >= least
+            and row.brier_all - row.brier_all_before <= POINT
+            and self.entries[row.entry].train_seed == 0
+            and not row.entry.endswith("-again")
+            and not self.entries[row.entry].fitted_on
+            and len(self.with_seeds(row)) == len(seeds)
+            and (self.held_out(row.entry, "(ece|brier)", radius) or not held_out)
+        ]
 
     def with_seeds(self, row: ReferenceRow) -> list[ReferenceRow]:
         """The row and those of the same settings, inputs and track with other seeds."""
@@ -102,8 +102,19 @@ class Table:
         return [self.entries[one] for one in self.at("paper", radius) if self.entries[one].network != self.network]
 
     def at(self, track: str, radius: float) -> dict[str, ReferenceRow]:
-        """Rows of a track and radius, by entry."""
-        return {row.entry: row for row in self.rows if (row.track, row.radius) == (track, radius)}
+        """Rows of a track and radius, by entry; of maps, those where one was learned."""
+        return {row.entry: row for row in self.rows if (row.track, row.radius) == (track, radius) and row.maps != 0}
+
+    def comparable(self, radius: float) -> dict[str, ReferenceRow]:
+        """Rows by the paper's bounds of models with the paper's network and number of inputs, each training once."""
+        return {
+            name: row
+            for name, row in self.at("paper", radius).items()
+            if row.certified_accuracy > 0
+            and self.entries[name].network == self.network
+            and self.inputs[name] == self.usual
+            and not name.endswith("-again")
+        }
 
     def theirs(self, name: str, method: str, radius: float) -> Any:
         """The paper's number; None where it has none."""
@@ -115,15 +126,7 @@ class Table:
 
         Other seeds, and models trained again, show the spread; the least of several would be too good.
         """
-        own = {
-            name: row
-            for name, row in self.at("paper", radius).items()
-            if row.certified_accuracy > 0
-            and self.entries[name].train_seed == 0
-            and self.entries[name].network == self.network
-            and self.inputs[name] == self.usual
-            and not name.endswith("-again")
-        }
+        own = {name: row for name, row in self.comparable(radius).items() if self.entries[name].train_seed == 0}
         made = [
             Outcome(self.entries[name].method, name, radius, row.certified_accuracy, row.certified_ece,
                     row.certified_brier) for name, row in own.items()

@@ -5,24 +5,22 @@
 Every number comes from reference/, experiments/results, bench/results or the paper's tables in paper.toml.
 """
 
-import json
 import math
-import re
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from certcal.errors import several
-from certcal.studies import EXHIBITS, Entry, Pack, load_study, paper_table, study_trials
+from certcal.studies import EXHIBITS, Entry, Pack
 from experiments.beside_others import approximations, correlations, published, spread
 from experiments.directions import directions, tuned
-from experiments.glance import in_short, overview, picture
+from experiments.glance import answers, in_short, overview, picture
 from experiments.headlines import freer, headline, unseen
+from experiments.not_run import attacks, not_run
 from experiments.pack_table import Table, markdown
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "reproduction.md"
-ACE = {"standard": "ace_table-cifar10-preact-resnet18", "adversarial": "ace_table-cifar10-preact-resnet18-adversarial"}
 SCORES = (("CCE", "ACCE", "certified_ece", "ece"), ("CBS", "CBS", "certified_brier", "brier"))
 TABLES, PICTURE = PAGE.with_name("reproduction_tables.md"), ROOT / "docs" / "images" / "reproduction.svg"
 WRITTEN = (
@@ -35,6 +33,7 @@ The paper's numbers of training, and ours from the evidence in [the reference pa
 `certcal reference recompute reference` makes again without a GPU. This page has the answers;
 [all tables](reproduction_tables.md) have every model, seed and setting.
 
+{{answers}}
 ![Certified calibration error of the paper's methods over the radius, four ways](images/reproduction.svg)
 
 Words and units, here and in the figure:
@@ -64,26 +63,7 @@ DETAILS = (
     "bounds. By cdf-cp, looks at the draws count: evidence that was drawn on without a plan has limits up to a point "
     "wider."
 )
-NETWORKS = (
-    "The networks, PreAct-ResNet-18, are ours, trained for fewer epochs than the paper's. The directions under the "
-    "strongest attacks differ; [attacks](attacks.md) says why."
-)
-SPEEDS = "All of a study as the paper ran it, on one H200 at the speeds of [Measured](measured.md):"
-NOT_RUN = """\
-- Baselines were trained for the epochs listed, not the paper's 150. The recipes are in `experiments/recipes`; how the
-  learning rate of Fashion-MNIST's entries before commit 8f825f1 fell was not recorded.
-- Of Fashion-MNIST, all seven baselines are run, and four settings of each of six methods from three of them. At R = 0.5
-  a fourth is selected, with σ = 0.5 and ε = 0.5, from which nothing is fine-tuned: differences to AT are large there.
-- Models fine-tuned from the baseline with σ = 0.12 start from that baseline trained again, but for Finetuned AT 04;
-  those of seed 1 at commit 799b5a7, and of seeds 1 and 2 at commit eb847ff, from baselines of that seed trained again.
-  The baseline with σ = 0.5 and ε = 0.5 is trained again with seed 0, for all draws at one planned look.
-- ACCE-ACT* takes the mean: with the paper's sum it diverged in all trials.
-- Of CIFAR-10, ResNet-110 is trained for 20 epochs with noise and with SmoothAdv at two σ, and fine-tuned for 3 by one
-  setting of Brier-ACT and of ACCE-ACT. PreAct-ResNet-18 stands beside it: with SmoothAdv, and with consistent copies,
-  then fine-tuned on the certificate. One seed each.
-"""
 Part = Callable[[Table], str]
-FULL = "100,000"  # draws, the paper's
 HEADS = ["R", "metric", "method", "CA", "paper", "ours, paper's bounds", "difference", "ours, cdf-cp",
          "ours, cdf-cp and a map", "ADMM's ACCE", "draws", "model"]  # fmt: skip
 
@@ -122,7 +102,7 @@ def worse(table: Table) -> str:
     """How often a map is worse than none on inputs that it has not seen."""
     pairs = [
         (row, table.at("plain", row.radius)[row.entry]) for row in table.rows
-        if row.track == "recalibrated" and not table.entries[row.entry].fitted_on
+        if row.track == "recalibrated" and row.maps and not table.entries[row.entry].fitted_on
     ]  # fmt: skip
     if not pairs:
         return ""
@@ -152,6 +132,7 @@ def honest(table: Table) -> str:
         for radius in sorted({row.radius for row in table.rows})
         for entry in table.entries.values()
         if entry.name in table.at("paper", radius) and table.held_out(entry.name, field, radius)
+        and (table.inputs[entry.name] == table.usual or entry.network != table.network)
         and entry.train_seed == 0 and table.at("paper", radius)[entry.name].certified_accuracy > 0
     ]  # fmt: skip
     if not lines:
@@ -179,49 +160,6 @@ def _fitted(entry: Entry) -> str:
     if entry.fitted_on:
         return f"{entry.fitted_on}, clean Brier + {100 * entry.brier_loss:g} at most"
     return "halves" if entry.mapped else "—"
-
-
-def attacks() -> str:
-    """Table 1 on CIFAR-10."""
-    told = paper_table("attacks") or {}
-    lines = []
-    for how, name in ACE.items():
-        rows = json.loads((ROOT / "experiments" / "results" / f"{name}.json").read_text(encoding="utf-8"))["paper"]
-        for row in rows:
-            if row["epsilon"] in (0.0, 8 / 255):
-                key = f"{row['eta']} {row['omega']}" if row["epsilon"] else "none"
-                paper, ours = told[how][key], 100 * row["adaptive_ece"]
-                lines.append([how, key.replace("yhat", "ŷ"), f"{paper:.2f}", f"{ours:.2f}", f"{ours - paper:+.2f}"])
-    return markdown(["training", "attack (η, ω)", "paper", "ours", "difference"], lines, 2)
-
-
-def costs() -> str:
-    """What full runs would take, from measured speeds of one H200."""
-    speeds = {name: json.loads((ROOT / "bench" / "results" / f"{name}-gpu.json").read_text(encoding="utf-8"))["figures"]
-              for name in ("training", "smoothing")}  # fmt: skip
-    note = next(one["note"] for one in speeds["training"] if "smoothadv" in one["note"])
-    batch, draws, steps, seconds = (float(found) for found in re.search(
-        r"batch (\d+), (\d+) draws, T = (\d+).*smoothadv (\d+) ms", note).groups())  # fmt: skip
-    passes = batch * draws * (steps + 1) / (seconds / 1000)  # forward and backward, ResNet-110, per second
-    rate = next(one["value"] for one in speeds["smoothing"] if re.match("ResNet-110.*per second", one["name"]))
-    lines = []
-    for name, images, inputs in (("cifar10", 50_000, 10_000), ("cifar100", 50_000, 500), ("svhn", 73_257, 500)):
-        every = [one.recipe for first, tuned in study_trials(load_study(name), Path("x")) for one in (first, *tuned)]
-        work = sum(one.train.epochs * images * one.objective.draws * (one.objective.steps + 1) for one in every)
-        certify = len(every) * inputs * every[0].certify.n / rate
-        lines.append([name, str(len(every)), f"{work / passes / 3600:,.0f} h", f"{certify / 3600:,.0f} h"])
-    every = [one for first, tuned in study_trials(load_study("imagenet"), Path("x")) for one in (first, *tuned)]
-    lines.append(["imagenet", str(len(every)), "not measured", "not measured"])
-    return markdown(["study", "models", "training", "certification"], lines, 1)
-
-
-def few_draws(tables: list[Table]) -> str:
-    """Which entries have fewer draws than the paper's."""
-    named = [
-        f"{name} ({table.draws[name]})" for table in tables if table.paper for name in table.models
-        if table.draws[name] != FULL
-    ]  # fmt: skip
-    return f"- Certified with fewer draws than {FULL}, for some inputs or all: {', '.join(named)}.\n"
 
 
 def exhibits() -> str:
@@ -258,10 +196,10 @@ def tables_of(pack: Pack) -> list[Table]:
 
 def page(found: list[Table]) -> str:
     """The page of answers."""
-    parts = [HEAD, overview(found)]
+    parts = [HEAD.format(answers=answers(found)), overview(found)]
     parts += [f"## {table.data}\n\n{_models(table)} {training(table)}" for table in found if table.paper]
-    parts.append(f"## Table 1, CIFAR-10, ε = 8/255: AdaECE under attack\n\n{attacks()}\n{NETWORKS}\n")
-    parts.append(f"## What is not run, and what it would take\n\n{SPEEDS}\n\n{costs()}\n{NOT_RUN}{few_draws(found)}")
+    parts.append(f"## Table 1, CIFAR-10, ε = 8/255: AdaECE under attack\n\n{attacks()}")
+    parts.append(f"## What is not run, and what it would take\n\n{not_run(found)}")
     parts.append(f"## The paper's tables and figures\n\n{exhibits()}")
     return "\n".join(parts)
 
