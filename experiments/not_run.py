@@ -44,7 +44,7 @@ def not_run(tables: list[Table]) -> str:
 
 def attacks() -> str:
     """Table 1 on CIFAR-10."""
-    told = paper_table("attacks") or {}
+    told = paper_table("cifar10", "attacks") or {}
     lines = []
     for how, name in ACE.items():
         rows = json.loads((ROOT / "experiments" / "results" / f"{name}.json").read_text(encoding="utf-8"))["paper"]

@@ -12,7 +12,8 @@ from certcal.evaluation import Outcome
 from certcal.files import plain
 from certcal.runs import RunFolder
 from certcal.smoothing import load_evidence, save_evidence
-from certcal.studies import EXHIBITS, Pack, curves, draw_exhibit, load_study
+from certcal.studies import EXHIBITS, Pack, curves, draw_exhibit, load_study, paper_table
+from certcal.studies.paper import baselines_table
 from certcal.studies.stored import Source
 from command import certcal
 from places import ROOT
@@ -55,6 +56,39 @@ def sources(own, stored):
     return [stored / "one"] if own.source.startswith("a run") else [stored / "one", stored / "two"]
 
 
+# What shows each table and figure of the paper, by the label that it has there.
+LABELS = {
+    "fig:motivation_plot": "figure-motivation",
+    "tab:calibration_after_attack": "table-attacks",
+    "fig:brier_bounds_imagenet": "figure-brier-imagenet",
+    "fig:admm_bounds_imagenet": "figure-acce-imagenet",
+    "fig:training_effect_cifar10": "figure-training-effect",
+    "tab:training_results": "table-cifar10",
+    "fig:pathological_example_ece": "figure-pathological",
+    "fig:r50_i1k_e2": "figure-attack-reliability",
+    "fig:madri_i1k_e2": "figure-attack-reliability",  # of a run with another network
+    "fig:kumar_conf_width": "figure-widths",
+    "tab:evaluation_example": "table-worked-example",
+    "fig:admm_convergence_lagrangian": "figure-admm-lagrangian",
+    "fig:admm_convergence_constraints": "figure-admm-constraints",
+    "fig:admm_convergence_assignment": "figure-admm-assignment",
+    "fig:admm_dece_intiailisation": "figure-initialisation",
+    "fig:admm_dece_brier_hparam": "figure-search",
+    "fig:admm_single_dece_all": "figure-single-admm",
+    "fig:admm_bounds_cifar": "figure-acce-cifar10",
+    "fig:brier_bounds_cifar": "figure-brier-cifar10",
+    "fig:brier_bounds_cifar_constant_data": "figure-brier-same-inputs",
+    "tab:salman_cifar10_hparams": "table-baselines-cifar10",
+    "tab:salman_imagenet_hparams": "table-baselines-imagenet",
+    "fig:finetuning_all_models_cifar10": "figure-fine-tuning",
+    "tab:ablation_act": "table-ablation",
+    "fig:finetuning_all_models_cifar10_with_AT": "figure-fine-tuning-with-at",
+    "tab:fmnist_training_results": "table-fashion-mnist",
+    "tab:svhn_training_results": "table-svhn",
+    "tab:cifar100_training_results": "table-cifar100",
+    "tab:act_imagenet_results": "table-imagenet",
+    "fig:metric_tradeoff": "figure-trade-off",
+}
 DRAWN = [name for name in EXHIBITS if "attack" not in name]
 
 
@@ -74,13 +108,36 @@ def test_each_is_drawn_from_what_is_stored(name, stored, monkeypatch):
 
 
 def test_every_table_and_figure_of_the_paper_has_a_name():
-    """Labels of the paper's tables and figures, in its order."""
+    """The labels of the paper's tables and figures, counted in its source."""
+    assert set(EXHIBITS) == set(LABELS.values())
     places = [one.place for one in EXHIBITS.values()]
-    assert len(places) == 28
     assert [place for place in places if place.startswith("Fig.")] == [f"Fig. {number}" for number in (1, 2, 3, 4)]
     assert {"Table 1", "Table 2", "App. C", "App. K", *(f"App. J.{part}" for part in (1, 2, 3, 4))} <= set(places)
     out, _ = certcal("reproduce", "--list", cwd=ROOT)
     assert "figure-trade-off" in out
+
+
+def test_baselines_stand_beside_the_papers():
+    made = [Outcome("AT", "s0.25-e0.50-m4-T2", 0.2, 0.6, 0.3, 0.25, baseline="s0.25-e0.50-m4-T2"),
+            Outcome("AT", "mine", 0.2, 0.5, 0.4, 0.35, baseline="mine")]  # fmt: skip
+    lines = baselines_table("cifar10", {"cifar10": made}).splitlines()
+    assert len([line for line in lines if line.startswith("| s")]) == 22
+    (own,) = [line for line in lines if "s0.25-e0.50-m4-T2 " in line]
+    assert "60.00 (70.16)" in own
+    assert "30.00 (21.39)" in own
+    assert "25.00 (13.88)" in own
+    (mine,) = [line for line in lines if line.startswith("| mine")]
+    assert "50.00 |" in mine
+    for data, total in (("cifar10", 8096.64), ("imagenet", 1692.54)):  # sums of all numbers in the paper's tables
+        theirs = [one for name, one in paper_table(data, "baselines").items() if name != "radii"]
+        assert np.nansum([list(one.values()) for one in theirs]) == pytest.approx(total)
+
+
+def test_the_worked_example_is_the_papers():
+    text = EXHIBITS["table-worked-example"].draw(None)
+    assert "| 1 | C_A | C_A | 0.1 | 0.23 | 0.6 | 0.1 |" in text
+    assert "| 2 | C_A | C_B | 0.5 | 0.78 | 0.9 | 0.9 |" in text
+    assert "is 0.9000, exact" in text  # (1 - 0.1 + 0.9) / 2, in two bins
 
 
 def test_the_command_draws_one(stored):

@@ -64,7 +64,7 @@ from certcal.report.side_by_side import (
     side_by_side_records,
     side_by_side_words,
 )
-from certcal.report.tables import cells, columns, main_cells, to_csv, to_latex, to_markdown
+from certcal.report.tables import cells, columns, main_cells, markdown_text, to_csv, to_latex, to_markdown
 from certcal.report.views import prepare_boxes, prepare_certified_boxes, prepare_moves, prepare_widths
 from certcal.report.words import answer, answer_about, caveats, clean_words, explanation, guarantee
 
@@ -110,6 +110,7 @@ __all__ = [
     "listed",
     "main_cells",
     "map_name",
+    "markdown_text",
     "model_card",
     "more_tables",
     "number",

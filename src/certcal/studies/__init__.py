@@ -3,10 +3,11 @@
 from certcal.studies.boards import boards_of, draws_of
 from certcal.studies.exhibits import EXHIBITS, Exhibit, draw_exhibit
 from certcal.studies.pack import Entry, Pack, add_to_pack, differences, entry_of_run
+from certcal.studies.paper import paper_table
 from certcal.studies.recipes import SweepRecipe, SweepSettings, build_sweep, load_sweep
 from certcal.studies.reference_rows import ReferenceRow, entry_rows
 from certcal.studies.reproduce import Reproduction, run_study, study_trials
-from certcal.studies.study import Study, load_study, paper_table, study_names, study_text
+from certcal.studies.study import Study, load_study, study_names, study_text
 from certcal.studies.sweep import Results, run_sweep
 from certcal.studies.trials import Failure, Trial, run_trial, sweep_trials
 

@@ -6,8 +6,8 @@ from certcal.errors import several
 from certcal.report import Board, Standing, Track
 from certcal.smoothing import Evidence
 from certcal.studies.pack import Entry, Pack
+from certcal.studies.paper import paper_table
 from certcal.studies.reference_rows import FREER_LOSS, ReferenceRow
-from certcal.studies.study import paper_table
 
 # Title and explanation of each track, in this order.
 TOLD = {

@@ -7,14 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from certcal.errors import InputError
-from certcal.evaluation import Outcome, Rounding, select
+from certcal.evaluation import Outcome, select
 from certcal.report import (
     INCORRECT,
     ace_tables,
     attack_diagrams,
     comparison_markdown,
     comparison_table,
-    percent,
     plot_changes,
     prepare_changes,
 )
@@ -22,8 +21,9 @@ from certcal.runs import RunFolder, kept_attacks, save_figure
 from certcal.scalars import did_you_mean, guarded
 from certcal.smoothing import load_evidence
 from certcal.studies import curves
+from certcal.studies.paper import baselines_table, paper_table, worked_example
 from certcal.studies.stored import PACK, RUN, TRACK, Model, Source
-from certcal.studies.study import load_study, paper_table
+from certcal.studies.study import load_study
 
 ByData = Mapping[str, Sequence[Outcome]]  # what came of models, by their data set
 _STUDY = "a folder of `certcal reproduce`, or a reference pack"
@@ -146,24 +146,6 @@ def _together(found: ByData) -> list[Outcome]:
     return [one for own in found.values() for one in own]
 
 
-def _baselines(found: ByData) -> str:
-    """Certified accuracy, CCE and CBS of every baseline at every radius; a dash where it was not evaluated."""
-    starts = [one for one in _together(found) if one.model == one.baseline]
-    radii = sorted({one.radius for one in starts})
-    known = {(one.model, one.radius): one for one in starts}
-    parts = (("CA", "certified_accuracy", Rounding.DOWN), ("CCE", "certified_ece", Rounding.UP),
-             ("CBS", "certified_brier", Rounding.UP))  # fmt: skip
-    lines = ["| baseline | " + " | ".join(f"{label} {radius:g}" for label, *_ in parts for radius in radii) + " |"]
-    lines.append("|---|" + "---:|" * (len(parts) * len(radii)))
-    for model in dict.fromkeys(one.model for one in starts):
-        values = [
-            (getattr(known.get((model, radius)), key, float("nan")), side) for _, key, side in parts for radius in radii
-        ]
-        cells = ["—" if value != value else percent(value, side).removesuffix(" %") for value, side in values]
-        lines.append(f"| {model} | {' | '.join(cells)} |")
-    return "\n".join(lines) + "\n"
-
-
 def _changes(found: ByData, *, best: bool = False, without: Sequence[str] = ()) -> curves.Panels:
     """What fine-tuning changes around each baseline that was, or around the most accurate one at each radius."""
     tuned_by = (one.method for one in _together(found) if one.model != one.baseline and one.method not in without)
@@ -233,6 +215,7 @@ def _listed() -> list[Exhibit]:
         Exhibit("figure-attack-reliability", "App. B.2", "reliability under the attacks", _ATTACKED,
                 partial(_attacks, figure=True)),
         Exhibit("figure-widths", "App. C", "widths of Standard, CDF and cdf-cp", _RUNS, curves.widths),
+        Exhibit("table-worked-example", "App. E.2", "the worst case of two inputs", "", worked_example),
         Exhibit("figure-admm-lagrangian", "App. G.1", "parts of ADMM's Lagrangian", _RUN, curves.lagrangian),
         Exhibit("figure-admm-constraints", "App. G.1", "ADMM's distance to its constraints", _RUN, curves.constraints),
         Exhibit("figure-admm-assignment", "App. G.1", "ADMM's assignment over its steps", _RUN, curves.assignment),
@@ -245,8 +228,10 @@ def _listed() -> list[Exhibit]:
         Exhibit("figure-brier-cifar10", "App. H", "CBS over R, CIFAR-10", _RUNS, curves.brier, "cifar10"),
         Exhibit("figure-brier-same-inputs", "App. H", "CBS over R of inputs certified at all of them", _RUNS,
                 partial(curves.brier, same_inputs=True)),
-        Exhibit("table-baselines-cifar10", "App. I.2", "baselines, CIFAR-10", _STUDY, _baselines, "cifar10"),
-        Exhibit("table-baselines-imagenet", "App. I.2", "baselines, ImageNet", _STUDY, _baselines, "imagenet"),
+        Exhibit("table-baselines-cifar10", "App. I.2", "baselines, CIFAR-10", _STUDY,
+                partial(baselines_table, "cifar10"), "cifar10"),
+        Exhibit("table-baselines-imagenet", "App. I.2", "baselines, ImageNet", _STUDY,
+                partial(baselines_table, "imagenet"), "imagenet"),
         Exhibit("figure-fine-tuning", "App. I.4", "fine-tuning every baseline", _STUDY,
                 partial(_changes, without=both)),
         Exhibit("table-ablation", "App. I.5", "with AT fine-tuned", _STUDY, partial(_training_table, "cifar10"),

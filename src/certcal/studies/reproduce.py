@@ -13,7 +13,8 @@ from certcal.evaluation import Outcome, Selection, select
 from certcal.report import Comparison, comparison_markdown, comparison_table, plot_changes, prepare_changes
 from certcal.runs import RunFolder, save_figure
 from certcal.scalars import check_number
-from certcal.studies.study import Baseline, Study, paper_table
+from certcal.studies.paper import paper_table
+from certcal.studies.study import Baseline, Study
 from certcal.studies.sweep import Results, run_trials, where_to_run
 from certcal.studies.trials import QUOTED, Stages, Tell, Trial, kept_outcomes, sweep_trials
 

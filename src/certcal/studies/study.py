@@ -1,9 +1,8 @@
 """Recipes that reproduce the paper's training results: baselines, and methods that fine-tune each of them."""
 
 import re
-import tomllib
 from dataclasses import dataclass, field, replace
-from importlib.resources import as_file, files
+from importlib.resources import as_file
 from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
@@ -11,10 +10,10 @@ from typing import Any
 from certcal.errors import InputError
 from certcal.scalars import check_integer, did_you_mean
 from certcal.settings import CertifySettings, Sections, build, merged, options_of, read_toml
+from certcal.studies.paper import BUILT_IN, PAPER
 from certcal.studies.recipes import SweepRecipe, SweepSettings, build_sweep, grid_size
 
 _NAME = re.compile(r"[^\W_][\w .+*-]{0,99}")  # as a folder is called after it
-BUILT_IN, PAPER = files("certcal.studies") / "built_in", "paper"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -198,11 +197,6 @@ def _fewer(method: MethodOfTuning, sample: int | None) -> MethodOfTuning:
     check_integer("sample", sample, minimum=1)
     most = min(sample, method.sweep.sample or grid_size(method.sweep))
     return replace(method, sweep=replace(method.sweep, sample=most))
-
-
-def paper_table(name: str) -> dict[str, Any] | None:
-    """The paper's numbers for a data set, in percent; None if it has none."""
-    return tomllib.loads((BUILT_IN / f"{PAPER}.toml").read_text(encoding="utf-8")).get(name)
 
 
 def _named(argument: str, items: tuple[Any, ...], names: tuple[str, ...]) -> tuple[Any, ...]:
