@@ -3,7 +3,6 @@
 import statistics
 from collections import Counter, defaultdict
 
-from certcal.errors import several
 from certcal.evaluation import Outcome, select
 from certcal.studies import ReferenceRow
 from experiments.pack_table import Table, down, markdown, up
@@ -20,8 +19,8 @@ DIRECTIONS = (
 TUNED = (
     "Models of other baselines differ by their baselines too. So this is what fine-tuning changes of its own baseline: "
     "points of CCE by the paper's bounds and, in brackets, of CA. Each model is compared with the baseline of its own "
-    "seed, and the mean is over {seeds}. Per method it is the setting that the paper's selection takes among those of "
-    "this baseline. Baselines are those within 3 points of the best CA at R."
+    "seed; numbers are means over so many seeds, those with † of one. Per method it is the setting that the paper's "
+    "selection takes among those of this baseline. Baselines are those within 3 points of the best CA at R."
 )
 
 
@@ -58,14 +57,14 @@ def compared(table: Table) -> list[tuple[float, str, float, float, str, str]]:
 def _unlike(table: Table, name: str, plain: str) -> str:
     """In what else two models differ."""
     baseline, draws = table.entries[name].baseline.lower(), [table.draws[name], table.draws[plain]]
-    other = f"; from another baseline ({baseline})" if not table.short(plain).startswith(f"{baseline}-") else ""
+    other = "" if table.short(plain).startswith(f"{baseline}-") else "; from another baseline"
     return other + (f"; draws differ: {draws[0]} and {draws[1]}" if draws[0] != draws[1] else "")
 
 
 def tuned(table: Table) -> str:
     """Changes of the certified calibration error and accuracy, per radius and baseline."""
     names = sorted({one.baseline for one in table.models.values() if one.baseline and one.network == table.network})
-    lines, most = [], 0
+    lines = []
     for radius in table.paper.get("radii", ()):
         stems = _by_settings(table, radius)
         starts = {name: stems[own] for name in names if (own := f"{table.data}-{name.lower()}") in stems}
@@ -75,15 +74,13 @@ def tuned(table: Table) -> str:
                 continue
             settings = _selected(table, stems, name, radius)
             pairs = {method: _pairs(table, stems[stem], start) for method, stem in settings.items()}
-            most = max([most, *map(_seeds, pairs.values())])
-            told = [down(_mean(start, "certified_accuracy")), up(_mean(start, "certified_ece"))]
-            lines.append(([f"{radius:g}", name.lower(), *told], pairs))
+            most = max(map(_seeds, pairs.values()), default=0)
+            told = [str(most), down(_mean(start, "certified_accuracy")), up(_mean(start, "certified_ece"))]
+            cells = [_change(pairs.get(method), most) for method in METHODS]
+            lines.append([f"{radius:g}", name.lower(), *told, *cells])
     if not lines:
         return ""
-    seeds = f"{most} seeds, or as many as a cell says" if most > 1 else "one seed"
-    heads = ["R", "baseline", "its CA", "its CCE", *METHODS]
-    cells = [[*first, *(_change(pairs.get(method), most) for method in METHODS)] for first, pairs in lines]
-    return f"{TUNED.format(seeds=seeds)}\n\n{markdown(heads, cells, 2)}"
+    return f"{TUNED}\n\n{markdown(['R', 'baseline', 'seeds', 'its CA', 'its CCE', *METHODS], lines, 2)}"
 
 
 Pairs = list[tuple[int | None, float, float]]  # seed, change of the error, change of the accuracy
@@ -110,8 +107,7 @@ def _change(pairs: Pairs | None, most: int) -> str:
     if not pairs:
         return "—"
     error, accuracy = (100 * statistics.fmean(pair[place] for pair in pairs) for place in (1, 2))
-    fewer = f", {several(_seeds(pairs), 'seed')}" if _seeds(pairs) < most else ""
-    return f"{error:+.2f} ({accuracy:+.1f}){fewer}"
+    return f"{error:+.2f} ({accuracy:+.1f}){' †' if _seeds(pairs) == 1 < most else ''}"
 
 
 def _by_settings(table: Table, radius: float) -> dict[str, list[ReferenceRow]]:

@@ -25,23 +25,22 @@ UNSEEN = (
     "The limit on the clean Brier score held on the former, by parts. On the latter it can be passed, as the last "
     "columns show:"
 )
-CLEAN = ["clean Brier of all, no map", "with the map"]
+CLEAN = "clean Brier of all, without → with it"
 
 
 def headline(table: Table) -> str:
     """Per radius the least certified error after a map of any model that is at least as accurate as the paper's."""
     found = table.headlines
     lines = [
-        [*_about(table, radius, row), "; ".join(where), _best(table, "ACCE", radius), _error(row), _seeds(table, row),
-         _best(table, "CBS", radius), up(row.certified_brier), *_clean(row)]
+        [*_about(table, radius, row), "; ".join(where), f"{_error(row)} ({_best(table, 'ACCE', radius)})",
+         _seeds(table, row), f"{up(row.certified_brier)} ({_best(table, 'CBS', radius)})", _clean(row)]
         for radius, row, where in _together(table)
     ]  # fmt: skip
     if not lines:
         some = table.paper and any(row.track == "recalibrated" for row in table.rows)
         return "No model here is as accurate as those that the paper compares.\n" if some else ""
-    heads = ["R", "model", "inputs", "CA (cdf-cp)", "chosen on", "paper's best ACCE", "our CCE", "seeds 1 and 2",
-             "paper's best CBS", "our CBS",
-             *CLEAN]  # fmt: skip
+    heads = ["R", "model", "CA (cdf-cp)", "chosen on", "CCE with a map (the paper's best ACCE)", "seeds 1 and 2",
+             "CBS (the paper's best)", CLEAN]  # fmt: skip
     led = [table.entries[row.entry] for row in found.values()]
     limits, splits = sorted({f"{100 * one.brier_loss:g}" for one in led}), sorted({str(one.splits) for one in led})
     told = " The same settings with other seeds stand beside it:"
@@ -68,13 +67,9 @@ def freer(table: Table) -> str:
     for place, radius in enumerate(table.paper.get("radii", ())):
         for row in table.at("freer", radius).values():
             if 100 * row.certified_accuracy >= table.paper["CA"][place][0]:
-                before = up(table.at("plain", radius)[row.entry].certified_ece)
-                after = [_error(row), up(row.certified_brier)]
-                lines.append(
-                    [*_about(table, radius, row), _best(table, "ACCE", radius), before, *after, *_clean(row)]
-                )  # fmt: skip
-    heads = ["R", "model", "inputs", "CA (cdf-cp)", "paper's best ACCE", "our CCE, no map", "with the map",
-             "CBS with the map", *CLEAN]  # fmt: skip
+                before, after = up(table.at("plain", radius)[row.entry].certified_ece), _error(row)
+                lines.append([*_about(table, radius, row), f"{before} → {after}", up(row.certified_brier), _clean(row)])
+    heads = ["R", "model", "CA (cdf-cp)", "CCE, without → with the map", "CBS with it", CLEAN]
     return f"{FREER}\n\n{markdown(heads, lines, 2)}" if lines else ""
 
 
@@ -86,9 +81,12 @@ def unseen(table: Table) -> str:
             plain, mapped = (table.at(track, radius).get(one.name) for track in ("plain", "recalibrated"))
             if plain is None or mapped is None:
                 continue
-            errors = [up(getattr(row, key)) for key in ("certified_ece", "certified_brier") for row in (plain, mapped)]
-            lines.append([*_about(table, radius, mapped), *errors, *_clean(mapped)])
-    heads = ["R", "model", "inputs", "CA (cdf-cp)", "CCE", "with the map", "CBS", "with the map", *CLEAN]
+            errors = [
+                " → ".join(up(getattr(row, key)) for row in (plain, mapped))
+                for key in ("certified_ece", "certified_brier")
+            ]
+            lines.append([*_about(table, radius, mapped), *errors, _clean(mapped)])
+    heads = ["R", "model", "CA (cdf-cp)", "CCE, without → with the map", "CBS, without → with it", CLEAN]
     return f"{UNSEEN}\n\n{markdown(heads, lines, 2)}" if lines else ""
 
 
@@ -105,7 +103,7 @@ def _seeds(table: Table, row: ReferenceRow) -> str:
 def _about(table: Table, radius: float, row: ReferenceRow) -> list[str]:
     network = table.entries[row.entry].network
     other = f", {network}" if network != table.network else ""
-    return [f"{radius:g}", table.short(row.entry) + other, str(table.inputs[row.entry]), down(row.certified_accuracy)]
+    return [f"{radius:g}", table.short(row.entry) + other, down(row.certified_accuracy)]
 
 
 def _best(table: Table, name: str, radius: float) -> str:
@@ -113,5 +111,5 @@ def _best(table: Table, name: str, radius: float) -> str:
     return f"{min(line[place] for line in table.paper[name].values()):.2f}"
 
 
-def _clean(row: ReferenceRow) -> list[str]:
-    return [f"{100 * value:.2f}" for value in (row.brier_all_before, row.brier_all)]
+def _clean(row: ReferenceRow) -> str:
+    return " → ".join(f"{100 * value:.2f}" for value in (row.brier_all_before, row.brier_all))

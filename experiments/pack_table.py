@@ -147,7 +147,7 @@ class Table:
         accuracy = "—" if first is None else down(first.certified_accuracy)
         quoted = "—" if paper is None else f"{paper:.2f}"
         acce = "—" if first is None or name != "CCE" or first.acce != first.acce else f"{100 * first.acce:.2f}"
-        about = [acce, self.draws[entry.name], self.short(entry.name)]
+        about = [acce, self.draws[entry.name], self.short(entry.name).removesuffix("-seed0")]  # models of seed 0
         method = entry.method if entry.network == self.network else f"{entry.method}, {entry.network}"
         return [f"{radius:g}", name, method, accuracy, quoted, up(ours[0]), apart, *map(up, ours[1:]), *about]
 

@@ -65,7 +65,7 @@ DETAILS = (
 )
 Part = Callable[[Table], str]
 HEADS = ["R", "metric", "method", "CA", "paper", "ours, paper's bounds", "difference", "ours, cdf-cp",
-         "ours, cdf-cp and a map", "ADMM's ACCE", "draws", "model"]  # fmt: skip
+         "with a map", "ADMM's ACCE", "draws", "model"]  # fmt: skip
 
 
 def training(table: Table) -> str:
