@@ -130,7 +130,7 @@ def test_the_headlines_stay_where_they_are(pack):
     for place, radius in enumerate(fashion.paper["radii"]):  # as the README has it
         theirs = min(line[place] for line in fashion.paper["ACCE"].values())
         assert 2 < theirs / 100 / fashion.headlines[radius, False].certified_ece < 6.5
-    assert "two to six times smaller" in (reproduction.ROOT / "README.md").read_text(encoding="utf-8")
+    assert "two to six times smaller than the paper" in (reproduction.ROOT / "README.md").read_text(encoding="utf-8")
     told = reproduction.spread(fashion)
     assert "With fewer seeds" not in told
     quoted = {one.name for radius in fashion.paper["radii"] for score in ("ece", "brier")
