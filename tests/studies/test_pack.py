@@ -141,7 +141,7 @@ def test_changed_missing_and_stray_evidence_is_noticed(copy):
 def test_what_was_killed_between_rows_and_manifest_is_added_again(copy, monkeypatch):
     evidence, before = copy.evidence(copy.entry[0]).select(np.arange(60)), copy.rows()
     with monkeypatch.context() as patch:
-        patch.setattr("certcal.studies.pack.toml_list", lambda *_, **__: 1 / 0)
+        patch.setattr("certcal.studies.adding.toml_list", lambda *_, **__: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             add_to_pack(copy.folder, evidence, FACTS)
     assert Pack.read(copy.folder) == copy  # with rows too many, which no entry gives
@@ -198,9 +198,15 @@ def test_maps_are_not_fitted_on_what_they_are_judged_on(copy):
     assert {row.entry for row in pack.rows()} >= {"judged"}
     assert not [row for row in pack.rows() if row.entry == "to-fit"]
     for changes, wrong in (
-        ({"name": "overlap", "evidence": copy.evidence(copy.entry[0])}, "hold other inputs than its own"),
+        (
+            {"name": "overlap", "evidence": copy.evidence(copy.entry[0]).select(np.arange(140, 200))},
+            "hold other inputs than its own",
+        ),
         ({"name": "other", "evidence": copy.evidence(copy.entry[1]).select(np.arange(150, 200))}, "the same model"),
-        ({"name": "nowhere", "fitted_on": "none"}, "name an entry of the pack"),
+        (
+            {"name": "nowhere", "evidence": judged.select(np.arange(60)), "fitted_on": "none"},
+            "name an entry of the pack",
+        ),
     ):
         with pytest.raises(InputError, match=wrong):
             add_to_pack(copy.folder, changes.pop("evidence", judged), facts | {"radii": [0.1]} | changes)
@@ -275,18 +281,8 @@ def test_the_front_is_in_bold_and_certified_numbers_err_outward():
 
 
 def test_rows_where_nothing_is_certified_are_kept(copy):
-    rows = entry_rows("far", copy.evidence(copy.entry[0]), [5.0])
+    rows = entry_rows(copy.entry[0].name, copy.evidence(copy.entry[0]), [5.0])
     assert all(row.certified_accuracy == 0 and math.isnan(row.certified_ece) for row in rows)
     copy.write_rows(rows)
     assert differences(copy.rows(), rows) == []
     assert isinstance(copy.rows()[0], ReferenceRow)
-
-
-def test_listed_names_are_whole_on_a_narrow_screen(monkeypatch):
-    monkeypatch.setenv("COLUMNS", "80")
-    out, _ = certcal("reference", "list", TREE, cwd=ROOT)
-    heads = [line.split("  ")[0] for line in out.splitlines()]
-    pack = Pack.read(TREE)
-    assert [head for head in heads if head in {one.name for one in pack.entry}] == [one.name for one in pack.entry]
-    assert "…" not in out
-    assert out.count("%") == 3 * len(pack.rows())
