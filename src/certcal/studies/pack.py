@@ -185,7 +185,7 @@ class Pack:
 
         An ACCE that was not made again is kept.
         """
-        before = self.rows() if names or (self.folder / ROWS).is_file() else []
+        before = self._stored() if names or (self.folder / ROWS).is_file() else []
         known, named = {row.key: row.acce for row in before}, set(names)
         rows = [replace(row, acce=known.get(row.key, math.nan)) if math.isnan(row.acce) else row for row in made]
         self.write_rows([*(row for row in before if named and row.entry not in named), *rows])
