@@ -1,6 +1,7 @@
 """`certcal reference`: a pack of evidence that anyone can verify and recompute."""
 
 import tomllib
+from dataclasses import fields
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,7 +17,7 @@ from certcal.progress import Progress
 from certcal.scalars import did_you_mean, exactly
 
 if TYPE_CHECKING:
-    from certcal.studies import Pack
+    from certcal.studies import Entry, Pack
 
 
 class Action(StrEnum):
@@ -27,6 +28,18 @@ class Action(StrEnum):
     RECOMPUTE = "recompute"
     PAGE = "page"
     ADD = "add"
+
+
+# What each action takes; another option would do nothing.
+TAKES = {
+    Action.LIST: ("--only", "--json"),
+    Action.VERIFY: ("--json",),
+    Action.RECOMPUTE: ("--only", "--approximate", "--write", "--json"),
+    Action.PAGE: ("--out",),
+    Action.ADD: ("--run", "--name", "--fact", "--approximate"),
+}
+# What `--fact` cannot say of an entry, and what does.
+_NOT_FACTS = {"name": "--name", "run": "--run", "sha256": "the evidence itself"}
 
 
 def reference(
@@ -53,8 +66,10 @@ def reference(
 
     [dim]Examples:[/dim] certcal reference recompute reference · certcal reference add mine --run run --name my-model
     """
-    from certcal.studies import Pack, boards_of
+    from certcal.studies import Pack
 
+    _check_options(action, {"--run": run, "--name": name, "--fact": fact, "--only": only, "--approximate": approximate,
+                            "--write": write, "--out": out, "--json": json})  # fmt: skip
     if action is Action.ADD:
         _add(pack, run, name, fact or [], approximate=approximate)
         return
@@ -64,24 +79,24 @@ def reference(
         if one not in names:
             raise InputError.expected("only", "name an entry of the pack", f"{one!r}{did_you_mean(one, names)}")
     if action is Action.LIST:
-        _list(own, only or names, json=json)
+        _list(own, only or names, rows=bool(only), json=json)
     elif action is Action.PAGE:
-        from certcal.report import leaderboard_page
-
-        target = out or own.folder / "leaderboard.html"
-        if not target.parent.is_dir():
-            raise InputError.expected("out", "be a file in a folder that exists", target)
-        with replacing(target) as part:
-            part.write_text(leaderboard_page(boards_of(own)), encoding="utf-8")
-        show_path(wide_console(), "Page: ", target)
+        _page(own, out or own.folder / "leaderboard.html")
     else:
         changed: list[str] = []
-        found = own.problems()
+        found = own.problems() if action is Action.VERIFY else own.evidence_problems()
         if action is Action.RECOMPUTE and not found:
             found, changed = _recomputed(own, only or [], approximate=approximate, write=write)
         count = len(set(only)) if only and action is Action.RECOMPUTE else len(own.entry)
-        acce = any(row.acce == row.acce for row in own.rows()) and not approximate and action is Action.RECOMPUTE
+        acce = action is Action.RECOMPUTE and not approximate and any(row.acce == row.acce for row in own.rows())
         _judge(count, action, found, changed, json=json, left_out=acce)
+
+
+def _check_options(action: Action, given: dict[str, Any]) -> None:
+    for option, value in given.items():
+        if value not in (None, False, []) and option not in TAKES[action]:
+            others = " and ".join(f"`{one}`" for one in Action if option in TAKES[one])
+            raise InputError(f"{option} does nothing for `{action}`: it is an option of {others}.")
 
 
 def _recomputed(pack: "Pack", only: list[str], *, approximate: bool, write: bool) -> tuple[list[str], list[str]]:
@@ -95,7 +110,25 @@ def _recomputed(pack: "Pack", only: list[str], *, approximate: bool, write: bool
             bar.drew(1)
     if write:
         return [], pack.store(made, only)
-    return differences([row for row in pack.rows() if not only or row.entry in only], made), []
+    found = differences([row for row in pack.rows() if not only or row.entry in only], made)
+    return list(dict.fromkeys([*found, *pack.row_problems()])), []
+
+
+def _page(pack: "Pack", target: Path) -> None:
+    from certcal.report import leaderboard_page
+    from certcal.studies import boards_of
+
+    if target.is_dir() or not target.parent.is_dir():
+        raise InputError.expected(
+            "out", "be a file in a folder that exists", f"{target}{', a folder' * target.is_dir()}"
+        )
+    page = leaderboard_page(boards_of(pack))
+    with (
+        InputError.expecting("out", "be a file that can be written", f"{target}", on=OSError),
+        replacing(target) as part,
+    ):
+        part.write_text(page, encoding="utf-8")
+    show_path(wide_console(), "Page: ", target)
 
 
 def _judge(entries: int, action: Action, found: list[str], changed: list[str], *, json: bool, left_out: bool) -> None:
@@ -113,16 +146,22 @@ def _judge(entries: int, action: Action, found: list[str], changed: list[str], *
         raise typer.Exit(1)
 
 
-def _list(pack: "Pack", names: list[str], *, json: bool) -> None:
-    rows = [row for row in pack.rows() if row.entry in names]
+def _list(pack: "Pack", names: list[str], *, rows: bool, json: bool) -> None:
+    stored = [row for row in pack.rows() if row.entry in names]
     entries = [one for one in pack.entry if one.name in names]
     if json:
-        print_json({"entries": [plain(vars(one)) for one in entries], "rows": [plain(vars(row)) for row in rows]})
+        print_json({"entries": [plain(vars(one)) for one in entries], "rows": [plain(vars(row)) for row in stored]})
         return
     console = wide_console()
+    if not rows:
+        for own in entries:
+            console.print(
+                Text.assemble((own.name, "bold"), f"  {own.data}, {own.method}; {_where(own)}"), soft_wrap=True
+            )
+        return
     for own in entries:  # its name above its rows, since the longest leave no room beside them
         table = new_table("track", numbers=("R", "cert. accuracy", "cert. ECE", "cert. Brier"))
-        for row in rows:
+        for row in stored:
             if row.entry == own.name:
                 errors = (in_percent(value, "up") for value in (row.certified_ece, row.certified_brier))
                 table.add_row(row.track, exactly(row.radius), in_percent(row.certified_accuracy, "down"), *errors)
@@ -132,6 +171,14 @@ def _list(pack: "Pack", names: list[str], *, json: bool) -> None:
         console.print()
 
 
+def _where(entry: "Entry") -> str:
+    """Where an entry has rows, in words."""
+    if not entry.radii:
+        return "only there to fit maps on"
+    tracks = {"R =": entry.radii, "maps at": entry.mapped, "freer maps at": entry.freer}
+    return "; ".join(f"{word} {', '.join(map(exactly, radii))}" for word, radii in tracks.items() if radii)
+
+
 def _add(pack: Path, run: str | None, name: str | None, facts: list[str], *, approximate: bool) -> None:
     from certcal.runs import RunFolder
     from certcal.smoothing import load_evidence
@@ -139,17 +186,30 @@ def _add(pack: Path, run: str | None, name: str | None, facts: list[str], *, app
 
     if run is None or name is None:
         raise InputError("Missing --run or --name: which run's evidence to add, and under which name.")
-    given: dict[str, Any] = {}
-    for text in facts:
-        key, equals, value = text.partition("=")
-        if not (key and equals):
-            raise InputError.expected("fact", "be KEY=VALUE", repr(text))
-        try:
-            given |= tomllib.loads(f"{key} = {value}")
-        except tomllib.TOMLDecodeError:
-            given[key] = value
+    given = dict(map(_fact, facts))
     folder = RunFolder.existing(run)
-    made = add_to_pack(
-        pack, load_evidence(folder.evidence), entry_of_run(folder, name=name, **given), approximate=approximate
-    )
+    entry = entry_of_run(folder, name=name, **given)
+    for needed in ("method", "data", "network", "radii"):
+        if needed not in entry:
+            value = "[…]" if needed == "radii" else '"…"'
+            raise InputError(f"Missing {needed}: the run does not know it. Give --fact {needed}={value}.")
+    made = add_to_pack(pack, load_evidence(folder.evidence), entry, approximate=approximate)
     tell(f"added {name}: {made.file(made.entry[-1])}")
+
+
+def _fact(text: str) -> tuple[str, Any]:
+    """The name and value of a fact: TOML, but for what an entry has as text: 801e174 is a commit, not a number."""
+    from certcal.studies import Entry
+
+    key, equals, value = text.partition("=")
+    if not (key and equals):
+        raise InputError.expected("fact", "be KEY=VALUE", repr(text))
+    if key in _NOT_FACTS:
+        raise InputError.expected("fact", f"leave out {key}, which {_NOT_FACTS[key]} says", repr(text))
+    own = next((one for one in fields(Entry) if one.name == key), None)
+    if own is None or (own.type is str and not value.startswith(('"', "'"))):
+        return key, value
+    try:
+        return key, tomllib.loads(f"value = {value}")["value"]
+    except (tomllib.TOMLDecodeError, RecursionError):
+        return key, value

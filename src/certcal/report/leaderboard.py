@@ -36,6 +36,7 @@ class Standing:
     certified_brier: float
     brier: float  # clean, of all inputs
     about: str = ""  # draws, seed
+    inputs: str = ""  # which these are: fronts are among models on the same ones
 
 
 @dataclass(frozen=True)
@@ -78,18 +79,21 @@ def plot_standings(
     beside: Sequence[Standing] = (),
     **labels: Any,
 ) -> "Axes":
-    """Certified accuracy against a certified error, one radius, one track; the Pareto front as steps.
+    """Certified accuracy against a certified error, one radius, one track; the Pareto fronts as steps.
 
     `methods` keep their markers from figure to figure, named in a key elsewhere; without them there is a legend. The
     axes also reach what stands `beside` these on other tracks.
     """
     axes, label = axes_of(ax), dict(SCORES)[score]
     shown = [one for one in standings if not np.isnan(getattr(one, score))]
-    own = [one.method for one in shown]
+    own = [_literal(one.method) for one in shown]
     x, y = (np.array([getattr(one, name) for one in shown]) for name in ("certified_accuracy", score))
-    scatter_methods(axes, methods or dict.fromkeys(own), own, 100 * x, 100 * y, alpha=0.8)
-    front = pareto_front(x, y)
-    draw_steps(axes, 100 * x[front], 100 * y[front], NEUTRAL)
+    names = dict.fromkeys(own) if methods is None else [_literal(one) for one in methods]
+    scatter_methods(axes, names, own, 100 * x, 100 * y, alpha=0.8)
+    front = _front(shown, score)
+    for inputs in dict.fromkeys(one.inputs for one in shown):
+        steps = front & np.array([one.inputs == inputs for one in shown])
+        draw_steps(axes, 100 * x[steps], 100 * y[steps], NEUTRAL)
     near = _near([*shown, *beside])
     right, left = (100 * side([one.certified_accuracy for one in near] or [1.0]) for side in (np.max, np.min))
     room = max(0.08 * (right - left), 0.5)
@@ -100,6 +104,11 @@ def plot_standings(
     if methods is not None and (legend := axes.get_legend()):
         legend.remove()
     return axes
+
+
+def _literal(method: str) -> str:
+    """A name as matplotlib shows it: no mathematics between dollars, and in the key also where it begins with _."""
+    return f"{' ' * method.startswith('_')}{method}".replace("$", r"\$")
 
 
 def _near(standings: Sequence[Standing]) -> list[Standing]:
@@ -118,7 +127,7 @@ def _board(board: Board) -> dict[str, Any]:
         "entries": several(len({one.name for one in every}), "entry", "entries"),
         "key": figure_row([partial(_draw_key, methods=methods)], size=(_WIDE, 0.35)),
         "radii": [_radius(board, radius, methods) for radius in radii],
-        "published": [[method, exactly(radius), *rest] for method, radius, *rest in board.published],
+        "published": [([method, exactly(radius), *rest], False) for method, radius, *rest in board.published],
     }
 
 
@@ -141,35 +150,45 @@ def _radius(board: Board, radius: float, methods: Sequence[str]) -> dict[str, An
 
 def _table(standings: Sequence[Standing]) -> dict[str, Any]:
     """The lines of a track at one radius: those of the front, and all where these are more."""
-    heads, lines = standing_cells(standings)
+    heads, lines, front = standing_cells(standings)
+    marked = list(zip(lines, front, strict=True))
     if len(lines) <= _FEW:
-        return {"heads": heads, "front": lines, "all": []}
-    return {"heads": heads, "front": [line for line in lines if line[0].startswith("**")], "all": lines}
+        return {"heads": heads, "front": marked, "all": []}
+    return {"heads": heads, "front": [one for one in marked if one[1]], "all": marked}
 
 
 def _draw_key(ax: "Axes", methods: Sequence[str]) -> "Axes":
     """The marker of each method, in a line."""
-    scatter_methods(ax, methods, methods, np.full(len(methods), np.nan), np.full(len(methods), np.nan), alpha=0.8)
+    names = [_literal(one) for one in methods]
+    scatter_methods(ax, names, names, np.full(len(methods), np.nan), np.full(len(methods), np.nan), alpha=0.8)
     ax.set_axis_off()
     ax.legend(loc="center left", ncols=len(methods), frameon=False, columnspacing=1.4, handletextpad=0.3)
     return ax
 
 
-def standing_cells(standings: Sequence[Standing]) -> tuple[list[str], list[list[str]]]:
-    """Heads and lines of a table of one radius and track, the most accurate first; the Pareto front in bold."""
+def standing_cells(standings: Sequence[Standing]) -> tuple[list[str], list[list[str]], list[bool]]:
+    """Heads and lines of a table of one radius and track, the most accurate first, and which of them are on a front."""
     ordered = sorted(standings, key=lambda one: (-one.certified_accuracy, one.certified_ece))
     lines = [
-        [f"**{one.name}**" if front else one.name, one.method, percent(one.certified_accuracy, Rounding.DOWN),
+        [one.name, one.method, percent(one.certified_accuracy, Rounding.DOWN),
          percent(one.certified_ece, Rounding.UP), percent(one.certified_brier, Rounding.UP),
          percent(one.brier, Rounding.NEAREST), one.about]
-        for one, front in zip(ordered, _best(ordered), strict=True)
+        for one in ordered
     ]  # fmt: skip
     heads = ["model", "method", "certified accuracy", *(label for _, label in SCORES), "clean Brier, all", "evidence"]
-    return heads, lines
+    return heads, lines, _best(ordered).tolist()
 
 
 def _best(standings: Sequence[Standing]) -> BoolArray:
-    """Which models no other one beats in accuracy and one of the scores."""
-    accuracy = [one.certified_accuracy for one in standings]
-    fronts = [pareto_front(accuracy, [getattr(one, name) for one in standings]) for name, _ in SCORES]
-    return np.asarray(np.any(fronts, axis=0))
+    """Which models no other one on the same inputs beats in accuracy and one of the scores."""
+    return np.asarray(np.any([_front(standings, name) for name, _ in SCORES], axis=0))
+
+
+def _front(standings: Sequence[Standing], score: str) -> BoolArray:
+    """The Pareto fronts, one for each set of inputs: how hard other inputs are says nothing of a model."""
+    found = np.zeros(len(standings), dtype=bool)
+    for inputs in {one.inputs for one in standings}:
+        own = [place for place, one in enumerate(standings) if one.inputs == inputs]
+        accuracy, errors = ([getattr(standings[at], name) for at in own] for name in ("certified_accuracy", score))
+        found[own] = pareto_front(accuracy, errors)
+    return found

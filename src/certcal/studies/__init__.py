@@ -1,8 +1,10 @@
 """Many models: recipes of sweeps, their trials, and studies that reproduce the paper's training results."""
 
+from certcal.studies.adding import add_to_pack, entry_of_run
 from certcal.studies.boards import boards_of, draws_of
 from certcal.studies.exhibits import EXHIBITS, Exhibit, draw_exhibit
-from certcal.studies.pack import Entry, Pack, add_to_pack, differences, entry_of_run
+from certcal.studies.pack import Entry, Pack
+from certcal.studies.pack_checks import differences
 from certcal.studies.paper import paper_table
 from certcal.studies.recipes import SweepRecipe, SweepSettings, build_sweep, load_sweep
 from certcal.studies.reference_rows import ReferenceRow, entry_rows

@@ -1,13 +1,16 @@
 """What a leaderboard shows of a reference pack, with the paper's tables beside it."""
 
+import hashlib
 from collections import Counter
+
+import numpy as np
 
 from certcal.errors import several
 from certcal.report import Board, Standing, Track
 from certcal.smoothing import Evidence
 from certcal.studies.pack import Entry, Pack
 from certcal.studies.paper import paper_table
-from certcal.studies.reference_rows import FREER_LOSS, ReferenceRow
+from certcal.studies.reference_rows import FREER_LOSS, PLAIN, ReferenceRow
 
 # Title and explanation of each track, in this order.
 TOLD = {
@@ -26,15 +29,16 @@ TOLD = {
 
 def boards_of(pack: Pack) -> list[Board]:
     """One board for each data set of the pack, from its stored rows: those of the paper first, large before small."""
-    rows, entries = pack.rows(), {one.name: one for one in pack.entry}
-    about = {one.name: _about(one, pack.evidence(one)) for one in pack.entry}
+    entries = {one.name: one for one in pack.entry}
+    rows = [row for row in pack.rows() if row.track in PLAIN or row.maps != 0]  # without any map it is a plain row
+    told = {one.name: _told(one, pack.evidence(one)) for one in pack.entry}
     size = Counter(one.data for one in pack.entry)
     return [
         Board(
             data,
             [
-                Track(title, told, [_standing(row, entries[row.entry], about[row.entry]) for row in own])
-                for track, (title, told) in TOLD.items()
+                Track(title, way, [_standing(row, entries[row.entry].method, *told[row.entry]) for row in own])
+                for track, (title, way) in TOLD.items()
                 if (own := [row for row in rows if row.track == track and entries[row.entry].data == data])
             ],
             published(data),
@@ -60,13 +64,15 @@ def published(data: str) -> list[tuple[str, float, str, str, str]]:
     ]
 
 
-def _about(entry: Entry, evidence: Evidence) -> str:
+def _told(entry: Entry, evidence: Evidence) -> tuple[str, str]:
+    """What a table says of an entry's evidence, and which inputs it is of, in any order."""
     seed = "" if entry.train_seed is None else f", seed {entry.train_seed}"
-    return f"{entry.network}{seed}: {several(len(evidence))}, {draws_of(evidence)} draws; {entry.source}"
+    about = f"{entry.network}{seed}: {several(len(evidence))}, {draws_of(evidence)} draws; {entry.source}"
+    return about, f"{len(evidence)} {hashlib.sha256(np.sort(evidence.content).tobytes()).hexdigest()}"
 
 
-def _standing(row: ReferenceRow, entry: Entry, about: str) -> Standing:
+def _standing(row: ReferenceRow, method: str, about: str, inputs: str) -> Standing:
     return Standing(
-        row.entry, entry.method, row.radius, row.certified_accuracy, row.certified_ece, row.certified_brier,
-        row.brier_all, about,
+        row.entry, method, row.radius, row.certified_accuracy, row.certified_ece, row.certified_brier,
+        row.brier_all, about, inputs,
     )  # fmt: skip

@@ -1,15 +1,18 @@
 """The rows of one model's evidence: with the paper's bounds, with ours, and with a map that it chooses by itself."""
 
 import math
+import reprlib
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import MISSING, dataclass, fields, replace
 from typing import Any
 
 import numpy as np
 
 from certcal.certificates import confidence_bounds_at
+from certcal.errors import InputError
 from certcal.evaluation import row_at
 from certcal.recalibration import AnyMap, choose_map, held_out_maps, score_bounds
+from certcal.scalars import check_choice, check_number
 from certcal.settings import BRIER_LOSS
 from certcal.smoothing import Evidence
 from certcal.worstcase import approximate_certified_calibration_error
@@ -17,9 +20,11 @@ from certcal.worstcase import approximate_certified_calibration_error
 ALPHA = 0.001  # as in the paper
 # How confidences are bounded: by the paper's certificate, where each part has α; and by ours, whose parts share it.
 PLAIN = {"paper": {"method": "cdf", "split_alpha": False}, "plain": {"method": "cdf-cp", "split_alpha": True}}
+TRACKS = (*PLAIN, "recalibrated", "freer")
 FREER_LOSS = 0.05  # by how much maps of the track "freer" may raise the clean Brier score; of the other, entries say
 HALVES, SPLITS = 2, 3  # a map is chosen and fitted on one random half and scored on the other; usually so often
 LOOSE = 1e-3  # what iterative fits may differ by between machines
+_KEY = {"entry", "track", "radius"}
 _SCORES = ("certified_ece", "certified_brier", "ece", "brier", "brier_all", "auroc")
 
 
@@ -43,15 +48,35 @@ class ReferenceRow:
     maps: float = float("nan")  # share of the halves in which a map was learned; the others keep confidences
 
     @classmethod
-    def of(cls, read: dict[str, Any]) -> "ReferenceRow":
-        """A row as JSON holds it, with None for NaN."""
-        values: dict[str, Any] = {key: math.nan if value is None else value for key, value in read.items()}
-        return cls(**values)
+    def of(cls, read: Any, where: str = "row") -> "ReferenceRow":
+        """A row as JSON holds it, with None for NaN; a stranger may have written it, somewhere that errors name.
+
+        Raises: InputError if it is no row: every number but the radius is a share.
+        """
+        own = {one.name: one for one in fields(cls)}
+        if not isinstance(read, dict):
+            raise InputError.expected(where, "be a table of names and values", reprlib.repr(read))
+        missing = [name for name, one in own.items() if one.default is MISSING and name not in read]
+        if wrong := [*sorted(read.keys() - own.keys()), *missing]:
+            got = f"{'no ' if wrong == missing else ''}{reprlib.repr(wrong[0])}"
+            raise InputError.expected(where, f"hold {', '.join(own)}", got)
+        if not isinstance(read["entry"], str):
+            raise InputError.expected(f"entry of {where}", "be text", reprlib.repr(read["entry"]))
+        check_choice(f"track of {where}", read["track"], TRACKS)
+        check_number(f"radius of {where}", read["radius"], "be a number ≥ 0", lambda value: value >= 0)
+        shares = {name: _share(f"{name} of {where}", read[name]) for name in own.keys() & read.keys() - _KEY}
+        return cls(read["entry"], read["track"], float(read["radius"]), **shares)
 
     @property
     def key(self) -> tuple[str, str, float]:
         """What tells rows apart."""
         return self.entry, self.track, self.radius
+
+
+def _share(name: str, value: Any) -> float:
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return math.nan
+    return check_number(name, value, "lie in [0, 1], or be null", lambda share: 0 <= share <= 1)
 
 
 def entry_rows(
