@@ -219,7 +219,9 @@ def with_wrong(run, count, repeats):
 def test_a_map_that_hangs_on_one_input_is_not_kept(imperfect):
     """Half of all splits would have none: without that input there is nothing to learn."""
     with_wrong(imperfect, 1, repeats=4)
-    with pytest.raises(InputError, match=r"two right and two wrong ones .* certified and wrong are 1 of \d+ at R = 0,"):
+    with pytest.raises(
+        InputError, match=r"two right and two wrong ones .* R = 0, 1 of \d+ certified inputs to fit on is"
+    ):
         recalibrate_run(imperfect, RecalibrateSettings(repeats=4), figures=False)
     result = recalibrate_run(imperfect, RecalibrateSettings(repeats=4, on_failure="identity"), figures=False)
     assert result.map.kind == "identity"
