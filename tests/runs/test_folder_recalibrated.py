@@ -89,6 +89,7 @@ def test_a_run_is_recalibrated_on_inputs_the_map_was_not_fitted_on(imperfect):
     assert "whatever the map was fitted on" in " ".join(metrics["caveats"])
     assert metrics["recalibration"]["kind"] == "isotonic"
     assert told["splits_without_map"] == 0
+    assert told["scores_with_map"] == told["scores"]
 
 
 @pytest.mark.parametrize(

@@ -36,11 +36,21 @@ def recalibrate(run: o.RunName, *, given: Sections, no_figures: o.NoFigures = Fa
 
 def _show(result: "Recalibration") -> None:
     from certcal.recalibration import Choice
-    from certcal.report import answer, chosen_because, lead, listed, map_name, score_rows, warnings
+    from certcal.report import (
+        answer,
+        chosen_because,
+        lead,
+        listed,
+        map_name,
+        score_rows,
+        splits_shown,
+        warnings,
+        without_map,
+    )
 
     console = wide_console()
     splits, held = len(result.held_out.fit), len(result.held_out.test[result.held_out.kept])
-    over = f"mean ± deviation over {splits} splits" if splits > 1 else "one split"
+    over = f"mean ± deviation over {splits_shown(result.held_out)}" if splits > 1 else "one split"
     title = f"{map_name(result.map)} for {listed(result.radii)}, {over}, {held:,} inputs held out"
     console.print(Text(title, style="bold"))
     for radius in result.radii:
@@ -53,8 +63,7 @@ def _show(result: "Recalibration") -> None:
     if result.map.kind == "identity":
         console.print(f"\n{lead(result.held_out, result.radii)}", style="yellow")
     elif result.held_out.without_map:
-        hint = f"{result.held_out.without_map} of {splits} splits kept no map and count as unchanged."
-        console.print(f"\n{hint}", style="yellow")
+        console.print(f"\n{without_map(result.held_out)}", style="yellow")
     if isinstance(result.compared, Choice):
         console.print(f"\n{chosen_because(result.compared, result.held_out)}")
     shown = next(place for place, row in enumerate(result.report) if row.radius == result.radius)
