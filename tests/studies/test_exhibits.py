@@ -7,12 +7,11 @@ from dataclasses import asdict
 import numpy as np
 import pytest
 
-from certcal.errors import InputError
 from certcal.evaluation import Outcome
 from certcal.files import plain
 from certcal.runs import RunFolder
 from certcal.smoothing import load_evidence, save_evidence
-from certcal.studies import EXHIBITS, Pack, curves, draw_exhibit, load_study
+from certcal.studies import EXHIBITS, Pack, curves, draw_exhibit, exhibits, load_study, ranked
 from certcal.studies.stored import Source
 from command import certcal
 from places import ROOT
@@ -63,6 +62,8 @@ DRAWN = [name for name in EXHIBITS if "attack" not in name]
 def test_each_is_drawn_from_what_is_stored(name, stored, monkeypatch):
     for solver in (curves.ONE_ADMM, curves.GRID, curves.DECE):
         monkeypatch.setitem(solver, "steps", 5)  # thousands, in earnest
+    for own in (curves, ranked):
+        monkeypatch.setattr(own, "FEWEST", len(EVIDENCE))
     own = EXHIBITS[name]
     out = RunFolder(stored / "out")
     draw_exhibit(name, sources(own, stored), out)
@@ -158,9 +159,33 @@ def test_a_figure_is_drawn_from_a_pack_and_from_its_file(tmp_path):
 
 @pytest.mark.slow
 def test_every_model_of_a_pack_counts_once_for_its_data(tmp_path):
-    for name, shown in (("figure-trade-off", "digits, 3 models"), ("figure-fine-tuning", "digits")):
-        out, _ = certcal("reproduce", name, "--from", REFERENCE, cwd=tmp_path)
-        assert shown in (tmp_path / out.split()[-1]).read_text()
+    models = Source.found(REFERENCE).models("fashion-mnist", every=True)
+    weights = {one.read().header.model for one in models}
+    assert len(weights) < len(models)  # some are there on other inputs too
+    shown = {"figure-trade-off": f"fashion-mnist, {len(weights)} models", "figure-fine-tuning": "digits"}
+    for name, text in shown.items():
+        out, error = certcal("reproduce", name, "--from", REFERENCE, cwd=tmp_path)
+        drawn = (tmp_path / out.split()[-1]).read_text()
+        assert text in drawn
+        if name == "figure-trade-off":
+            assert "digits" not in drawn
+            assert "Left out: digits with 3 models; rank correlations take 8." in error
+
+
+def test_trainings_again_are_not_ranked_and_few_models_are_refused(stored):
+    assert not [one.name for one in Source.found(REFERENCE).models("", every=True) if "again" in one.name]
+    _, error = certcal("reproduce", "figure-trade-off", "--from", stored / "study", cwd=stored, code=2)
+    assert "hold the evidence of at least 8 models of one data set, but got 3." in error
+
+
+@pytest.mark.parametrize("name", [name for name, own in EXHIBITS.items() if own.source.startswith("a run")])
+def test_of_a_pack_a_single_model_is_one_on_data_of_the_paper(name, tmp_path):
+    """The pack begins with digits, which the paper does not have."""
+    places = exhibits._parts(EXHIBITS[name], [Source.found(REFERENCE)], told := [])
+    assert [one.data for one in places[0]] == ["fashion-mnist"]
+    first = next(one.name for one in Pack.read(REFERENCE).entry if one.data == "fashion-mnist")
+    place = REFERENCE / "evidence" / "NAME.parquet"
+    assert told == [f"From {REFERENCE}: {first}, its first on data of the paper; another with --from {place}."]
 
 
 def test_a_path_that_exists_comes_before_a_name_below_runs(stored, monkeypatch):
@@ -204,15 +229,14 @@ def test_exhibits_of_a_data_set_name_one_that_there_is():
             assert load_study(one.data).test["name"] == one.data
 
 
-def test_correlations_are_of_all_models_at_each_radius(stored):
+def test_correlations_are_of_all_models_at_each_radius(stored, monkeypatch):
+    monkeypatch.setattr(curves, "FEWEST", 3)
     found = curves.trade_off_values(Source.found(stored / "study").models("", every=True))
     assert 0.25 in found
     assert all(len(values[key]) == 3 for values in found.values() for key in values)
     pack = {row.entry: row for row in Pack.read(REFERENCE).rows()
             if (row.track, row.radius) == ("paper", 0.25) and row.entry.startswith("digits")}  # fmt: skip
     assert sorted(found[0.25]["CA"]) == pytest.approx(sorted(one.certified_accuracy for one in pack.values()))
-    with pytest.raises(InputError, match="at least three models"):
-        curves.trade_off(Source.found(stored / "one").models("", every=True))
 
 
 def test_the_papers_certificate_takes_draws_as_fixed_as_in_the_pack():
@@ -222,7 +246,7 @@ def test_the_papers_certificate_takes_draws_as_fixed_as_in_the_pack():
     (entry,) = [one for one in pack.entry if one.name == name]
     row = next(row for row in pack.rows() if (row.entry, row.track, row.radius) == (name, "paper", 0.5))
     (model,) = Source.found(pack.file(entry)).models("", every=True)
-    found = curves.trade_off_values([model] * 3)[0.5]
+    found = curves.trade_off_values([model] * curves.FEWEST)[0.5]
     assert (found["CCE"][0], found["CBS"][0]) == pytest.approx((row.certified_ece, row.certified_brier))
 
 
