@@ -61,7 +61,7 @@ def _refusal(bounds: list[ConfidenceIntervals], asked: RecalibrateSettings, smal
     part = _parts(len(bounds[0]), asked)[0]
 
     def fewest(one: ConfidenceIntervals) -> tuple[int, int, int]:
-        return *(min(_counts(own)[:2]) for own in (one.select(part), one)), _counts(one)[2]
+        return min(_counts(one.select(part))[:2]), min(_counts(one)[:2]), _counts(one)[2]
 
     # All radii that are asked for have to teach; else one of them is enough, and the best comes closest.
     one = (max if asked.radii is None else min)(bounds, key=fewest)

@@ -129,11 +129,11 @@ def _parts(own: Exhibit, sources: Sequence[Source], notes: list[str]) -> Sequenc
             chosen = each_once(chosen)
             notes.append(f"From {one.path}: {len(chosen)} models of one seed.")
         elif one.kind == PACK:
-            other = ""
+            more = ""
             if own.source == _RUN:
-                chosen = _first(chosen)
-                other = f", its first on data of the paper; another with --from {one.path / FOLDER}/NAME.parquet"
-            notes.append(f"From {one.path}: {', '.join(model.name for model in chosen)}{other}.")
+                chosen, why = _first(chosen)
+                more = f", {why}; another with --from {one.path / FOLDER}/NAME.parquet"
+            notes.append(f"From {one.path}: {', '.join(model.name for model in chosen)}{more}.")
         models += chosen
     if own.every:
         models, told = enough(models)
@@ -141,10 +141,12 @@ def _parts(own: Exhibit, sources: Sequence[Source], notes: list[str]) -> Sequenc
     return [models]
 
 
-def _first(models: Sequence[Model]) -> list[Model]:
-    """The first model on a data set that the paper has results of, or else the first."""
+def _first(models: Sequence[Model]) -> tuple[list[Model], str]:
+    """The first model on a data set that the paper has results of, or else the first, and which of both it is."""
     papers = [name for name in study_names() if load_study(name).about.paper]
-    return sorted(models, key=lambda one: one.data not in papers)[:1]
+    if own := [one for one in models if one.data in papers][:1]:
+        return own, "its first on data of the paper"
+    return list(models[:1]), "its first"
 
 
 def _training_table(study: str, found: ByData) -> str:
