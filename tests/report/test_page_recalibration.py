@@ -23,7 +23,7 @@ from certcal.recalibration import (
     held_out_scores,
     trade_off,
 )
-from certcal.report import lead, map_name, recalibration_section, warnings
+from certcal.report import lead, map_name, recalibration_section, score_rows, splits_shown, warnings
 from certcal.report.html import render_page
 from page_samples import page_sample, recalibrated_sample
 from smoothing_oracles import random_evidence
@@ -74,7 +74,35 @@ def test_the_warning_is_about_the_map_that_is_kept():
     assert held.kept == 0
     assert held.mean(0.1)[1].levels > 2
     assert "constant" in warnings(held, 0.1)[0]
-    assert "1 of 4 splits kept no map" in lead(held, (0.1,))
+    text = lead(held, (0.1,))
+    assert "mean before and after, over the 3 of 4 splits that kept a map, always" in text
+    assert text.endswith("1 of 4 splits kept no map: there confidences stay as they are.")
+    curve = TradeOff(0.1, np.array([0.5]), (sharp,), sharp)
+    told = recalibration_section(held, curve, (0.1,))["lead"]
+    assert told.endswith("In the trade-off they count as unchanged.")
+
+
+def test_means_are_over_the_splits_that_kept_a_map():
+    """A mean with splits that stay as they are is the score of neither."""
+    rising, part = IsotonicMap([0.0, 1.0], [0.1, 0.9]), np.arange(10)
+
+    def held(*maps):
+        sharp = Scores(0.4, 0.1, 0.1, 0.1, 0.1, auroc=0.9, refinement=0.1, levels=100)
+        afters = [sharp if own.kind == "identity" else replace(sharp, certified_ece=0.1, levels=3) for own in maps]
+        rows = [HeldOutRow(n, 0.1, 10, 10, sharp, after) for n, after in enumerate(afters)]
+        return HeldOut(maps, (part,) * len(maps), (part,) * len(maps), tuple(rows))
+
+    mixed = held(rising, IdentityMap(), rising)
+    rows = {label: values for label, *values in score_rows(mixed, 0.1)}
+    assert rows["certified ECE, certified inputs"] == ["40.00 %", "10.00 %", "0.00 %"]
+    assert rows["distinct confidences or steps, all inputs"] == ["100", "3", "0"]
+    assert splits_shown(mixed) == "the 2 of 3 splits that kept a map"
+    assert mixed.mean(0.1)[1].certified_ece == pytest.approx(0.2)  # over all, as before
+    assert lead(held(IdentityMap(), rising), (0.1,)).endswith("over the 1 of 2 splits that kept a map.")
+    none = held(IdentityMap(), IdentityMap())
+    assert score_rows(none, 0.1)[0][1:] == ["40.00 %", "40.00 %", "0.00 %"]
+    assert splits_shown(none) == "2 splits"
+    assert np.isnan(none.mean(0.1, with_map=True)[1].certified_ece)
 
 
 def test_a_map_that_most_splits_do_not_have_is_a_guess():
@@ -124,6 +152,8 @@ def test_a_map_that_tells_nothing_apart_is_called_so(data):
     assert told(0.89, 20) == ""
     assert "far less well" in told(0.6, 3)
     assert "is constant" in told(0.5, 1)
+    assert "come to one value, or nearly; AUROC does not see it" in told(0.9, 1)
+    assert "come to one value, or nearly: take a larger" in told(np.nan, 1)
     assert "only 1 wrong prediction" in told(0.89, 20, wrong=1)
     assert "only 7 wrong predictions" in told(0.89, 20, wrong=7)
     own = data["recalibration"] | {"warnings": ["It is constant."]}

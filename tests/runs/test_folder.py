@@ -204,7 +204,9 @@ def test_folders_that_are_no_runs_are_named(tmp_path):
 
 
 def test_nothing_to_learn_is_said_and_nothing_written(run):
-    with pytest.raises(InputError, match=r"No map can be learned: .* certified and wrong are 0 of \d+ at R = 0, "):
+    with pytest.raises(
+        InputError, match=r"No map can be learned: .* At R = 0, 0 of \d+ certified inputs to fit on are wrong"
+    ):
         recalibrate_run(run, RecalibrateSettings(repeats=1))
     assert not (run.path / "recalibration").exists()
 

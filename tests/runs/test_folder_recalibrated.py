@@ -89,6 +89,7 @@ def test_a_run_is_recalibrated_on_inputs_the_map_was_not_fitted_on(imperfect):
     assert "whatever the map was fitted on" in " ".join(metrics["caveats"])
     assert metrics["recalibration"]["kind"] == "isotonic"
     assert told["splits_without_map"] == 0
+    assert told["scores_with_map"] == told["scores"]
 
 
 @pytest.mark.parametrize(
@@ -200,7 +201,7 @@ def test_a_first_split_without_anything_to_learn_is_said(imperfect):
             assert recalibrate_run(imperfect, asked, figures=False).map.kind == "isotonic"
         else:
             with pytest.raises(
-                InputError, match=r"Of the 150 inputs to fit on, certified and wrong are [01] of \d+ at R"
+                InputError, match=r"At R = 0.1, [01] of \d+ certified inputs to fit on (is|are) wrong, and 3 of \d+ in"
             ):
                 recalibrate_run(imperfect, asked, figures=False)
     assert set(came) == {True, False}
@@ -219,7 +220,9 @@ def with_wrong(run, count, repeats):
 def test_a_map_that_hangs_on_one_input_is_not_kept(imperfect):
     """Half of all splits would have none: without that input there is nothing to learn."""
     with_wrong(imperfect, 1, repeats=4)
-    with pytest.raises(InputError, match=r"two right and two wrong ones .* certified and wrong are 1 of \d+ at R = 0,"):
+    with pytest.raises(
+        InputError, match=r"two right and two wrong ones .* R = 0, 1 of \d+ certified inputs to fit on is"
+    ):
         recalibrate_run(imperfect, RecalibrateSettings(repeats=4), figures=False)
     result = recalibrate_run(imperfect, RecalibrateSettings(repeats=4, on_failure="identity"), figures=False)
     assert result.map.kind == "identity"

@@ -133,6 +133,18 @@ def test_what_is_said_of_maps_inside_holds_in_the_records(name):
         assert row["inside, for the ECE"]["mean"] >= 0
 
 
+@pytest.mark.parametrize(("name", "share"), [("fashion-mnist-500", "0"), ("fashion-mnist-2000", "0.05")])
+def test_what_can_be_had_at_a_large_radius_is_as_the_page_says(name, share):
+    record = json.loads((ROOT / "experiments" / "results" / f"score_maps-{name}.json").read_text())
+    rows = {(row["radius"], row["map"]): row["scores"] for row in record["rows"]}
+    before, after = rows[1.0, "identity"], rows[1.0, f"inside, for the ECE, λ = {share}"]
+    assert "leaves less than a quarter of the certified ECE of the untouched" in " ".join(PAGE.split())
+    assert after["certified_ece"] < before["certified_ece"] / 4
+    assert abs(after["auroc"] - before["auroc"]) < 0.005
+    assert after["certified_brier"] <= after["brier"] + 0.006
+    assert after["brier_all"] > before["brier_all"] + 0.02
+
+
 def test_the_page_shows_the_records_of_maps_inside():
     """As `python -m experiments.score_maps --docs` writes them: every row with its scores."""
     records = sorted((ROOT / "experiments" / "results").glob("score_maps-*.json"))

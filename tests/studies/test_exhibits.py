@@ -7,13 +7,11 @@ from dataclasses import asdict
 import numpy as np
 import pytest
 
-from certcal.errors import InputError
 from certcal.evaluation import Outcome
 from certcal.files import plain
 from certcal.runs import RunFolder
 from certcal.smoothing import load_evidence, save_evidence
-from certcal.studies import EXHIBITS, Pack, curves, draw_exhibit, load_study, paper_table
-from certcal.studies.paper import baselines_table
+from certcal.studies import EXHIBITS, Pack, curves, draw_exhibit, exhibits, load_study, ranked
 from certcal.studies.stored import Source
 from command import certcal
 from places import ROOT
@@ -97,6 +95,8 @@ DRAWN = [name for name in EXHIBITS if "attack" not in name]
 def test_each_is_drawn_from_what_is_stored(name, stored, monkeypatch):
     for solver in (curves.ONE_ADMM, curves.GRID, curves.DECE):
         monkeypatch.setitem(solver, "steps", 5)  # thousands, in earnest
+    for own in (curves, ranked):
+        monkeypatch.setattr(own, "FEWEST", len(EVIDENCE))
     own = EXHIBITS[name]
     out = RunFolder(stored / "out")
     draw_exhibit(name, sources(own, stored), out)
@@ -115,29 +115,6 @@ def test_every_table_and_figure_of_the_paper_has_a_name():
     assert {"Table 1", "Table 2", "App. C", "App. K", *(f"App. J.{part}" for part in (1, 2, 3, 4))} <= set(places)
     out, _ = certcal("reproduce", "--list", cwd=ROOT)
     assert "figure-trade-off" in out
-
-
-def test_baselines_stand_beside_the_papers():
-    made = [Outcome("AT", "s0.25-e0.50-m4-T2", 0.2, 0.6, 0.3, 0.25, baseline="s0.25-e0.50-m4-T2"),
-            Outcome("AT", "mine", 0.2, 0.5, 0.4, 0.35, baseline="mine")]  # fmt: skip
-    lines = baselines_table("cifar10", {"cifar10": made}).splitlines()
-    assert len([line for line in lines if line.startswith("| s")]) == 22
-    (own,) = [line for line in lines if "s0.25-e0.50-m4-T2 " in line]
-    assert "60.00 (70.16)" in own
-    assert "30.00 (21.39)" in own
-    assert "25.00 (13.88)" in own
-    (mine,) = [line for line in lines if line.startswith("| mine")]
-    assert "50.00 |" in mine
-    for data, total in (("cifar10", 8096.64), ("imagenet", 1692.54)):  # sums of all numbers in the paper's tables
-        theirs = [one for name, one in paper_table(data, "baselines").items() if name != "radii"]
-        assert np.nansum([list(one.values()) for one in theirs]) == pytest.approx(total)
-
-
-def test_the_worked_example_is_the_papers():
-    text = EXHIBITS["table-worked-example"].draw(None)
-    assert "| 1 | C_A | C_A | 0.1 | 0.23 | 0.6 | 0.1 |" in text
-    assert "| 2 | C_A | C_B | 0.5 | 0.78 | 0.9 | 0.9 |" in text
-    assert "is 0.9000, exact" in text  # (1 - 0.1 + 0.9) / 2, in two bins
 
 
 def test_the_command_draws_one(stored):
@@ -215,9 +192,33 @@ def test_a_figure_is_drawn_from_a_pack_and_from_its_file(tmp_path):
 
 @pytest.mark.slow
 def test_every_model_of_a_pack_counts_once_for_its_data(tmp_path):
-    for name, shown in (("figure-trade-off", "digits, 3 models"), ("figure-fine-tuning", "digits")):
-        out, _ = certcal("reproduce", name, "--from", REFERENCE, cwd=tmp_path)
-        assert shown in (tmp_path / out.split()[-1]).read_text()
+    models = Source.found(REFERENCE).models("fashion-mnist", every=True)
+    weights = {one.read().header.model for one in models}
+    assert len(weights) < len(models)  # some are there on other inputs too
+    shown = {"figure-trade-off": f"fashion-mnist, {len(weights)} models", "figure-fine-tuning": "digits"}
+    for name, text in shown.items():
+        out, error = certcal("reproduce", name, "--from", REFERENCE, cwd=tmp_path)
+        drawn = (tmp_path / out.split()[-1]).read_text()
+        assert text in drawn
+        if name == "figure-trade-off":
+            assert "digits" not in drawn
+            assert "Left out: digits with 3 models; rank correlations take 8." in error
+
+
+def test_trainings_again_are_not_ranked_and_few_models_are_refused(stored):
+    assert not [one.name for one in Source.found(REFERENCE).models("", every=True) if "again" in one.name]
+    _, error = certcal("reproduce", "figure-trade-off", "--from", stored / "study", cwd=stored, code=2)
+    assert "hold the evidence of at least 8 models of one data set, but got 3." in error
+
+
+@pytest.mark.parametrize("name", [name for name, own in EXHIBITS.items() if own.source.startswith("a run")])
+def test_of_a_pack_a_single_model_is_one_on_data_of_the_paper(name, tmp_path):
+    """The pack begins with digits, which the paper does not have."""
+    places = exhibits._parts(EXHIBITS[name], [Source.found(REFERENCE)], told := [])
+    assert [one.data for one in places[0]] == ["fashion-mnist"]
+    first = next(one.name for one in Pack.read(REFERENCE).entry if one.data == "fashion-mnist")
+    place = REFERENCE / "evidence" / "NAME.parquet"
+    assert told == [f"From {REFERENCE}: {first}, its first on data of the paper; another with --from {place}."]
 
 
 def test_a_path_that_exists_comes_before_a_name_below_runs(stored, monkeypatch):
@@ -261,15 +262,14 @@ def test_exhibits_of_a_data_set_name_one_that_there_is():
             assert load_study(one.data).test["name"] == one.data
 
 
-def test_correlations_are_of_all_models_at_each_radius(stored):
+def test_correlations_are_of_all_models_at_each_radius(stored, monkeypatch):
+    monkeypatch.setattr(curves, "FEWEST", 3)
     found = curves.trade_off_values(Source.found(stored / "study").models("", every=True))
     assert 0.25 in found
     assert all(len(values[key]) == 3 for values in found.values() for key in values)
     pack = {row.entry: row for row in Pack.read(REFERENCE).rows()
             if (row.track, row.radius) == ("paper", 0.25) and row.entry.startswith("digits")}  # fmt: skip
     assert sorted(found[0.25]["CA"]) == pytest.approx(sorted(one.certified_accuracy for one in pack.values()))
-    with pytest.raises(InputError, match="at least three models"):
-        curves.trade_off(Source.found(stored / "one").models("", every=True))
 
 
 def test_the_papers_certificate_takes_draws_as_fixed_as_in_the_pack():
@@ -279,7 +279,7 @@ def test_the_papers_certificate_takes_draws_as_fixed_as_in_the_pack():
     (entry,) = [one for one in pack.entry if one.name == name]
     row = next(row for row in pack.rows() if (row.entry, row.track, row.radius) == (name, "paper", 0.5))
     (model,) = Source.found(pack.file(entry)).models("", every=True)
-    found = curves.trade_off_values([model] * 3)[0.5]
+    found = curves.trade_off_values([model] * curves.FEWEST)[0.5]
     assert (found["CCE"][0], found["CBS"][0]) == pytest.approx((row.certified_ece, row.certified_brier))
 
 

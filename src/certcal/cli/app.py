@@ -38,6 +38,9 @@ _KEPT = {
     "attack": "Attacks that were finished are kept; the same command goes on with the others.",
 }
 
+# With these nothing is written before all is done: --from draws, the others only show.
+_KEEPS_NOTHING = {"--dry-run", "--from", "--list", "--show"}
+
 app = typer.Typer(
     help="Certify how calibrated a classifier stays when an adversary perturbs its inputs.\n\n"
     "Start with [bold]certcal demo[/bold], or with your own model: [bold]certcal certify --help[/bold].",
@@ -113,7 +116,8 @@ def main(arguments: list[str] | None = None) -> None:
         code = error.code
     if code in (STOPPED, TERMINATED):
         verb = next((word for word in given if not word.startswith("-")), "")
-        kept = "Nothing was written." if "--dry-run" in given or verb == "plan" else _KEPT.get(verb, "")
+        nothing = verb == "plan" or not _KEEPS_NOTHING.isdisjoint(word.partition("=")[0] for word in given)
+        kept = "Nothing was written." if nothing else _KEPT.get(verb, "")
         complain(f"Stopped. {kept}".strip())
     sys.exit(code or 0)
 

@@ -1,5 +1,6 @@
 """`certcal recalibrate`: a map of the confidences that makes the certified errors small, tested on held-out inputs."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.text import Text
@@ -7,11 +8,12 @@ from rich.text import Text
 from certcal.cli import options as o
 from certcal.cli.declare import takes
 from certcal.cli.screen import new_table, print_json, show_path, tell, tell_unfinished, wide_console
+from certcal.errors import InputError
 from certcal.scalars import exactly
 from certcal.settings import RecalibrateSettings, Sections
 
 if TYPE_CHECKING:
-    from certcal.runs import Recalibration
+    from certcal.runs import Recalibration, RunFolder
 
 
 @takes(fit=RecalibrateSettings)
@@ -23,9 +25,9 @@ def recalibrate(run: o.RunName, *, given: Sections, no_figures: o.NoFigures = Fa
 
     [dim]Example:[/dim] certcal recalibrate mine --automatic
     """
-    from certcal.runs import RunFolder, recalibrate_run
+    from certcal.runs import recalibrate_run
 
-    folder, asked = RunFolder.existing(run), RecalibrateSettings(**given["fit"])
+    folder, asked = _run(run), RecalibrateSettings(**given["fit"])
     result = recalibrate_run(folder, asked, figures=not no_figures, progress=True, tell=tell)
     tell_unfinished(result.unfinished, folder.path)
     if json:
@@ -34,13 +36,43 @@ def recalibrate(run: o.RunName, *, given: Sections, no_figures: o.NoFigures = Fa
         _show(result)
 
 
+def _run(name: str) -> "RunFolder":
+    """The run folder; a file or a reference pack is refused by what it is, and with what to do with it."""
+    from certcal.runs import RunFolder
+
+    try:
+        return RunFolder.existing(name)
+    except InputError as error:
+        path = Path(name).expanduser()
+        if path.is_file():
+            kind, own = "a file", name
+        elif (path / "manifest.toml").is_file():  # as `Pack` has it
+            kind, own = "a reference pack", f"{path / 'evidence'}/NAME.parquet"
+        else:
+            raise
+        wanted = "be a run folder, or a folder that holds evidence.parquet"
+        what = InputError.expected("run", wanted, f"{name}, which is {kind}")
+        copy = f" Copy {own} to FOLDER/evidence.parquet, and name FOLDER." if own.endswith(".parquet") else ""
+        raise InputError(f"{what}{copy}") from error
+
+
 def _show(result: "Recalibration") -> None:
     from certcal.recalibration import Choice
-    from certcal.report import answer, chosen_because, lead, listed, map_name, score_rows, warnings
+    from certcal.report import (
+        answer,
+        chosen_because,
+        lead,
+        listed,
+        map_name,
+        score_rows,
+        splits_shown,
+        warnings,
+        without_map,
+    )
 
     console = wide_console()
     splits, held = len(result.held_out.fit), len(result.held_out.test[result.held_out.kept])
-    over = f"mean ± deviation over {splits} splits" if splits > 1 else "one split"
+    over = f"mean ± deviation over {splits_shown(result.held_out)}" if splits > 1 else "one split"
     title = f"{map_name(result.map)} for {listed(result.radii)}, {over}, {held:,} inputs held out"
     console.print(Text(title, style="bold"))
     for radius in result.radii:
@@ -53,8 +85,7 @@ def _show(result: "Recalibration") -> None:
     if result.map.kind == "identity":
         console.print(f"\n{lead(result.held_out, result.radii)}", style="yellow")
     elif result.held_out.without_map:
-        hint = f"{result.held_out.without_map} of {splits} splits kept no map and count as unchanged."
-        console.print(f"\n{hint}", style="yellow")
+        console.print(f"\n{without_map(result.held_out)}", style="yellow")
     if isinstance(result.compared, Choice):
         console.print(f"\n{chosen_because(result.compared, result.held_out)}")
     shown = next(place for place, row in enumerate(result.report) if row.radius == result.radius)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from certcal.studies import Reproduction, Study, Trial
 
 
+_LETTERS = "abcdefgh"  # for what tables and figures are drawn from
 _which = o.option_under("What to run")
 
 
@@ -119,7 +120,7 @@ def reproduce(
     named = changes.get("model", {}).get("name")
     check_factories([one.recipe.model for one in trials], folder, named=named, trust=trust)
     if dry_run:
-        _show_plan(study.about.title, stages, json=json)
+        _show_plan(study, stages, json=json)
         return
     result = run_study(
         study,
@@ -180,15 +181,23 @@ def _show_list(*, json: bool) -> None:
     table.columns[0].no_wrap = True  # a name is there to be typed
     for name, one in about.items():
         table.add_row(Text(name, "bold"), one["title"], Text(one["cost"], "dim"))
-    wide_console().print(table)
-    table = new_table("table or figure", "in the paper", "", "drawn with --from")
-    table.columns[0].no_wrap = True
-    for name, own in known.items():
-        table.add_row(Text(name, "bold"), own["place"], own["shows"], Text(own["from"] or "nothing", "dim"))
-    wide_console().print(table)
+    console = wide_console()
+    console.print(table)
+    sources = list(dict.fromkeys(one.source for one in EXHIBITS.values() if one.source))
+    table = new_table("table or figure", "in the paper", "", "from")
+    table.columns[0].no_wrap = table.columns[1].no_wrap = True
+    for one in EXHIBITS.values():
+        letter = _LETTERS[sources.index(one.source)] if one.source else "—"
+        table.add_row(Text(one.name, "bold"), one.place, one.shows, Text(letter, "dim"))
+    console.print()
+    console.print(table)
+    console.print("\nWhat --from names:", style="dim")
+    for letter, source in zip(_LETTERS, sources, strict=False):
+        console.print(Text(f"{letter}  {source}", "dim"))
+    console.print("—  nothing: leave --from out", style="dim")
 
 
-def _show_plan(title: str, stages: "list[tuple[Trial, list[Trial]]]", *, json: bool) -> None:
+def _show_plan(study: "Study", stages: "list[tuple[Trial, list[Trial]]]", *, json: bool) -> None:
     from certcal.runs import estimate_training
 
     counts = {first.name: [first.method, *(one.method for one in tuned)] for first, tuned in stages}
@@ -196,7 +205,7 @@ def _show_plan(title: str, stages: "list[tuple[Trial, list[Trial]]]", *, json: b
         print_json({name: {method: own.count(method) for method in own} for name, own in counts.items()})
         return
     console = wide_console()
-    console.print(Text(title, "bold"))
+    console.print(Text(study.about.title, "bold"))
     for name, own in counts.items():
         told = ", ".join(f"{own.count(method)} {method}" for method in dict.fromkeys(own))
         console.print(Text.assemble((f"{name}  ", "cyan"), told), soft_wrap=True)
@@ -204,6 +213,12 @@ def _show_plan(title: str, stages: "list[tuple[Trial, list[Trial]]]", *, json: b
     console.print(f"\n{total} models to train and certify. The first of them:\n")
     recipe = stages[0][0].recipe
     show_dry_run(recipe, lambda: estimate_training(recipe), json=False)
+    if total > 1:
+        console.print(
+            f"This is for training one model of {total}. With an adversary a step takes longer, and every model has to "
+            f"be certified too.{f' The whole study: {study.about.cost}.' if study.about.cost else ''}",
+            style="dim",
+        )
 
 
 def _show_result(study: "Study", result: "Reproduction", *, json: bool) -> None:

@@ -71,17 +71,20 @@ class HeldOut(ShownRows):
         row = next(row for row in self._at(radius) if row.split == self.kept)
         return row.before, row.after
 
-    def mean(self, radius: float) -> tuple[Scores, Scores]:
-        """Scores before and after at one radius, averaged over splits; NaN entries are left out."""
-        rows = self._at(radius)
+    def mean(self, radius: float, *, with_map: bool = False) -> tuple[Scores, Scores]:
+        """Scores before and after at one radius, averaged over splits, or those with a map; NaN entries are left out.
+
+        All are NaN if no split has a map.
+        """
+        rows = self._at(radius, with_map=with_map)
         return summary([row.before for row in rows], np.mean), summary([row.after for row in rows], np.mean)
 
-    def spread(self, radius: float) -> Scores:
+    def spread(self, radius: float, *, with_map: bool = False) -> Scores:
         """Standard deviations between splits of the scores after the map; they share inputs, so these are no errors.
 
         NaN for a single split.
         """
-        after = [row.after for row in self._at(radius)]
+        after = [row.after for row in self._at(radius, with_map=with_map)]
         return summary(after, lambda known: np.std(known) if len(known) > 1 else np.nan)
 
     def as_dicts(self) -> list[dict[str, Any]]:
@@ -96,11 +99,11 @@ class HeldOut(ShownRows):
             for row in self.rows
         ]
 
-    def _at(self, radius: float) -> list[HeldOutRow]:
+    def _at(self, radius: float, *, with_map: bool = False) -> list[HeldOutRow]:
         rows = [row for row in self.rows if row.radius == radius]
         if not rows:
             raise InputError.expected("radius", f"be one of {sorted({row.radius for row in self.rows})}", radius)
-        return rows
+        return [row for row in rows if not with_map or self.maps[row.split].kind != "identity"]
 
 
 def held_out_scores(

@@ -53,7 +53,9 @@ from certcal.report.recalibrated import (
     map_name,
     recalibration_section,
     score_rows,
+    splits_shown,
     warnings,
+    without_map,
 )
 from certcal.report.side_by_side import (
     changed_csv,
@@ -146,6 +148,7 @@ __all__ = [
     "side_by_side_page",
     "side_by_side_records",
     "side_by_side_words",
+    "splits_shown",
     "standing_cells",
     "tightness",
     "to_csv",
@@ -156,4 +159,5 @@ __all__ = [
     "wanted_acceptance",
     "warnings",
     "why_first",
+    "without_map",
 ]

@@ -27,7 +27,7 @@ from certcal.report.figures import (
     plot_sandwich,
     plot_trade_off,
 )
-from certcal.report.recalibrated import SCORES, chosen_because, mapped, score_rows, warnings
+from certcal.report.recalibrated import SCORES, chosen_because, mapped, score_rows, splits_shown, warnings
 from certcal.scalars import exactly
 from certcal.types import BoolArray, FloatArray
 
@@ -140,7 +140,7 @@ def _held_out(result: HeldOut) -> str:
     heads = "before", "after", "spread"
     tables = [html_table([f"held out, R = {exactly(one)}", *heads], score_rows(result, one)) for one in radii]
     told = [
-        f"Means over {len(result.maps)} splits, always on inputs that no map was fitted on, and the standard deviation "
+        f"Means over {splits_shown(result)}, always on inputs that no map was fitted on, and the standard deviation "
         "between splits. Predictions are the same before and after. The figure is the map of the first split.",
         *warnings(result, radii[-1]),
     ]

@@ -46,14 +46,28 @@ KINDS = {
 def score_rows(held: HeldOut, radius: float, *, first: bool = True) -> list[list[str]]:
     """Label, means over splits before and after, and standard deviation between splits after, of each held-out score.
 
-    Those of all inputs are the same at other radii, and stand only first.
+    They are of the splits that kept a map, if some did: a mean with the others would be of neither. Those of all inputs
+    are the same at other radii, and stand only first.
     """
-    found = [*held.mean(radius), held.spread(radius)]
+    found = [*held.mean(radius, with_map=_some(held)), held.spread(radius, with_map=_some(held))]
     return [
         [own.label, *(own.show(getattr(scores, key)) for scores in found)]
         for key, own in SCORES.items()
         if first or not own.label.endswith("all inputs")
     ]
+
+
+def _some(held: HeldOut) -> bool:
+    """Whether some splits kept a map and others none."""
+    return 0 < held.without_map < len(held.maps)
+
+
+def splits_shown(held: HeldOut) -> str:
+    """Over which splits the means are."""
+    splits = len(held.maps)
+    if _some(held):
+        return f"the {splits - held.without_map} of {splits} splits that kept a map"
+    return "one split" if splits == 1 else f"{splits} splits"
 
 
 def recalibration_section(
@@ -64,6 +78,8 @@ def recalibration_section(
     about = lead(held, radii)
     if isinstance(compared, Choice):
         about += " " + chosen_because(compared, held)
+    elif _some(held):
+        about += " In the trade-off they count as unchanged."
     if population == Population.ALL:
         about += " The guarantee counts inputs whose class is not certified too, as far from right as they can be."
     return {
@@ -162,20 +178,23 @@ def lead(held: HeldOut, radii: Sequence[float]) -> str:
     if kept.kind == "identity":
         why = "" if "chosen" in kept.about else "Nothing could be learned, so "
         told = f"{why}{'c' if why else 'C'}onfidences stay as they are. {kept.about.get('reason', '')}".strip()
-        others = splits - held.without_map
-        return told if not others else f"{told} The table is over all splits, {others} of {splits} with a map."
+        return f"{told} The table is over {splits_shown(held)}." if _some(held) else told
     kind = KINDS.get(kept.kind, f"kind: {kept.kind}")
     weights = kept.about.get("weights", [1.0])
     shares = "" if len(set(weights)) == 1 else f", weighted {' : '.join(f'{weight:.3g}' for weight in weights)},"
     random = "one random split" if splits == 1 else f"{splits} random splits"
     text = (
         f"The map ({kind}) was fitted for {listed(radii)}{shares} on {fitted:,} inputs, and this page is "
-        f"about the {tested:,} others. The table below repeats that over {random}: "
-        "mean before and after, always on inputs held out of the fitting. Predictions are the same before and after."
+        f"about the {tested:,} others. The table below repeats that over {random}: mean before and after"
+        f"{f', over {splits_shown(held)}' if _some(held) else ''}, always on inputs held out of the fitting. "
+        "Predictions are the same before and after."
     )
-    if held.without_map:
-        text += f" {held.without_map} of {splits} splits kept no map and count as unchanged."
-    return text
+    return f"{text} {without_map(held)}" if _some(held) else text
+
+
+def without_map(held: HeldOut) -> str:
+    """How many splits kept no map."""
+    return f"{held.without_map} of {len(held.maps)} splits kept no map: there confidences stay as they are."
 
 
 def listed(radii: Sequence[float]) -> str:
@@ -188,9 +207,14 @@ def warnings(held: HeldOut, radius: float) -> list[str]:
     """What has to be said of the kept map: that it was taught by too little, or no longer tells right from wrong."""
     kept, (before, after) = held.map, held.of_kept(radius)
     told = [caution] if (caution := caution_about(kept)) else []
+    lost = after.auroc < 0.5 + (before.auroc - 0.5) / 2
     if after.levels < 2:
-        hint = "take a larger clean weight or a smaller radius"
-        told.append(f"The map is constant, or nearly, and no longer tells right from wrong: {hint}.")
-    elif after.auroc < 0.5 + (before.auroc - 0.5) / 2:
+        flat = "The confidences come to one value, or nearly"
+        if lost:
+            flat = "The map is constant, or nearly, and no longer tells right from wrong"
+        elif after.auroc == after.auroc:
+            flat += "; AUROC does not see it, as their order within a step stays"
+        told.append(f"{flat}: take a larger clean weight or a smaller radius.")
+    elif lost:
         told.append("The map tells right from wrong far less well: look at the AUROC.")
     return told

@@ -73,7 +73,8 @@ class Recalibration:
             "splits_without_map": held.without_map,
             "fitted_on": len(held.fit[held.kept]),
             "held_out": len(held.test[held.kept]),
-            "scores": [_scores(held, radius) for radius in self.radii],
+            "scores": [_scores(held, radius) for radius in self.radii],  # over all splits
+            "scores_with_map": [_scores(held, radius, with_map=True) for radius in self.radii],
             **({"choice": other.as_dict()} if isinstance(other, Choice) else {"trade_off": _curve(other)}),
         }
 
@@ -244,9 +245,10 @@ def _with_origin(result: Recalibration) -> AnyMap:
     return replace(result.map, about=dict(result.map.about) | origin | split)  # type: ignore[type-var]
 
 
-def _scores(held: HeldOut, radius: float) -> dict[str, Any]:
+def _scores(held: HeldOut, radius: float, **which: bool) -> dict[str, Any]:
     """Means before and after over the splits, and standard deviations after, at one radius."""
-    named = dict(zip(("before", "after"), held.mean(radius), strict=True)) | {"spread": held.spread(radius)}
+    means, spread = held.mean(radius, **which), held.spread(radius, **which)
+    named = dict(zip(("before", "after"), means, strict=True)) | {"spread": spread}
     return {"radius": radius} | {name: plain(asdict(scores)) for name, scores in named.items()}
 
 

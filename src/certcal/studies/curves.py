@@ -14,6 +14,7 @@ from certcal.evaluation import evaluate, reliability_at, row_at
 from certcal.report import INCORRECT, plot_certified_boxes, plot_reliability, prepare_boxes
 from certcal.smoothing import Evidence
 from certcal.studies.boards import draws_of
+from certcal.studies.ranked import FEWEST, by_data
 from certcal.studies.reference_rows import as_fixed
 from certcal.studies.stored import Model
 from certcal.worstcase import Solution, certified_calibration_error
@@ -229,16 +230,11 @@ def trade_off(models: Sequence[Model]) -> Panels:
         title = _joined(data, several(count, "model"), "cdf certificate")
         return _finish(ax, "R", "rank correlation", bottom=None, title=title, legend_below=True)
 
-    groups = {data: [one for one in models if one.data == data] for data in dict.fromkeys(one.data for one in models)}
-    enough = {data: own for data, own in groups.items() if len(own) > 2}
-    if not enough:
-        most = max(map(len, groups.values()), default=0)
-        raise InputError.expected("from", "hold the evidence of at least three models", str(most))
-    return [partial(panel, data, len(own), trade_off_values(own)) for data, own in enough.items()]
+    return [partial(panel, data, len(own), trade_off_values(own)) for data, own in by_data(models).items()]
 
 
 def trade_off_values(models: Sequence[Model]) -> dict[float, dict[str, list[float]]]:
-    """Per radius the four metrics of all models that certify any input there, where that are at least three."""
+    """Per radius the four metrics of all models that certify any input there, where that are enough."""
     table: dict[float, dict[str, list[float]]] = {}
     for one in models:
         evidence = one.read()
@@ -250,7 +246,7 @@ def trade_off_values(models: Sequence[Model]) -> dict[float, dict[str, list[floa
                 values["ACR"].append(average_certified_radius(bounds.certified_radius, bounds.correct))
                 values["CBS"].append(row.certified_brier)
                 values["CCE"].append(row.certified_ece)
-    return {radius: values for radius, values in sorted(table.items()) if len(values["CA"]) > 2}
+    return {radius: values for radius, values in sorted(table.items()) if len(values["CA"]) >= FEWEST}
 
 
 def motivation(models: Sequence[Model]) -> Panels:

@@ -21,9 +21,11 @@ from certcal.runs import RunFolder, kept_attacks, save_figure
 from certcal.scalars import did_you_mean, guarded
 from certcal.smoothing import load_evidence
 from certcal.studies import curves
+from certcal.studies.pack import FOLDER
 from certcal.studies.paper import baselines_table, paper_table, worked_example
+from certcal.studies.ranked import each_once, enough
 from certcal.studies.stored import PACK, RUN, TRACK, Model, Source
-from certcal.studies.study import load_study
+from certcal.studies.study import load_study, study_names
 
 ByData = Mapping[str, Sequence[Outcome]]  # what came of models, by their data set
 _STUDY = "a folder of `certcal reproduce`, or a reference pack"
@@ -122,12 +124,29 @@ def _parts(own: Exhibit, sources: Sequence[Source], notes: list[str]) -> Sequenc
         return [outcomes]
     models: list[Model] = []
     for one in sources:
-        chosen = one.models(own.data, every=own.every)[: 1 if own.source == _RUN else None]
-        if one.kind == PACK:
-            taken = f"{len(chosen)} models of one seed" if own.every else ", ".join(model.name for model in chosen)
-            notes.append(f"From {one.path}: {taken}.")
+        chosen = one.models(own.data, every=own.every or (own.source == _RUN and one.kind == PACK))
+        if one.kind == PACK and own.every:
+            chosen = each_once(chosen)
+            notes.append(f"From {one.path}: {len(chosen)} models of one seed.")
+        elif one.kind == PACK:
+            more = ""
+            if own.source == _RUN:
+                chosen, why = _first(chosen)
+                more = f", {why}; another with --from {one.path / FOLDER}/NAME.parquet"
+            notes.append(f"From {one.path}: {', '.join(model.name for model in chosen)}{more}.")
         models += chosen
+    if own.every:
+        models, told = enough(models)
+        notes += told
     return [models]
+
+
+def _first(models: Sequence[Model]) -> tuple[list[Model], str]:
+    """The first model on a data set that the paper has results of, or else the first, and which of both it is."""
+    papers = [name for name in study_names() if load_study(name).about.paper]
+    if own := [one for one in models if one.data in papers][:1]:
+        return own, "its first on data of the paper"
+    return list(models[:1]), "its first"
 
 
 def _training_table(study: str, found: ByData) -> str:

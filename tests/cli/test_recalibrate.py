@@ -1,0 +1,65 @@
+"""`certcal recalibrate` says what it was given where that is no run, and over which splits its means are."""
+
+import shutil
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from certcal import save_evidence
+from certcal.recalibration import HeldOut, HeldOutRow, IdentityMap
+from certcal.runs import RunFolder, recalibrate
+from command import certcal
+from places import ROOT
+from run_settings import SETTINGS
+from smoothing_oracles import random_evidence
+
+FILE = next((ROOT / "reference" / "evidence").glob("digits-*.parquet"))
+WANTED = "Expected `RUN` to be a run folder, or a folder that holds evidence.parquet, but got"
+
+
+def test_a_pack_and_a_file_are_called_so(tmp_path):
+    (tmp_path / "notes.txt").write_text("mine")
+    (tmp_path / "pack").mkdir()
+    shutil.copy(ROOT / "reference" / "manifest.toml", tmp_path / "pack")
+    copy = "Copy {} to FOLDER/evidence.parquet, and name FOLDER."
+    for name, told in (
+        ("pack", f"pack, which is a reference pack. {copy.format('pack/evidence/NAME.parquet')}"),
+        ("pack/", f"pack/, which is a reference pack. {copy.format('pack/evidence/NAME.parquet')}"),
+        (FILE, f"{FILE}, which is a file. {copy.format(FILE)}"),
+        ("notes.txt", "notes.txt, which is a file."),
+    ):
+        _, error = certcal("recalibrate", name, cwd=tmp_path, code=2)
+        assert error.strip() == f"{WANTED} {told}"
+    _, error = certcal("recalibrate", "nowhere", cwd=tmp_path, code=2)
+    assert error.strip() == "Expected `RUN` to be a run folder, but got runs/nowhere, which does not exist."
+    (tmp_path / "F").mkdir()
+    shutil.copy(FILE, tmp_path / "F" / "evidence.parquet")
+    words = ("recalibrate", "./F", "--repeats", 1, "--on-failure", "identity", "--no-figures")
+    assert "F/recalibration/map.json" in certcal(*words, cwd=tmp_path)[0]
+
+
+@pytest.fixture
+def run(tmp_path):
+    made = RunFolder(tmp_path / "runs" / "mine")
+    made.create()
+    rng = np.random.default_rng(0)
+    evidence = random_evidence(rng, inputs=120, draws=2000)
+    right = rng.random(120) < evidence.confidence
+    save_evidence(replace(evidence, label=np.where(right, evidence.selected, 1 - evidence.selected)), made.evidence)
+    made.save_settings(SETTINGS)
+    return made
+
+
+def test_the_screen_says_over_which_splits_the_means_are(run, tmp_path, monkeypatch):
+    def some(own: HeldOut) -> HeldOut:
+        """The second split has no map: there after is as before."""
+        rows = [HeldOutRow(**vars(row) | {"after": row.before}) if row.split == 1 else row for row in own.rows]
+        return HeldOut((own.maps[0], IdentityMap(), *own.maps[2:]), own.fit, own.test, tuple(rows))
+
+    made = recalibrate.held_out_maps
+    monkeypatch.setattr(recalibrate, "held_out_maps", lambda *given, **terms: some(made(*given, **terms)))
+    out, _ = certcal("recalibrate", "mine", "--repeats", 3, "--no-figures", cwd=tmp_path)
+    text = " ".join(out.split())
+    assert "mean ± deviation over the 2 of 3 splits that kept a map, 60 inputs held out" in text
+    assert "1 of 3 splits kept no map: there confidences stay as they are." in text
