@@ -67,7 +67,8 @@ def published(data: str) -> list[tuple[str, float, str, str, str]]:
 def _told(entry: Entry, evidence: Evidence) -> tuple[str, str]:
     """What a table says of an entry's evidence, and which inputs it is of, in any order."""
     seed = "" if entry.train_seed is None else f", seed {entry.train_seed}"
-    about = f"{entry.network}{seed}: {several(len(evidence))}, {draws_of(evidence)} draws; {entry.source}"
+    source = "" if entry.source == "certcal" else f"; {entry.source}"  # ours is most of it
+    about = f"{entry.network}{seed}: {several(len(evidence))}, {draws_of(evidence)} draws{source}"
     return about, f"{len(evidence)} {hashlib.sha256(np.sort(evidence.content).tobytes()).hexdigest()}"
 
 
