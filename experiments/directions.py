@@ -10,17 +10,18 @@ from experiments.pack_table import Table, down, markdown, up
 METHODS = ("Finetuned AT", "Brier-ACT", "ACCE-ACT", "ACCE-ACT*", "CCE-ACT", "Certified Brier")
 WITHIN = 0.03  # of the best certified accuracy, as the paper selects
 CLOSE = 1.5  # points between methods that no direction is read off: seeds differ by as much
-SAME, OTHER = "as in the paper", "**not as in the paper**"
+SAME, OTHER, ELSE = "as in the paper", "**not as in the paper**", "; from another baseline"
 DIRECTIONS = (
     "Whether a method is better than AT, as the paper has it: differences of the models selected, in points of CCE by "
-    f"the paper's bounds, beside the paper's of ACCE. Differences below {CLOSE:g} points tell nothing: seeds differ by "
-    "as much.{once}"
+    f"the paper's bounds, beside the paper's of ACCE. Differences below {CLOSE:g} points count as too small to tell"
+    "{seeds}."
 )
 TUNED = (
     "Models of other baselines differ by their baselines too. So this is what fine-tuning changes of its own baseline: "
     "points of CCE by the paper's bounds and, in brackets, of CA. Each model is compared with the baseline of its own "
-    "seed; numbers are means over so many seeds, those with † of one. Per method it is the setting that the paper's "
-    "selection takes among those of this baseline. Baselines are those within 3 points of the best CA at R."
+    "seed; numbers are means over the number of seeds given, and † marks a single one. Per method it is the setting "
+    "that the paper's selection takes among those of this baseline. Baselines are those within 3 points of the best CA "
+    "at R."
 )
 
 
@@ -32,8 +33,25 @@ def directions(table: Table) -> str:
     ]
     if not lines:
         return ""
-    once = "" if len({one.train_seed for one in table.models.values()}) > 1 else " One seed each."
-    return f"{DIRECTIONS.format(once=once)}\n\n{markdown(['R', 'methods', 'ours', 'the paper', 'direction'], lines, 2)}"
+    heads = ["R", "methods", "ours", "the paper", "direction"]
+    return f"{DIRECTIONS.format(seeds=_apart_by_seeds(table))}\n\n{markdown(heads, lines, 2)}"
+
+
+def _apart_by_seeds(table: Table) -> str:
+    """How far seeds of the same settings are apart, in words."""
+    apart = []
+    for radius in sorted({row.radius for row in table.rows}):
+        for rows in _by_settings(table, radius).values():
+            if len({table.entries[row.entry].train_seed for row in rows}) > 1:
+                errors = [100 * row.certified_ece for row in rows]
+                apart.append(max(errors) - min(errors))
+    if not apart:
+        return "; one seed each"
+    more = sum(gap > CLOSE for gap in apart) / len(apart)
+    return (
+        f": seeds of the same settings are {statistics.median(apart):.2f} points apart in the median, and {more:.0%} "
+        f"of settings by more than {CLOSE:g}"
+    )
 
 
 def compared(table: Table) -> list[tuple[float, str, float, float, str, str]]:
@@ -57,7 +75,7 @@ def compared(table: Table) -> list[tuple[float, str, float, float, str, str]]:
 def _unlike(table: Table, name: str, plain: str) -> str:
     """In what else two models differ."""
     baseline, draws = table.entries[name].baseline.lower(), [table.draws[name], table.draws[plain]]
-    other = "" if table.short(plain).startswith(f"{baseline}-") else "; from another baseline"
+    other = "" if table.short(plain).startswith(f"{baseline}-") else ELSE
     return other + (f"; draws differ: {draws[0]} and {draws[1]}" if draws[0] != draws[1] else "")
 
 

@@ -9,7 +9,8 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from certcal.studies import study_names
-from experiments.directions import OTHER, SAME, compared
+from experiments.directions import ELSE, OTHER, SAME, compared
+from experiments.not_run import FULL
 from experiments.pack_table import Table, markdown, up
 
 # Ways to the certified calibration error, with their colours in the figure.
@@ -21,7 +22,7 @@ WAYS = (
 )
 NEAR = 3.0  # points from the paper that count as reproduced
 GLANCE = 0.5  # the radius of the overview
-OVERVIEW = "What is run, and the least error among models of seed 0 that are as accurate as the paper's:"
+OVERVIEW = "What is run, and the least error among models of seed 0 whose CA reaches the range that the paper compares:"
 IN_SHORT = (
     "The certified calibration error of the models selected, from the least to the largest of the paper's methods:"
 )
@@ -45,21 +46,25 @@ def _answer(table: Table) -> str:
         if (rows := table.comparable(radius))
     ]
     missed = sum(100 * best < least for best, least in low)
-    weak = f", whose models are more accurate at {missed} of {len(low)} radii (schedules here are short)"
-    verdicts = [verdict for *_, verdict, _ in compared(table)]
-    same, other = (verdicts.count(one) for one in (SAME, OTHER))
+    weak = f" ({table.network} is less accurate here than the paper's at {missed} of {len(low)} radii)"
+    found = [(verdict, unlike) for *_, verdict, unlike in compared(table)]
+    same = sum(verdict == SAME for verdict, _ in found)
+    other = [unlike for verdict, unlike in found if verdict == OTHER]
+    apart_too = f" ({sum(ELSE in unlike for unlike in other)} of these start from another baseline than AT)"
     told = (
         f"**{table.data}**: by the paper's bounds, {near} of {len(apart)} certified errors are within {NEAR:g} points "
-        f"of the paper's{weak if missed else ''}. Of {len(verdicts)} directions {same} "
-        f"{'is' if same == 1 else 'are'} as in the paper and {other} not; the others are too small to tell."
+        f"of the paper's{weak if missed else ''}. Of {len(found)} directions {same} {'is' if same == 1 else 'are'} as "
+        f"in the paper and {len(other)} not{apart_too if other else ''}; the others are too small to tell."
     )
     shown = next((ways for radius, ways in ranges(table) if radius == GLANCE), None)
     if shown is None:
         return told
     (paper, _), _, (sharp, _), (mapped, _) = shown
+    draws = sorted({table.draws[one.name] for one in table.selected(GLANCE, "ece")})
+    few = "" if draws == [FULL] else f", from {' to '.join(draws)} draws where the paper has {FULL}"
     return (
-        f"{told} At R = {GLANCE:g} the least error of the paper's methods is {paper:.2f} there, {sharp:.2f} by our "
-        f"bounds from as many draws, and {mapped:.2f} with a map."
+        f"{told} At R = {GLANCE:g} the least error of the paper's methods is {paper:.2f} in the paper, {sharp:.2f} by "
+        f"our bounds and {mapped:.2f} with a map{few}."
     )
 
 

@@ -53,12 +53,13 @@ MAKERS = {
 }
 
 
-def test_a_small_part_of_many_fitting_inputs_is_known_again(rng):
+def test_few_of_many_inputs_are_known_again(rng):
     found = random_evidence(rng, inputs=3000, draws=100)
     found = replace(found, label=(rng.random(3000) < 0.2 + 0.7 * found.confidence).astype(np.int64))
     own = of_bounds(found)
-    with pytest.warns(CertcalWarning, match="fitted on these inputs"):
-        evaluate(found.select(np.arange(0, 3000, 50)), recalibration=own, **TERMS)
+    for few, inputs in ((own, np.arange(0, 3000, 50)), (of_bounds(found.select(np.arange(40))), np.arange(3000))):
+        with pytest.warns(CertcalWarning, match="fitted on these inputs"):
+            evaluate(found.select(inputs), recalibration=few, **TERMS)
 
 
 def test_mapped_bounds_know_their_map(evidence):
@@ -81,12 +82,37 @@ def test_maps_of_bounds_know_their_model_and_what_came_before(evidence):
         own.intervals(elsewhere)
     inside = fit_score_map(evidence, **TERMS)
     after = recalibrate_bounds(confidence_bounds_at(evidence, score_map=inside, **TERMS))
-    with pytest.warns(CertcalWarning, match="fitted after a map of scores, which is missing here"):
-        after.intervals(bounds)
+    other = fit_score_map(evidence, clean_weight=0.9, **TERMS)
+    (elsewhere,) = confidence_bounds_at(evidence, radii=[0.1], alpha=0.01, score_map=other)
+    mapped = recalibrate_bounds(bounds, method="beta").intervals(bounds)
+    for fitted, given in ((after, bounds), (after, elsewhere), (own, elsewhere), (own, mapped)):
+        with pytest.warns(CertcalWarning, match="fitted after other maps than these confidences went through"):
+            fitted.intervals(given)
     both = FullMap(inside, after)
     assert both.about["sigma"] == 0.25
     with pytest.warns(CertcalWarning, match="fitted on these inputs"):
         evaluate(evidence, recalibration=both, **TERMS)
+    with pytest.raises(InputError, match="Expected `outside` to be fitted to the sigma of the map inside"):
+        FullMap(inside, after.told({"sigma": 0.7}))
+
+
+def test_each_part_and_each_radius_is_asked_for_its_inputs(evidence):
+    first, second = evidence.select(np.arange(100)), evidence.select(np.arange(100, 200))
+    inside = fit_score_map(first, **TERMS)
+    both = FullMap(inside, recalibrate_bounds(confidence_bounds_at(second, score_map=inside, **TERMS)))
+    for fitted in (first, second):
+        for given in (fitted, both.certify(fitted, **TERMS)):
+            terms = {"recalibration": both, **TERMS} if given is fitted else {}
+            with pytest.warns(CertcalWarning, match="fitted on these inputs"):
+                evaluate(given, **terms)
+    with pytest.warns(CertcalWarning, match="fitted on these inputs"):
+        evaluate(inside.certify(first, **TERMS))
+    plain, own = confidence_bounds_at(second, **TERMS), of_bounds(second)
+    with pytest.warns(CertcalWarning, match="fitted on these inputs"):
+        evaluate([plain[0], own.intervals(plain[1])])
+    few = of_bounds(evidence.select(np.arange(40)))
+    with pytest.warns(CertcalWarning, match="fitted on these inputs"):
+        evaluate(evidence, recalibration=few, **TERMS)
 
 
 @pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)

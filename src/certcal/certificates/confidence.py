@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from hashlib import sha256
 from types import MappingProxyType
 from typing import Any, Protocol
 
@@ -183,10 +184,9 @@ def _intervals(
     # How far the probabilities of a draw may add up to more than 1: softmax rounds, and models that give probabilities
     # are allowed a thousandth.
     slack = 2.0**-20 if evidence.header.outputs == "logits" else 1e-3
-    other: FloatArray | None
     if levels is None or not isinstance(found, CellLimits):
         lower, upper = found.at(shift)
-        other = np.minimum(1.0 - lower + slack, 1.0)
+        other: FloatArray | None = np.minimum(1.0 - lower + slack, 1.0)
     else:
         lower, upper = found.at(shift, levels)
         estimate = evidence.histogram @ levels / evidence.draws
@@ -208,7 +208,7 @@ def _intervals(
         temperature=evidence.temperature,
         other=other,
         least=0.0 if levels is None else float(levels[0]),
-        origin=evidence.header.origin | ({} if levels is None else {"scores": "mapped"}),
+        origin=evidence.header.origin | ({} if levels is None else {"before": sha256(levels.tobytes()).hexdigest()}),
         **terms,
     )
 

@@ -66,7 +66,7 @@ class ConfidenceIntervals(ShownRows):
     content: Counts | None = None  # (n,) made from each input's values; None: nobody said what the inputs are
     bands: FloatArray | None = None  # (k, 2) rising ends of what confidences are confined to, by a map; None: nothing
     indexed: bool = True  # whether the index was given; if not, it counts the rows, and says nothing of the inputs
-    origin: Mapping[str, Any] | None = None  # sigma, model and units of the evidence; None: from elsewhere
+    origin: Mapping[str, Any] | None = None  # sigma, model, units, and digests of maps before; None: from elsewhere
     mapped_by: Any = None  # the map that confidences went through, if they did
 
     def __post_init__(self) -> None:

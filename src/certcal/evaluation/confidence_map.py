@@ -12,9 +12,10 @@ from certcal.errors import CertcalWarning
 from certcal.smoothing import Evidence
 from certcal.types import FloatArray
 
-# Of so many inputs, a few may be in two sets by right: two, or a hundredth.
+# Two sets may share a few inputs, such as duplicates: two, or a hundredth of the smaller set.
 _INPUTS, _MANY, _DUPLICATES, _RARE = "fitted_inputs", 1024, 2, 0.01
 _FITTED_TO, _SOME, _DISTINCT = "fitted_to", 16, 0.99
+FITTED = _INPUTS, _FITTED_TO  # what a map's `about` calls them
 FITTED_HERE = (
     "The map was fitted on these inputs or on some of them. Its certificates hold, but its errors here are too good to "
     "speak of other inputs, and there is no population ECE. Evaluate it on inputs that had no part in the fit."
@@ -69,7 +70,8 @@ def warn_if_fitted_to(own: ConfidenceMap, these: Evidence | ConfidenceIntervals)
         return False
     inputs, confidences = (own.about.get(name) or [] for name in (_INPUTS, _FITTED_TO))
     if inputs and these.content is not None:
-        found = int(np.isin(inputs, these.content).sum()) > max(_DUPLICATES, _RARE * len(these.content))
+        shared = int(np.isin(inputs, these.content).sum())
+        found = shared > max(_DUPLICATES, _RARE * min(len(inputs), len(these.content)))
     else:
         tempered = isinstance(these, Evidence) and own.divisor is not None
         seen = these.at_temperature(own.divisor) if tempered else these  # type: ignore[union-attr, arg-type]

@@ -155,8 +155,8 @@ def evaluate(
             replace(row, before=row_at(old, metrics=plain, share=share, **options))
             for row, old in zip(rows, found, strict=True)
         ]
-    used = found[0].mapped_by if recalibration is None else recalibration
-    if used is not None and warn_if_fitted_to(used, found[0] if own_draws is None else own_draws):
+    maps = {id(one): one for one in (recalibration, *(own.mapped_by for own in found)) if one is not None}
+    if any(warn_if_fitted_to(one, found[0] if own_draws is None else own_draws) for one in maps.values()):
         rows = [replace(row, population_ece=math.nan) for row in rows]
     apart = own_draws is not None
     tables = [

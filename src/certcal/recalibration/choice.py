@@ -185,9 +185,10 @@ def choose_map(
     Candidates are compared at the largest radius on four parts of these inputs, which are to be all that a map is
     fitted on: fitted on three parts and scored on the fourth, each in turn. One counts if, without an attack and in the
     mean, its AUROC is at most `auroc_loss` below that of the untouched confidences and its Brier score at most
-    `brier_loss` above theirs. The map fitted to all of them, and other inputs, can pass these limits, as the best of
-    many looks better than it is. If none has a lower certified error than no map, there is none. The certificate of a
-    map does not depend on how it was chosen, and a report on other inputs is one of a map fixed without them.
+    `brier_loss` above theirs. The best is fitted to all of them, or the next one, if that leaves a single confidence.
+    It, and other inputs, can pass these limits, as the best of many looks better than it is. If none has a lower
+    certified error than no map, there is none. The certificate of a map does not depend on how it was chosen, and a
+    report on other inputs is one of a map fixed without them.
 
     Paper: —; docs/recalibration.md.
 

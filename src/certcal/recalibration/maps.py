@@ -8,6 +8,7 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
+from hashlib import sha256
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -75,7 +76,7 @@ class AnyMap(ShownRows, ABC):
         self._check_origin(evidence.header.origin)
         inside, outside = self.stages
         found = confidence_bounds_at(evidence, radii=radii, score_map=inside, **terms)
-        return [outside._mapped(own) for own in found]
+        return [self._signed(outside._mapped(own)) for own in found]
 
     def intervals(self, bounds: ConfidenceIntervals) -> ConfidenceIntervals:
         """The certificates of the recalibrated confidences, at the same radius, level and for the same predictions."""
@@ -83,10 +84,18 @@ class AnyMap(ShownRows, ABC):
         if inside is not None:
             raise InputError.expected("recalibration", "map confidences: a map of scores needs their draws", self.kind)
         self._check_temperature(bounds.temperature)
-        self._check_origin(bounds.origin or {})
         if bounds.mapped_by is not None and bounds.mapped_by.as_dict() == self.as_dict():
             raise InputError.expected("recalibration", "be given once", "a map that these bounds went through before")
-        return outside._mapped(bounds)
+        self._check_origin(bounds.origin or {})
+        return self._signed(outside._mapped(bounds))
+
+    def _signed(self, bounds: ConfidenceIntervals) -> ConfidenceIntervals:
+        """Bounds that this map gave, and that know it."""
+        if self.kind == "identity":
+            return bounds
+        before = (bounds.origin or {}).get("before", "")
+        passed = sha256(repr((before, self.stages[1].parameters())).encode()).hexdigest()
+        return replace(bounds, mapped_by=self, origin=dict(bounds.origin or {}) | {"before": passed})
 
     def _check_temperature(self, temperature: float) -> None:
         """Refuse confidences at another temperature than deployment divides the logits by."""
@@ -103,8 +112,8 @@ class AnyMap(ShownRows, ABC):
             told.append(f"The map was fitted to sigma = {fitted:g}, not {sigma:g}.")
         if "model" in origin:
             told.append(self.other_model(origin["model"]))
-        if "scores" in self.about and "scores" not in origin and self.stages[0] is None:
-            told.append("The map was fitted after a map of scores, which is missing here: join them in a FullMap.")
+        if "sigma" in self.about and self.stages[0] is None and self.about.get("before") != origin.get("before"):
+            told.append("The map was fitted after other maps than these confidences went through, or after none.")
         for words in filter(None, told):
             said = "The certificates hold, of that model with this map; is it the map you meant?"
             warnings.warn(f"{words} {said}", CertcalWarning, stacklevel=3)
@@ -159,7 +168,7 @@ class RecalibrationMap(AnyMap):
         other = None if bounds.other is None else self.bounds(bounds.other, bounds.other)[1]
         least = float(self.bounds([bounds.least], [bounds.least])[0][0])
         mapped: dict[str, Any] = {"lower": lower, "upper": upper, "confidence": confidence, "bands": self.bands}
-        return replace(bounds, **mapped, other=other, least=least, mapped_by=self)
+        return replace(bounds, **mapped, other=other, least=least)
 
     @abstractmethod
     def _rounded(self, confidence: FloatArray, direction: int) -> FloatArray:

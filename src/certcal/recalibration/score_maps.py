@@ -8,6 +8,7 @@ import numpy as np
 
 from certcal.certificates import ConfidenceIntervals, StepFunction, as_levels
 from certcal.errors import InputError
+from certcal.evaluation import FITTED
 from certcal.inputs import as_probabilities
 from certcal.recalibration.maps import AnyMap, IdentityMap, RecalibrationMap
 from certcal.settings import checks
@@ -58,8 +59,16 @@ class FullMap(AnyMap):
         for name, kind, maker in (("inside", ScoreMap, "fit_score_map"), ("outside", RecalibrationMap, "recalibrate")):
             if not isinstance(getattr(self, name), kind):
                 raise InputError.expected(name, f"be a map from `{maker}`", type(getattr(self, name)).__name__)
-        if not self.about:  # what its parts know
-            object.__setattr__(self, "about", {**self.outside.about, **self.inside.about})
+        parts = self.inside.about, self.outside.about
+        for name in ("sigma", "model"):
+            own = {part[name] for part in parts if name in part}
+            if len(own) > 1:
+                raise InputError.expected("outside", f"be fitted to the {name} of the map inside", sorted(own, key=str))
+        # What its parts know, and the inputs of both.
+        joined = {name: list(dict.fromkeys(value for part in parts for value in part.get(name) or ()))
+                  for name in FITTED if any(part.get(name) for part in parts)}  # fmt: skip
+        about = {**self.outside.about, **self.inside.about, **self.about, **joined}
+        object.__setattr__(self, "about", about)
 
     @property
     def stages(self) -> tuple[ScoreMap, RecalibrationMap]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from certcal.errors import InputError, kind_of, one_line
-from certcal.files import plain, replacing
+from certcal.files import hold_folder, plain, replacing
 from certcal.runs import digest_of
 from certcal.scalars import guarded
 from certcal.settings import BRIER_LOSS, build, read_toml
@@ -185,11 +185,16 @@ class Pack:
 
         An ACCE that was not made again is kept.
         """
-        before = self._stored() if names or (self.folder / ROWS).is_file() else []
-        known, named = {row.key: row.acce for row in before}, set(names)
-        rows = [replace(row, acce=known.get(row.key, math.nan)) if math.isnan(row.acce) else row for row in made]
-        self.write_rows([*(row for row in before if named and row.entry not in named), *rows])
-        return checks.differences([row for row in before if not named or row.entry in named], rows)
+        some, own = set(names), {one.name for one in self.entry}
+        with hold_folder(self.folder, "pack", "is writing rows of"):
+            before = self._stored() if some or (self.folder / ROWS).is_file() else []
+            known = {row.key: row.acce for row in before}
+            rows = [replace(row, acce=known.get(row.key, math.nan)) if math.isnan(row.acce) else row for row in made]
+            later = {one.name for one in Pack.read(self.folder).entry} - own  # added while these were made
+            kept = [row for row in before if row.entry in later or (some and row.entry not in some)]
+            self.write_rows([*kept, *rows])
+        same = {row.key for row in kept}
+        return checks.differences([row for row in before if row.key not in same], rows)
 
     def write_rows(self, rows: Sequence[ReferenceRow]) -> None:
         """Store the rows, one to a line, without what is not known of every row."""
