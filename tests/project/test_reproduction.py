@@ -25,6 +25,10 @@ def test_the_pages_and_the_figure_show_the_files(pack):
         assert path.read_bytes() == made, f"{path.name}: python -m experiments.reproduction"
 
 
+def test_the_evidence_stays_small(pack):
+    assert sum(pack.file(one).stat().st_size for one in pack.entry) <= 10_000_000
+
+
 def test_one_row_of_each_table_follows_from_its_evidence(pack):
     text = reproduction.TABLES.read_text(encoding="utf-8")
     for data in {one.data for one in pack.entry}:

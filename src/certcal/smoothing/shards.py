@@ -49,7 +49,7 @@ class Rows:
     def __len__(self) -> int:
         return len(self.index)
 
-    def take(self, places: list[int]) -> "Rows":
+    def take(self, places: list[int] | Counts) -> "Rows":
         """The rows at these places, in their order."""
         return Rows(*(getattr(self, name)[places] for name in FIELDS))
 
@@ -83,11 +83,13 @@ def write_shard(
 ) -> None:
     """One Parquet file, written under a temporary name and renamed. A `whole` one has forgotten its chunks.
 
-    A `compact` one is smaller by a fifth and takes seconds to write: its numbers are cut into bytes of like weight,
-    which compress better. In a folder a shard is called by the digest of its bytes, so that no damaged file can vouch
-    for itself.
+    A `compact` one is smaller by more than a third and takes seconds to write: its numbers are cut into bytes of like
+    weight, and inputs with like answers stand together, which compress better; readers put them in order. In a folder a
+    shard is called by the digest of its bytes, so that no damaged file can vouch for itself.
     """
     columns = {}
+    if compact:
+        rows = rows.take(_like_beside_like(rows))
     for name in FIELDS:
         values = getattr(rows, name)
         columns[name] = pa.array(values) if values.ndim == 1 else _as_lists(values)
@@ -97,14 +99,16 @@ def write_shard(
         _PROBE: json.dumps(probe),
     }
     metadata |= {_WHOLE: "true"} if whole else {}
-    table = pa.table(columns).replace_schema_metadata(metadata)
-    buffer = io.BytesIO()
+    table, buffer = pa.table(columns), io.BytesIO()
     how: dict[str, Any] = {"compression": "zstd"}
     if compact:
         places = [name if pa.types.is_integer(table[name].type) else f"{name}.list.element" for name in FIELDS]
-        how = {"compression": "brotli", "compression_level": 11, "use_dictionary": False}
+        how = {"compression": "brotli", "compression_level": 11, "use_dictionary": False, "write_statistics": False}
         how["column_encoding"] = dict.fromkeys(places, "BYTE_STREAM_SPLIT")
-    pq.write_table(table, buffer, write_page_checksum=True, **how)
+    # Arrow's own schema would repeat the metadata, in a packed file a twenty-fifth of it.
+    with pq.ParquetWriter(buffer, table.schema, write_page_checksum=True, store_schema=False, **how) as writer:
+        writer.add_key_value_metadata(metadata)
+        writer.write_table(table)
     content = buffer.getvalue()
     if path.is_dir():  # in which the file is called after what is in it
         path = path / f"shard-{_named_by(content)}.parquet"
@@ -234,6 +238,12 @@ def check_same_probe(path: Path, probe: list[float] | None) -> None:
             f"Expected the model of the evidence in {path.parent}, but its outputs differ although its weights do not: "
             "a setting that is no tensor has changed. Use another folder for this model."
         )
+
+
+def _like_beside_like(rows: Rows) -> Counts:
+    """The places of rows by selected class, and by how sure the model is of it."""
+    sure = rows.score_units.reshape(len(rows), -1)[:, 0] / (rows.stop - rows.first)
+    return np.lexsort((sure, rows.selected))
 
 
 def _provenance() -> dict[str, str]:

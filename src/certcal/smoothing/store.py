@@ -136,7 +136,7 @@ def save_evidence(evidence: Evidence, path: str | os.PathLike[str], *, compact: 
     Args:
         evidence: what to write.
         path: the file.
-        compact: a file smaller by a fifth that takes seconds to write, as reference packs hold it.
+        compact: a file smaller by more than a third that takes seconds to write, as reference packs hold it.
     """
     chunks = evidence.draws // evidence.header.chunk
     scores = [_units(own) for own in evidence.tempered or (evidence,)]
