@@ -3,18 +3,15 @@
     python -m experiments.reference STUDY_FOLDER --data fashion-mnist --commit 801f174 --device "NVIDIA H200"
 
 Each entry says how it came to be quoted: selected on the test inputs as the paper selects (within 3 points of the best
-certified accuracy), or the best on held-out training images by the validation in its log.csv.
+certified accuracy), or on held-out training images.
 """
 
 import argparse
-import csv
 import json
-import math
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
-from certcal.evaluation import Outcome, select
 from certcal.runs import RunFolder
 from certcal.smoothing import load_evidence
 from certcal.studies import Pack, add_to_pack, entry_of_run
@@ -30,37 +27,15 @@ def trials(folder: Path) -> dict[Path, dict[str, Any]]:
     }
 
 
-def held_out(place: Path, trial: dict[str, Any]) -> list[Outcome]:
-    """What the trial came to on held-out training images after its last epoch."""
-    last = list(csv.DictReader((place / "log.csv").open(encoding="utf-8")))[-1]
-    radii = [key.removeprefix("certified_accuracy_at_") for key in last if key.startswith("certified_accuracy_at_")]
-    return [
-        Outcome(
-            trial["method"],
-            trial["name"],
-            float(radius),
-            *(float(last[f"certified_{score}_at_{radius}"] or math.nan) for score in ("accuracy", "ece", "brier")),
-            baseline=trial["baseline"],
-        )
-        for radius in radii
-        if last[f"certified_accuracy_at_{radius}"]
-    ]
-
-
-def chosen(folder: Path, known: dict[Path, dict[str, Any]]) -> dict[str, str]:
+def chosen(folder: Path) -> dict[str, str]:
     """How each model that is quoted came to be: where it was selected, and on what."""
     found: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     selection = folder / "selection.json"  # of a study that was finished
     for row in json.loads(selection.read_text(encoding="utf-8")) if selection.is_file() else ():
-        for score in ("ece", "brier"):
-            for model in row[score].values():
-                found[model]["the test inputs"].append(f"{score} at {row['radius']:g}")
-    validated = [one for place, trial in known.items() for one in held_out(place, trial)]
-    for radius in sorted({one.radius for one in validated}):
-        picked = select(validated, radius=radius)
-        for score, best in (("ece", picked.ece), ("brier", picked.brier)):
-            for one in best.values():
-                found[one.model]["held-out training images"].append(f"{score} at {radius:g}")
+        for where, own in (("the test inputs", row), ("held-out training images", row.get("held_out") or {})):
+            for score in ("ece", "brier"):
+                for model in own.get(score, {}).values():
+                    found[model][where].append(f"{score} at {row['radius']:g}")
     return {
         model: "; ".join(f"on {where}: {', '.join(what)}" for where, what in own.items())
         for model, own in found.items()
@@ -75,11 +50,10 @@ def main() -> None:
     parser.add_argument("--device", required=True)
     parser.add_argument("--mapped", type=float, nargs="*", default=[0.5, 1.0])
     parser.add_argument("--chosen", help="how all of them were chosen, where the folder does not know")
-    parser.add_argument("--again", action="store_true", help="also what the pack has already, as trained again")
     parser.add_argument("--screened", action="store_true", help="also what was certified with the draws of screening")
     asked = parser.parse_args()
     known = trials(asked.folder)
-    why = chosen(asked.folder, known)
+    why = chosen(asked.folder)
     pack = Pack.read(PACK)
     there, models = {one.name for one in pack.entry}, {pack.evidence(one).header.model for one in pack.entry}
     for place, trial in known.items():
@@ -90,9 +64,8 @@ def main() -> None:
         seed = recipe["train"]["seed"]
         words = [asked.data, trial["baseline"], *([] if baseline else [trial["method"], place.name.split("-")[-1]])]
         name = "-".join(words).lower().replace("*", "-star").replace(" ", "-") + f"-seed{seed}"
-        if name in there and not asked.again:
+        if name in there:
             continue
-        name += "-again" * (name in there)
         run, evidence = RunFolder(place), load_evidence(place / "evidence.parquet")
         if evidence.header.model in models:
             continue  # added before, perhaps by a call that was cut off

@@ -1,6 +1,7 @@
 """Studies in parts: within a time, with fewer settings or draws first, and again what was selected."""
 
 import json
+import math
 import signal
 import time
 from dataclasses import replace
@@ -194,6 +195,37 @@ def test_what_is_selected_is_quoted_with_all_draws(desk, monkeypatch):
     assert again.comparison == quoted.comparison != screened.comparison
     with pytest.raises(InputError, match="`quote` to be left out"):
         run(small(), desk / "other", quote=True)
+
+
+def test_held_out_images_choose_too_and_their_choice_is_quoted(desk, monkeypatch):
+    monkeypatch.setattr("certcal.studies.reproduce.save_figure", lambda *drawing: None)
+    study = replace(small(screen=250), validation={"every": 1, "fraction": 0.3, "inputs": 10, "draws": 100, "n0": 20})
+    tested = run(study, desk / "study")
+    assert tested.held_out is not None
+    by_test = json.loads((desk / "study/selection.json").read_text())[0]["ece"]["AT"]
+    trials = {one.name: one for _, tuned in study_trials(study, desk / "study") for one in tuned}
+    (other,) = trials.keys() - {by_test}
+    for name, trial in trials.items():  # as if held-out images chose the other one
+        log = trial.folder / "log.csv"
+        head, *rows = [line.split(",") for line in log.read_text().splitlines()]
+        wanted = {"certified_accuracy": "1.0", "certified_ece": "0.1" if name == other else "0.9"}
+        last = [wanted.get(key.partition("_at_")[0], old) for key, old in zip(head, rows[-1], strict=True)]
+        log.write_text("\n".join(",".join(line) for line in (head, *rows[:-1], last)) + "\n")
+    quoted = run(study, desk / "study", quote=True)
+    selection = json.loads((desk / "study/selection.json").read_text())
+    assert [one["ece"]["AT"] for one in selection] != [one["held_out"]["ece"]["AT"] for one in selection] == [other] * 2
+    assert selection[0]["held_out"]["best_accuracy"] == 1
+    assert other in selected_models(desk / "study")
+    assert other in {row["model"] for row in quoted.results.rows}
+    _, held_out = (desk / "study/table.md").read_text().split("## Chosen on held-out images")
+    rows = json.loads((trials[other].folder / "quoted.json").read_text())["outcomes"]
+    for row in rows:  # what it came to on the test inputs with all draws, not what the log says
+        assert f"{math.ceil(1e4 * row['certified_ece'] - 1e-9) / 100:.2f}" in held_out
+    told = []
+    (trials[other].folder / "log.csv").write_text("epoch,certified_accuracy_at_0.05\n1,much\n")
+    again = run_study(study, desk / "study", progress=False, tell=told.append)
+    assert any("log.csv is damaged" in line for line in told)
+    assert again.comparison == quoted.comparison
 
 
 @pytest.mark.slow

@@ -5,6 +5,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.table import Table
 from rich.text import Text
 
 from certcal.cli import options as o
@@ -17,6 +18,7 @@ from certcal.scalars import did_you_mean
 from certcal.settings import Beside, Cluster, MachineSettings, PlaceSettings, Sections, StudyShare
 
 if TYPE_CHECKING:
+    from certcal.report import Comparison
     from certcal.studies import Reproduction, Study, Trial
 
 
@@ -222,26 +224,38 @@ def _show_plan(study: "Study", stages: "list[tuple[Trial, list[Trial]]]", *, jso
 
 
 def _show_result(study: "Study", result: "Reproduction", *, json: bool) -> None:
-    from certcal.report import comparison_cells, reading
+    from certcal.report import reading
 
     if json:
         print_json(asdict(result.comparison))
         return
-    (metric, method, *radii), *rows = comparison_cells(result.comparison)
-    table = new_table(metric, method, numbers=radii, title=study.about.title, no_wrap=True)
-    last = ""
+    console = wide_console()
+    console.print()
+    console.print(_table(result.comparison, study.about.title))
+    console.print()
+    console.print(Text(reading(result.comparison), "dim"))
+    if result.held_out:
+        console.print()
+        console.print(_table(result.held_out, f"{study.about.title}, chosen on held-out images"))
+        console.print()
+        console.print(Text(reading(result.held_out, held_out=True), "dim"))
+    show_path(console, "\nTable:   ", result.folder / "table.md")
+    show_path(console, "Figures: ", result.folder / "figures")
+
+
+def _table(comparison: "Comparison", title: str) -> Table:
+    """Names whole; where the screen is narrow, the paper's number stands below ours."""
+    from certcal.report import comparison_cells
+
+    (metric, method, *radii), *rows = comparison_cells(comparison)
+    table, last = new_table(metric, method, numbers=radii, title=title), ""
+    table.columns[0].no_wrap = table.columns[1].no_wrap = True
     for row in rows:
         if row[0] != last:
             table.add_section()
         table.add_row("" if row[0] == last else row[0], *map(_bold, row[1:]))
         last = row[0]
-    console = wide_console()
-    console.print()
-    console.print(table)
-    console.print()
-    console.print(Text(reading(result.comparison), "dim"))
-    show_path(console, "\nTable:   ", result.folder / "table.md")
-    show_path(console, "Figures: ", result.folder / "figures")
+    return table
 
 
 def _bold(cell: str) -> Text:

@@ -92,15 +92,21 @@ def comparison_cells(table: Comparison) -> list[list[str]]:
     return rows
 
 
-def comparison_markdown(table: Comparison) -> str:
-    """The table as Markdown, with a line on how to read it."""
+def comparison_markdown(table: Comparison, *, held_out: bool = False) -> str:
+    """The table as Markdown, with a line on how to read it; with `held_out`, of models that such images chose."""
     head, *rows = comparison_cells(table)
     text = markdown_text(head, rows, sides="ll" + "r" * len(table.radii))
-    return f"{text}\n{reading(table)}"
+    return f"{text}\n{reading(table, held_out=held_out)}"
 
 
-def reading(table: Comparison) -> str:
-    """How to read the table."""
+def reading(table: Comparison, *, held_out: bool = False) -> str:
+    """How to read the table; with `held_out`, one of models that such images chose."""
+    if held_out:
+        return (
+            "Held-out training images chose these models: of those within 3 points of the best CA of these images, "
+            "which is the CA shown, the least errors there. The errors shown are of the test inputs, which took no "
+            "part in the choice; least of all in bold."
+        )
     own = (
         "In percent. Of all models within 3 points of the best certified accuracy (CA) at R, the least certified "
         "calibration error (CCE, exact) and certified Brier score (CBS) of each method; least of all in bold. "

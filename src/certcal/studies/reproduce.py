@@ -16,9 +16,9 @@ from certcal.scalars import check_number
 from certcal.studies.paper import paper_table
 from certcal.studies.study import Baseline, Study
 from certcal.studies.sweep import Results, run_trials, where_to_run
-from certcal.studies.trials import QUOTED, Stages, Tell, Trial, kept_outcomes, sweep_trials
+from certcal.studies.trials import QUOTED, Stages, Tell, Trial, held_out_outcomes, kept_outcomes, sweep_trials
 
-SELECTION = "selection.json"
+SELECTION, HELD_OUT = "selection.json", "held_out"
 
 
 @dataclass(frozen=True)
@@ -28,6 +28,7 @@ class Reproduction:
     results: Results
     comparison: Comparison
     folder: Path
+    held_out: Comparison | None = None  # of the models that held-out training images choose; None without validations
 
 
 def study_trials(study: Study, folder: Path, *, like: Path | None = None) -> list[tuple[Trial, list[Trial]]]:
@@ -57,8 +58,10 @@ def run_study(
     Models are trained one after the other here, some at once in processes of their own, or on the workers of a cluster;
     one that fails is left out of the table. After so many minutes, all keep how far they are and stop.
 
-    Where the study screens models with fewer draws, `quote` trains nothing and certifies what is selected so far with
-    all of them. `like` is the folder of a study that was run before: only what it selected is trained.
+    Models are selected twice: as in the paper on the inputs that they are reported on, and on held-out training images
+    where trainings validate. Where the study screens models with fewer draws, `quote` trains nothing and certifies what
+    is selected so far, either way, with all of them. `like` is the folder of a study that was run before: only what it
+    selected is trained.
 
     Paper: Sec. 5, App. I, App. J.
     Raises: CertcalError or InputError if nothing came of any model.
@@ -77,7 +80,8 @@ def run_study(
     if quote:
         screened = [own for one in every for own in kept_outcomes(one) or ()]
         named = {one.name: one for one in every}
-        wanted = [(_quoted(study, named[name]), ()) for name in _chosen(study, screened)]
+        names = dict.fromkeys(_chosen(study, screened) + _chosen(study, _held_out(every, tell)))
+        wanted = [(_quoted(study, named[name]), ()) for name in names]
         if not wanted:
             raise InputError.expected("quote", "come after models were trained", f"none in {folder}")
         results = run_trials(run, wanted, where=where, until=until, progress=progress, tell=tell, table="quoted")
@@ -85,7 +89,8 @@ def run_study(
         results = run_trials(run, stages, where=where, until=until, progress=progress, tell=tell)
         screened = results.outcomes
     quoted = [own for one in every for own in kept_outcomes(_quoted(study, one)) or ()]  # also by earlier calls
-    return Reproduction(results, write_study(run, study, screened, quoted), folder)
+    table, honest = write_study(run, study, screened, quoted, _held_out(every, tell))
+    return Reproduction(results, table, folder, honest)
 
 
 def selected_models(folder: Path) -> set[str]:
@@ -96,12 +101,18 @@ def selected_models(folder: Path) -> set[str]:
     failures = (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError)
     with InputError.expecting("like", wanted, f"{path}, which cannot be read", on=failures):
         read = json.loads(path.read_text(encoding="utf-8"))
-        return {name for one in read for score in ("ece", "brier") for name in one[score].values()}
+        chosen = [own for one in read for own in (one, one.get(HELD_OUT)) if own is not None]
+        return {name for own in chosen for score in ("ece", "brier") for name in own[score].values()}
+
+
+def _held_out(trials: Sequence[Trial], tell: Tell) -> list[Outcome]:
+    return [own for one in trials for own in held_out_outcomes(one, tell)]
 
 
 def _chosen(study: Study, outcomes: Sequence[Outcome]) -> list[str]:
     """The names of the models that are selected, those at large radii first."""
-    found = [select(outcomes, radius=radius) for radius in sorted(study.about.radii, reverse=True)] if outcomes else []
+    radii = {one.radius for one in outcomes} & {*study.about.radii}
+    found = [select(outcomes, radius=radius) for radius in sorted(radii, reverse=True)]
     return list(dict.fromkeys(one.model for own in found for best in (own.ece, own.brier) for one in best.values()))
 
 
@@ -112,15 +123,32 @@ def _quoted(study: Study, trial: Trial) -> Trial:
 
 
 def write_study(
-    run: RunFolder, study: Study, outcomes: Sequence[Outcome], quoted: Sequence[Outcome] = ()
-) -> Comparison:
-    """The table in the paper's layout and the figures; what is selected is shown as it was quoted, where it was."""
+    run: RunFolder,
+    study: Study,
+    outcomes: Sequence[Outcome],
+    quoted: Sequence[Outcome] = (),
+    held_out: Sequence[Outcome] = (),
+) -> tuple[Comparison, Comparison | None]:
+    """The tables in the paper's layout and the figures; what is selected is shown as it was quoted, where it was.
+
+    The second table is of models that `held_out` chooses, outcomes on held-out images: these too are shown as they came
+    out on the test inputs.
+    """
     shown = {(one.model, one.radius): one for one in [*outcomes, *quoted]}
+    known = [one for one in held_out if (one.model, one.radius) in shown]
+    radii = [radius for radius in study.about.radii if any(one.radius == radius for one in known)]
     chosen = [_as_shown(select(outcomes, radius=radius), shown) for radius in study.about.radii]
+    honest = {radius: _as_shown(select(known, radius=radius), shown) for radius in radii}
     order = dict.fromkeys(one.method for one in outcomes)  # baselines come first
-    table = comparison_table(chosen, paper_table(study.about.paper), methods=list(order))
-    run.write("table.md", f"# {study.about.title}\n\n{comparison_markdown(table)}\n")
-    run.write_json(SELECTION, [_plain(one) for one in chosen])
+    paper = paper_table(study.about.paper)
+    table = comparison_table(chosen, paper, methods=list(order))
+    second = comparison_table(list(honest.values()), paper, methods=list(order)) if honest else None
+    told = f"# {study.about.title}\n\n{comparison_markdown(table)}\n"
+    if second is not None:
+        told += f"\n## Chosen on held-out images\n\n{comparison_markdown(second, held_out=True)}\n"
+    run.write("table.md", told)
+    found = [_plain(one) | ({HELD_OUT: _plain(honest[one.radius])} if one.radius in honest else {}) for one in chosen]
+    run.write_json(SELECTION, found)
     methods = [one.name for one in study.method]
     for baseline in study.baseline:
         for radius in study.about.radii:
@@ -131,7 +159,7 @@ def write_study(
                 changes = prepare_changes(outcomes, baseline=baseline.name, radius=radius)
                 name = f"changes_{baseline.name}_R{radius:g}"
                 save_figure(run, name, lambda ax, own=changes: plot_changes(own, ax=ax, methods=methods))  # type: ignore[misc]
-    return table
+    return table, second
 
 
 def _baseline(study: Study, baseline: Baseline, folder: Path) -> Trial:

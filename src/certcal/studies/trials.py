@@ -1,5 +1,6 @@
 """Trials: models to train and certify, each in a folder of its own, whatever process that happens in."""
 
+import csv
 import json
 import time
 import traceback
@@ -21,6 +22,9 @@ from certcal.studies.recipes import SweepRecipe, SweepSettings, describe, grid_s
 
 Tell = Callable[[str], None]
 OUTCOME, QUOTED, ERROR = "outcome.json", "quoted.json", "error.txt"
+_AT = "_at_"  # between a score and its radius, in the log of a training
+_ACCURACY = f"certified_accuracy{_AT}"
+_SCORES = ("accuracy", "ece", "brier")
 NO_CHECKS = " --no-checks goes on all the same."  # what checks add for `certcal certify`
 
 
@@ -134,6 +138,26 @@ def kept_outcomes(trial: Trial, tell: Tell = lambda text: None) -> list[Outcome]
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         tell(f"{path} is damaged and made again: {error}")
         return None
+
+
+def held_out_outcomes(trial: Trial, tell: Tell = lambda text: None) -> list[Outcome]:
+    """What a trial that is done came to on held-out training images at its last validation; nothing without one."""
+    path = trial.folder / "log.csv"
+    if kept_outcomes(replace(trial, outcome=OUTCOME)) is None or not path.is_file():
+        return []
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            rows = [{name: own for name, own in row.items() if _AT in name} for row in csv.DictReader(file)]
+        last: dict[str, str] = next((row for row in reversed(rows) if any(row.values())), {})
+        found: list[Outcome] = []
+        for radius in (name.removeprefix(_ACCURACY) for name in last if name.startswith(_ACCURACY)):
+            accuracy, ece, brier = (float(last[f"certified_{own}{_AT}{radius}"]) for own in _SCORES)
+            about = {"baseline": trial.baseline, "settings": trial.settings}
+            found.append(Outcome(trial.method, trial.name, float(radius), accuracy, ece, brier, **about))
+    except (OSError, ValueError, LookupError, TypeError) as error:
+        tell(f"{path} is damaged, and {trial} left out where held-out images choose: {error}")
+        return []
+    return found
 
 
 def kept_doubts(trial: Trial) -> list[str]:
