@@ -16,7 +16,9 @@ from certcal.models import (
     held_still,
     no_distribution,
 )
+from certcal.models.running import LAST, PLAIN, fastest_layout, lay_out
 from certcal.settings import Precision
+from certcal.smoothing import collect_evidence
 
 CPU = torch.device("cpu")
 
@@ -93,6 +95,45 @@ def test_a_runner_gives_float32_probabilities(options):
         probs = run(batch)
         assert probs.dtype == torch.float32
         torch.testing.assert_close(probs, model(batch).softmax(dim=1), atol=2e-2, rtol=0)
+
+
+class Tutorial(nn.Module):
+    """As in many tutorials: what convolutions give goes through a `view`, which takes memory as it comes."""
+
+    def __init__(self, channels, flatten):
+        super().__init__()
+        self.features = nn.Sequential(nn.Conv2d(channels, 8, 3), nn.ReLU(), nn.Conv2d(8, 8, 3))
+        self.head, self.flatten = nn.Linear(8 * 16, 3), flatten
+
+    def forward(self, x):
+        features = self.features(x)
+        rows = features.view(len(x), -1) if self.flatten == "view" else features.flatten(1)
+        if self.flatten == "memory":
+            rows = features.as_strided((len(x), 8 * 16), (8 * 16, 1))
+        return self.head(rows)
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize("flatten", ["view", "memory", "flatten"])
+def test_channels_are_last_only_where_the_model_bears_it(flatten, channels):
+    torch.manual_seed(0)
+    model, images = Tutorial(channels, flatten).eval(), torch.rand(4, channels, 8, 8)
+    with torch.no_grad():
+        before, last = model(images), flatten == "flatten"
+        assert fastest_layout(model, images) is (LAST if last else PLAIN)
+        lay_out(model.train(), images)
+        assert model.features[2].weight.is_contiguous(memory_format=LAST if last else PLAIN)
+        torch.testing.assert_close(model(images), before)
+    assert model.training
+
+
+@pytest.mark.parametrize("flatten", ["view", "flatten"])
+def test_evidence_of_any_of_them(flatten, device):
+    """With `--device cuda` too, where images stand with their channels last if they can."""
+    torch.manual_seed(0)
+    model, data = Tutorial(3, flatten), (torch.rand(2, 3, 8, 8), torch.tensor([0, 1]))
+    evidence = collect_evidence(model, data, sigma=0.25, n=2000, device=device, progress=False)
+    assert evidence.votes.sum(axis=1).tolist() == [2000, 2000]
 
 
 def test_conditions_in_words():

@@ -7,7 +7,6 @@ from certcal.models.devices import (
     best_device,
     device_of,
     fastest_convolutions,
-    on_device,
     wait_for,
 )
 from certcal.models.fingerprint import PROBES, check_rows, model_fingerprint, model_probe, same_probe
@@ -24,7 +23,7 @@ from certcal.models.outputs import (
     no_distribution,
 )
 from certcal.models.philox import NOISE, Noise, Purpose, kernels_for
-from certcal.models.running import Conditions, Runner, held_still, made_up_inputs
+from certcal.models.running import Conditions, Runner, held_still, made_up_inputs, on_device
 from certcal.models.seeds import place_generator, place_seed
 from certcal.models.temperature import Tempered
 

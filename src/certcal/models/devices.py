@@ -1,15 +1,13 @@
-"""Where and in which numbers a model runs: its device, the layout that is fastest there, and its precision."""
+"""Where and in which numbers a model runs: its device and its precision."""
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import TypeVar
 
 import torch
 from torch import nn
 
 from certcal.settings import Precision
 
-Model = TypeVar("Model", bound=nn.Module)
 # What autocast casts to; float32 is the model as it is, without autocast.
 AUTOCAST: dict[str, torch.dtype | None] = {
     Precision.FLOAT32: None,
@@ -27,21 +25,6 @@ def device_of(model: nn.Module) -> torch.device:
     """Where the model's parameters and buffers are; the CPU for a model without any."""
     tensors = (*model.parameters(), *model.buffers())
     return tensors[0].device if tensors else torch.device("cpu")
-
-
-def on_device(model: Model, device: torch.device) -> Model:
-    """The model on a device, in the layout that is fastest there."""
-    model = model.to(device)
-    # Tensor cores take channels side by side in eights; other widths are padded and moved about at every convolution.
-    widths = [len(weight) for weight in model.parameters() if weight.dim() == 4]
-    if device.type == "cuda" and all(width % 8 == 0 for width in widths):
-        model = model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-    return model
-
-
-def layout_for(device: torch.device, shape: torch.Size) -> torch.memory_format:
-    """The memory format in which inputs of one shape, such as (c, h, w), go through a model fastest."""
-    return torch.channels_last if device.type == "cuda" and len(shape) == 3 else torch.contiguous_format
 
 
 def wait_for(device: torch.device) -> None:

@@ -1,16 +1,24 @@
-"""How a model is run: held still, under stated conditions, from inputs to probabilities."""
+"""How a model is run: held still, in the fastest layout, under stated conditions, from inputs to probabilities.
+
+With their channels last in memory images go through a GPU's convolutions fastest. Not every model bears that: many call
+`view` on what a convolution gave, which raises then. So each is tried, and runs on plain images where it does not.
+"""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import TypeVar
 
 import torch
 from torch import Tensor, nn
 
 from certcal.errors import InputError
-from certcal.models.devices import AUTOCAST, autocast, layout_for
+from certcal.models.devices import AUTOCAST, autocast
 from certcal.models.fusion import fuse
 from certcal.models.outputs import as_outputs, as_probabilities
+
+Model = TypeVar("Model", bound=nn.Module)
+PLAIN, LAST = torch.contiguous_format, torch.channels_last
 
 
 @contextmanager
@@ -29,6 +37,50 @@ def held_still(model: nn.Module) -> Iterator[None]:
     finally:
         for module, training in modes.items():
             module.training = training
+
+
+def on_device(model: Model, device: torch.device, shape: tuple[int, ...]) -> Model:
+    """The model on a device, ready for inputs of a shape; on a GPU in the layout that is fastest."""
+    model.to(device)
+    # Tensor cores take channels side by side in eights; other widths are padded and moved about at every convolution.
+    widths = [len(weight) for weight in model.parameters() if weight.dim() == 4]
+    if device.type == "cuda" and len(shape) == 3 and all(width % 8 == 0 for width in widths):
+        lay_out(model, made_up_inputs(4, shape).to(device))
+    return model
+
+
+def lay_out(model: nn.Module, images: Tensor) -> None:
+    """Put the weights of a model with channels last too, if it then answers images as before."""
+    with held_still(model), torch.no_grad():
+        before = _tried(model, images)
+        model.to(memory_format=LAST)  # type: ignore[call-overload]
+        if not all(_alike(_tried(model, own), before) for own in (images, _channels_last(images))):
+            model.to(memory_format=PLAIN)  # type: ignore[call-overload]
+
+
+def fastest_layout(answer: Callable[[Tensor], object], images: Tensor) -> torch.memory_format:
+    """How to lay out batches like these for a model on a GPU: with channels last, if it answers those as plain ones."""
+    return LAST if _alike(_tried(answer, _channels_last(images)), _tried(answer, images)) else PLAIN
+
+
+def _channels_last(images: Tensor) -> Tensor:
+    # Not `to`, which takes one channel to be last as it stands, where a convolution does not.
+    return torch.empty(images.shape, device=images.device, memory_format=LAST).copy_(images)
+
+
+def _tried(answer: Callable[[Tensor], object], images: Tensor) -> Tensor | None:
+    """What a model answers to images; None if it fails."""
+    try:
+        return as_outputs(answer(images), len(images)).float()
+    except Exception:  # whatever a model does that was not made for images in this layout
+        return None
+
+
+def _alike(got: Tensor | None, expected: Tensor | None) -> bool:
+    """Whether two ways to run a model give the same but for rounding."""
+    if got is None or expected is None:
+        return False
+    return torch.allclose(got, expected, rtol=0.0, atol=5e-2 * (1.0 + float(expected.abs().max())))
 
 
 @dataclass(frozen=True)
@@ -65,11 +117,12 @@ class Runner:
         self._precision, self._outputs, self._classes = conditions.precision, outputs, classes
         self._plain = fuse(model, made_up[:4], AUTOCAST[conditions.precision]) if conditions.fuse else model
         self._model = self._compiled() if conditions.compile else self._plain
+        images = made_up.is_cuda and made_up.dim() == 4
+        self._layout = fastest_layout(self.plain_outputs, made_up[:4]) if images else PLAIN
 
     def empty(self, rows: int, shape: torch.Size) -> Tensor:
         """Room for a batch of inputs of one shape, in the layout that is fastest."""
-        layout = layout_for(self.device, shape)
-        return torch.empty(rows, *shape, dtype=torch.float32, device=self.device, memory_format=layout)
+        return torch.empty(rows, *shape, dtype=torch.float32, device=self.device, memory_format=self._layout)
 
     def outputs(self, batch: Tensor) -> Tensor:
         """What the model answers, shape (rows, k)."""
@@ -82,11 +135,7 @@ class Runner:
     def compile_like(self, batch: Tensor) -> None:
         """Compile the model for batches of this size. One that cannot be, or then answers otherwise, stays as it is."""
         compiled = self._compiled()
-        try:
-            expected, got = self.plain_outputs(batch).float(), self._answer(compiled, batch).float()
-        except Exception:  # whatever the compiler makes of code it was not made for
-            return
-        if torch.allclose(got, expected, rtol=0.0, atol=5e-2 * (1.0 + float(expected.abs().max()))):
+        if _alike(_tried(lambda images: self._answer(compiled, images), batch), _tried(self.plain_outputs, batch)):
             self._model = compiled
 
     def _compiled(self) -> nn.Module:

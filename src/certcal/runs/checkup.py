@@ -57,7 +57,7 @@ def check_up(
     if drawn is not None and data.values is Values.ANY:
         to_grid(data.inputs, grid_step(drawn.sigma))  # all of them, as the draws will
     with held_still(model), torch.no_grad(), autocast(precision, place):
-        look = Look(on_device(model, place), data, outputs, place)
+        look = Look(on_device(model, place, tuple(data.pixels[0].shape)), data, outputs, place)
         check_outputs(look, smoothed=drawn is not None)
         check_batches(look)
         check_classes(look)

@@ -150,6 +150,8 @@ def collect_evidence(
         first = next(source.items(set()))
         source.check_names(classes, class_names(ready))
         shape = first.input.shape
+        if cluster is None:
+            on_device(ready, place, shape)
         header = EvidenceHeader(
             model=model_fingerprint(ready),
             sigma=float(sigma),
@@ -238,7 +240,7 @@ def _ready(model: nn.Module, place: torch.device, cluster: Cluster | None) -> It
         yield copy.deepcopy(model).to("cpu").eval()
         return
     with held_still(model):
-        yield on_device(model, place)
+        yield model.to(place)
 
 
 def _chunk_targets(n: int, chunk: int, stages: Sequence[int] | None, stop: StoppingRule | None) -> list[int]:

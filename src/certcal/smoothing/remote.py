@@ -108,7 +108,7 @@ def make_sampler(parcel: Parcel) -> Sampler:
     if kind == "cpu":
         torch.set_num_threads(1)  # local sampling uses more where they give the same bits
     place = check_device("device", kind)
-    model = on_device(check_model(parcel), place)
+    model = on_device(check_model(parcel), place, parcel.shape)
     with torch.inference_mode():
         return Sampler(model, parcel.header, conditions, made_up_inputs(4, parcel.shape).to(place))
 

@@ -77,7 +77,7 @@ class Trainer:
         check_data(data)
         self.fabric = launch_fabric(self.machine)
         device = self.fabric.device
-        self.model = on_device(model, device)
+        self.model = on_device(model, device, tuple(data.pixels[0].shape))
         check_fit(self.model, data, device)
         self.data, self.held_out = hold_out(data, self.validation, seed=settings.seed)
         share = Share(self.fabric.global_rank, self.fabric.world_size)
