@@ -107,7 +107,7 @@ def plot_standings(
 
 
 def _literal(method: str) -> str:
-    """A name as matplotlib shows it: no mathematics between dollars, and in the key also where it begins with _."""
+    """A name as matplotlib shows it: no mathematics between dollars, and in a legend also where it begins with _."""
     return f"{' ' * method.startswith('_')}{method}".replace("$", r"\$")
 
 
@@ -125,10 +125,11 @@ def _board(board: Board) -> dict[str, Any]:
     return {
         "data": board.data,
         "entries": several(len({one.name for one in every}), "entry", "entries"),
-        "key": figure_row([partial(_draw_key, methods=methods)], size=(_WIDE, 0.35)),
+        "key": [(one, figure_row([partial(_draw_key, methods=methods, method=one)], size=(0.2, 0.2)))
+                for one in methods],
         "radii": [_radius(board, radius, methods) for radius in radii],
         "published": [([method, exactly(radius), *rest], False) for method, radius, *rest in board.published],
-    }
+    }  # fmt: skip
 
 
 def _radius(board: Board, radius: float, methods: Sequence[str]) -> dict[str, Any]:
@@ -157,13 +158,10 @@ def _table(standings: Sequence[Standing]) -> dict[str, Any]:
     return {"heads": heads, "front": [one for one in marked if one[1]], "all": marked}
 
 
-def _draw_key(ax: "Axes", methods: Sequence[str]) -> "Axes":
-    """The marker of each method, in a line."""
-    names = [_literal(one) for one in methods]
-    scatter_methods(ax, names, names, np.full(len(methods), np.nan), np.full(len(methods), np.nan), alpha=0.8)
+def _draw_key(ax: "Axes", methods: Sequence[str], method: str) -> None:
+    """The marker of a method."""
+    scatter_methods(ax, methods, [method], np.zeros(1), np.zeros(1), alpha=0.8)
     ax.set_axis_off()
-    ax.legend(loc="center left", ncols=len(methods), frameon=False, columnspacing=1.4, handletextpad=0.3)
-    return ax
 
 
 def standing_cells(standings: Sequence[Standing]) -> tuple[list[str], list[list[str]], list[bool]]:
