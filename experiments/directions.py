@@ -93,6 +93,8 @@ def tuned(table: Table) -> str:
             settings = _selected(table, stems, name, radius)
             pairs = {method: _pairs(table, stems[stem], start) for method, stem in settings.items()}
             most = max(map(_seeds, pairs.values()), default=0)
+            if not most:  # nothing is fine-tuned from it that can be compared
+                continue
             told = [str(most), down(_mean(start, "certified_accuracy")), up(_mean(start, "certified_ece"))]
             cells = [_change(pairs.get(method), most) for method in METHODS]
             lines.append([f"{radius:g}", name.lower(), *told, *cells])

@@ -20,13 +20,14 @@ SPEEDS = (
     "All of a study as the paper ran it, on one H200: at the speeds of [Measured](measured.md), fashion-mnist at the "
     "mean times of the pack's models:"
 )
+FINE_TUNED = """\
+- Of {data}, all seven baselines are run, and four settings of each of six methods
+  from {tuned}.{left}"""
 NOT_RUN = """\
 - Baselines were trained for the epochs [listed](reproduction_tables.md), not the paper's 150. The recipes are in
   `experiments/recipes`. The schedule of the learning rate of Fashion-MNIST's entries before commit 8f825f1 was not
   recorded.
-- Of Fashion-MNIST, all seven baselines are run, and four settings of each of six methods from three of them. At R = 0.5
-  a fourth is selected, with σ = 0.5 and ε = 0.5, from which nothing is fine-tuned: {left} models, {minutes} minutes at
-  the mean times of the others. Differences to AT are large there.
+{tuned}
 - Models fine-tuned from the baseline with σ = 0.12 start from that baseline trained again, but for Finetuned AT 04.
   Those of seed 1 at commit 799b5a7, and of seeds 1 and 2 at commit eb847ff, start from baselines of that seed trained
   again, which are not in the pack.
@@ -39,11 +40,26 @@ NOT_RUN = """\
 
 def not_run(tables: list[Table]) -> str:
     """What whole studies would take, and in what those here differ."""
-    every = [one for one in tables[0].models.values() if one.baseline and one.train_seconds and one.certify_seconds]
-    spent = statistics.fmean(one.train_seconds + one.certify_seconds for one in every)
-    left = 4 * len({one.method for one in every})  # four settings of each method
-    told = NOT_RUN.format(left=left, minutes=round(left * spent / 60))
+    told = NOT_RUN.format(tuned=fine_tuned(tables[0]))
     return f"{SPEEDS}\n\n{costs(tables[0])}\n{told}{few_draws(tables)}"
+
+
+def fine_tuned(table: Table) -> str:
+    """The baselines that models are fine-tuned from, and those that are selected without; what these would take."""
+    known = {one.baseline.lower() for one in table.models.values() if one.baseline}
+    selected = {
+        table.short(one.name).removesuffix("-seed0")
+        for radius in table.paper["radii"] for one in table.selected(radius, "ece") if one.method == "AT"
+    }  # fmt: skip
+    every = [one for one in table.models.values() if one.baseline and one.train_seconds and one.certify_seconds]
+    spent = statistics.fmean(one.train_seconds + one.certify_seconds for one in every)
+    models = 4 * len({one.method for one in every})  # four settings of each method
+    left = "".join(
+        f"\n  Nothing is fine-tuned from {name}, which is selected too, so differences to AT are large\n"
+        f"  there: {models} models, {models * spent / 60:.0f} minutes at the mean times of the others."
+        for name in sorted(selected - known)
+    )
+    return FINE_TUNED.format(data=table.data, tuned=", ".join(sorted(known)), left=left)
 
 
 def attacks() -> str:

@@ -3,7 +3,7 @@
     python -m experiments.reference STUDY_FOLDER --data fashion-mnist --commit 801f174 --device "NVIDIA H200"
 
 Each entry says how it came to be quoted: selected on the test inputs as the paper selects (within 3 points of the best
-certified accuracy), or on held-out training images.
+certified accuracy), or on held-out training images. A model trained again stands beside the first, as NAME-again.
 """
 
 import argparse
@@ -64,11 +64,10 @@ def main() -> None:
         seed = recipe["train"]["seed"]
         words = [asked.data, trial["baseline"], *([] if baseline else [trial["method"], place.name.split("-")[-1]])]
         name = "-".join(words).lower().replace("*", "-star").replace(" ", "-") + f"-seed{seed}"
-        if name in there:
-            continue
         run, evidence = RunFolder(place), load_evidence(place / "evidence.parquet")
         if evidence.header.model in models:
             continue  # added before, perhaps by a call that was cut off
+        name += "-again" * (name in there)  # other weights: models that start from them are compared with them
         radii = [radius for radius in recipe["evaluate"]["radii"] if radius < 4 * evidence.header.sigma]
         facts = {
             "name": name,

@@ -181,6 +181,22 @@ def test_fine_tuning_is_compared_with_its_own_baseline_over_seeds():
     assert "| — | -12.50 (+0.0) |" in reproduction.tuned(table)
 
 
+def test_what_is_left_are_models_of_baselines_that_are_selected():
+    table = made_up(
+        ("fashion-mnist-one-seed0", 0, 0.77, 0.4, 0.1, 0.0, ""),
+        ("fashion-mnist-two-seed0", 0, 0.77, 0.3, 0.1, 0.0, ""),
+        ("fashion-mnist-one-tuned-1-seed0", 0, 0.77, 0.4, 0.1, 0.0, ""),
+    )  # fmt: skip
+    tuned = table.entries["fashion-mnist-one-tuned-1-seed0"]
+    table.entries[tuned.name] = replace(tuned, baseline="One", certify_seconds=30.0)  # after 60 s of training
+    assert "from one." in not_run.fine_tuned(table)
+    assert "from two, which is selected too, so differences to AT are large there: 4 models, 6 minutes" in (
+        not_run.fine_tuned(table).replace("\n  ", " ")
+    )
+    table.rows[0] = replace(table.rows[0], certified_ece=0.2)  # now the other is selected, which has a model
+    assert not_run.fine_tuned(table).endswith("from one.")
+
+
 def test_the_spread_counts_seeds_and_shows_maps_with_their_cost():
     table = made_up(
         ("base-seed0", 0, 0.77, 0.5, 0.125, 0.004, ""), ("base-seed1", 1, 0.78, 0.375, 0.0625, 0.012, ""),
