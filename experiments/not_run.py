@@ -30,7 +30,8 @@ NOT_RUN = """\
 {tuned}
 - Models fine-tuned from the baseline with σ = 0.12 start from that baseline trained again, but for Finetuned AT 04.
   Those of seed 1 at commit 799b5a7, and of seeds 1 and 2 at commit eb847ff, start from baselines of that seed trained
-  again, which are not in the pack.
+  again, which are not in the pack. The baseline with σ = 0.5 and ε = 0.5 is trained again with seed 0, for all draws at
+  one planned look.
 - ACCE-ACT* takes the mean: with the paper's sum it diverged in all trials.
 - Of CIFAR-10, ResNet-110 is trained for 20 epochs with noise and with SmoothAdv at two σ, and fine-tuned for 3 by one
   setting of Brier-ACT and of ACCE-ACT. PreAct-ResNet-18 stands beside it: with SmoothAdv, and with consistent copies,

@@ -67,7 +67,8 @@ def main() -> None:
         run, evidence = RunFolder(place), load_evidence(place / "evidence.parquet")
         if evidence.header.model in models:
             continue  # added before, perhaps by a call that was cut off
-        name += "-again" * (name in there)  # other weights: models that start from them are compared with them
+        while name in there:  # other weights: models that start from them are compared with them
+            name += "-again"
         radii = [radius for radius in recipe["evaluate"]["radii"] if radius < 4 * evidence.header.sigma]
         facts = {
             "name": name,

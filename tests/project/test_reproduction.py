@@ -4,7 +4,7 @@ import json
 from dataclasses import replace
 
 import pytest
-from experiments import approximations, not_run, published, reproduction
+from experiments import approximations, glance, not_run, published, reproduction
 from experiments.glance import ranges
 
 from certcal.studies import Entry, Pack, ReferenceRow, entry_rows, paper_table
@@ -195,6 +195,14 @@ def test_what_is_left_are_models_of_baselines_that_are_selected():
     )
     table.rows[0] = replace(table.rows[0], certified_ece=0.2)  # now the other is selected, which has a model
     assert not_run.fine_tuned(table).endswith("from one.")
+
+
+def test_the_answer_has_the_other_trainings_of_the_model_it_quotes():
+    table = made_up(("base-seed0", 0, 0.77, 0.5, 0.125, 0.0, ""))
+    assert glance.answers([table]).splitlines()[0].endswith("and 12.50 with a map (one training).")
+    others = ("base-seed1", 1, 0.77, 0.5, 0.25, 0.0, ""), ("base-seed0-again", 0, 0.77, 0.5, 0.0625, 0.0, "")
+    told = glance.answers([made_up(("base-seed0", 0, 0.77, 0.5, 0.125, 0.0, ""), *others)])
+    assert "12.50 with a map (25.00, 6.25 when trained again or with other seeds: the least of many errs low)." in told
 
 
 def test_the_spread_counts_seeds_and_shows_maps_with_their_cost():
