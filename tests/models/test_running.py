@@ -15,6 +15,7 @@ from certcal.models import (
     device_of,
     held_still,
     no_distribution,
+    running,
 )
 from certcal.models.running import LAST, PLAIN, fastest_layout, lay_out
 from certcal.settings import Precision
@@ -102,7 +103,7 @@ class Tutorial(nn.Module):
 
     def __init__(self, channels, flatten):
         super().__init__()
-        self.features = nn.Sequential(nn.Conv2d(channels, 8, 3), nn.ReLU(), nn.Conv2d(8, 8, 3))
+        self.features = nn.Sequential(nn.Conv2d(channels, 8, 3), nn.BatchNorm2d(8), nn.Conv2d(8, 8, 3))
         self.head, self.flatten = nn.Linear(8 * 16, 3), flatten
 
     def forward(self, x):
@@ -120,11 +121,92 @@ def test_channels_are_last_only_where_the_model_bears_it(flatten, channels):
     model, images = Tutorial(channels, flatten).eval(), torch.rand(4, channels, 8, 8)
     with torch.no_grad():
         before, last = model(images), flatten == "flatten"
+        statistics = model.features[1].running_mean.clone()
         assert fastest_layout(model, images) is (LAST if last else PLAIN)
         lay_out(model.train(), images)
         assert model.features[2].weight.is_contiguous(memory_format=LAST if last else PLAIN)
-        torch.testing.assert_close(model(images), before)
-    assert model.training
+        assert torch.equal(model.features[1].running_mean, statistics)
+        torch.testing.assert_close(model.eval()(images), before)
+
+
+class Told(nn.Module):
+    """A model of which only the answer to an image in each layout is said."""
+
+    def __init__(self, plain, last):
+        super().__init__()
+        self.weights, self.plain, self.last = nn.Conv2d(3, 8, 3), plain, last
+
+    def forward(self, x):
+        now = self.last if x.is_contiguous(memory_format=torch.channels_last) else self.plain
+        return now(x) if callable(now) else torch.full((len(x), 2), now)
+
+
+def out_of_memory(_):
+    raise torch.OutOfMemoryError("a moment ago")
+
+
+@pytest.mark.parametrize(
+    ("plain", "last"), [(torch.nan, torch.nan), (-torch.inf, -torch.inf), (0.02, 0.03), (0.0, torch.nan)]
+)
+def test_what_is_answered_otherwise_or_is_no_number_decides_for_plain_images(plain, last):
+    images = torch.rand(4, 3, 8, 8)
+    assert fastest_layout(Told(plain, last), images) is PLAIN
+    assert fastest_layout(Told(0.02, 0.02), images) is LAST
+
+
+def test_memory_that_lacks_for_a_moment_decides_no_layout():
+    images = torch.rand(4, 3, 8, 8)
+    for model in (Told(0.0, out_of_memory), Told(out_of_memory, 0.0)):
+        with pytest.raises(torch.OutOfMemoryError):
+            fastest_layout(model, images)
+
+
+def halves_of_memory(x):
+    return x.as_strided((len(x), 2, 3 * 512), (3 * 1024, 3 * 512, 1)).mean(dim=2)
+
+
+def test_noise_in_another_order_is_not_taken_for_the_same():
+    images = torch.rand(4, 3, 32, 32)
+    assert fastest_layout(Told(halves_of_memory, lambda x: halves_of_memory(x.contiguous())), images) is LAST
+    assert fastest_layout(Told(halves_of_memory, halves_of_memory), images) is PLAIN
+
+
+class Restless(nn.Module):
+    """A model whose weights, once with their channels last, answer plain images otherwise."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Conv2d(3, 8, 3)
+
+    def forward(self, x):
+        moved = self.first.weight.is_contiguous(memory_format=LAST) and x.is_contiguous()
+        return self.first(x).flatten(1) * (2.0 if moved else 1.0)
+
+
+def test_the_weights_move_only_if_plain_images_are_answered_as_before():
+    model = Restless()
+    lay_out(model, torch.rand(4, 3, 8, 8))
+    assert model.first.weight.is_contiguous()
+
+
+def test_convolutions_of_volumes_stay_as_they_are():
+    model = nn.Sequential(nn.Unflatten(1, (1, 3)), nn.Conv3d(1, 8, 3), nn.Flatten())
+    images = torch.rand(4, 3, 8, 8)
+    before = model(images)
+    lay_out(model, images)
+    assert model[1].weight.is_contiguous()
+    torch.testing.assert_close(model(images), before)
+
+
+@pytest.mark.parametrize(("width", "last"), [(8, True), (12, False), (16, True)])
+def test_only_widths_of_eights_are_laid_out_on_a_gpu(monkeypatch, width, last):
+    laid_out = []
+    monkeypatch.setattr(running, "lay_out", lambda model, images: laid_out.append(model))
+    monkeypatch.setattr(nn.Module, "to", lambda self, *_: self)
+    monkeypatch.setattr(torch.Tensor, "to", lambda self, *_: self)
+    model = nn.Conv2d(3, width, 3)
+    assert running.on_device(model, torch.device("cuda"), (3, 8, 8)) is model
+    assert (laid_out == [model]) is last
 
 
 @pytest.mark.parametrize("flatten", ["view", "flatten"])
