@@ -191,6 +191,11 @@ def test_reproduce_goes_from_nothing_to_a_table_and_figures(desk, certcal):
 
     trained = run / "baselines" / "s0.25" / "model.pt"
     again, _ = certcal(*words, "--weights", f"s0.25={trained}", "--into", "other", "--json")
-    assert json.loads(again)["radii"] == [0.05]
+    assert (json.loads(again)["radii"], json.loads(again)["held_out"]) == ([0.05], None)
     assert json.loads((desk / "runs" / "other" / "results.json").read_text()) == kept
     assert not (desk / "runs" / "other" / "baselines" / "s0.25" / "model.pt").exists()
+    validating = ["--set", "validation.every=1", "--set", "validation.draws=50", "--sample", 1]
+    third, _ = certcal(*words, *validating, "--into", "third", "--json")
+    assert json.loads(third)["held_out"]["radii"] == [0.05]
+    title, *_ = (desk / "runs" / "third" / "table.md").read_text().splitlines()
+    assert title.endswith(", only Noise, at most 1 setting of each method")

@@ -3,6 +3,7 @@
 import math
 import warnings
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from certcal import InputError, evaluate
 from certcal.certificates import confidence_bounds_at
 from certcal.errors import CertcalWarning
-from certcal.evaluation import sample_of
+from certcal.evaluation import sample_of, warn_if_fitted_to
 from certcal.recalibration import (
     Candidate,
     FullMap,
@@ -141,6 +142,22 @@ def test_the_same_inputs_are_known_by_other_draws_and_in_part(evidence, rng):
             assert math.isnan(evaluate(drawn_again.select(seen), recalibration=own, **TERMS)[0].population_ece)
     with warnings.catch_warnings(action="error"):  # two may be duplicates
         evaluate(drawn_again.select(np.arange(98, 200)), recalibration=own, **TERMS)
+
+
+@pytest.mark.parametrize(("fitted", "seen"), [(1000, 500), (60_000, 500), (60_000, 10_000), (100_000, 500)])
+def test_few_of_very_many_inputs_are_known_again(rng, fitted, seen):
+    """Of these a map knows a thousand: among a few hundred of them are as good as none."""
+    missed = 0
+    for _ in range(40):
+        content = rng.integers(0, 2**62, fitted + seen)
+        these = [SimpleNamespace(content=own, confidence=rng.random(len(own))) for own in (content[:fitted], content)]
+        own = SimpleNamespace(kind="steps", divisor=None, about=sample_of(these[0]))
+        inside, outside = (SimpleNamespace(content=part) for part in (rng.permutation(content[:fitted])[:seen],
+                           np.r_[content[fitted:], content[:2]]))  # fmt: skip
+        with warnings.catch_warnings(action="ignore"):
+            missed += not warn_if_fitted_to(own, inside)
+            assert not warn_if_fitted_to(own, outside)
+    assert missed <= (4 if fitted == 100_000 else 1)
 
 
 def test_arrays_and_bounds_without_content_are_known_by_confidences(evidence):

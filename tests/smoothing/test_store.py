@@ -48,6 +48,8 @@ def test_one_file_round_trip_is_exact(evidence, tmp_path):
         save_evidence(evidence, path, compact=compact)
         assert_same(load_evidence(path), evidence)
     assert small.stat().st_size < 0.9 * whole.stat().st_size
+    save_evidence(evidence.select(np.arange(0)), small, compact=True)
+    assert len(load_evidence(small)) == 0
 
 
 def test_a_file_is_read_batch_by_batch_and_in_any_order(evidence, tmp_path, monkeypatch):

@@ -1,7 +1,6 @@
 """Studies in parts: within a time, with fewer settings or draws first, and again what was selected."""
 
 import json
-import math
 import signal
 import time
 from dataclasses import replace
@@ -10,30 +9,13 @@ import pytest
 
 from certcal.errors import CertcalError, InputError
 from certcal.interrupts import deferred_interrupts, time_limit
-from certcal.settings import build
 from certcal.smoothing import load_evidence
-from certcal.studies import Study, SweepSettings, load_study, run_study, study_trials
+from certcal.studies import SweepSettings, load_study, study_trials
 from certcal.studies.recipes import numbered
 from certcal.studies.reproduce import selected_models
 from certcal.studies.study import About
 from certcal.studies.trials import attempt
-from sweeping import RECIPE
-
-
-def small(rates=(0.01, 0.1), **about):
-    method = {"name": "AT", "objective": {"name": "smoothadv"}, "sweep": {"over": {"train.learning_rate": [*rates]}}}
-    values = {key: value for key, value in RECIPE.items() if key not in ("objective", "sweep")}
-    return build(Study, values | {
-        "about": {"title": "small", "radii": [0.05, 0.1], **about},
-        "certify": RECIPE["certify"] | {"n": 500},
-        "finetune": {"epochs": 1, "batch_size": 16},
-        "baseline": [{"name": "one", "objective": {"name": "noise"}, "train": {"sigma": 0.25, "epsilon": 0.1}}],
-        "method": [method],
-    }, "test")  # fmt: skip
-
-
-def run(study, folder, **options):
-    return run_study(study, folder, progress=False, tell=lambda text: None, **options)
+from sweeping import run, small
 
 
 def test_a_study_is_like_another_in_all_that_it_does_not_say(tmp_path):
@@ -65,6 +47,31 @@ def test_like_wants_the_folder_of_a_study(tmp_path):
         (tmp_path / "selection.json").write_text(held)
         with pytest.raises(InputError, match=r"selection.json, which cannot be read"):
             study_trials(small(), tmp_path, like=tmp_path)
+
+
+def test_like_wants_a_study_that_selected_some_of_these_models(tmp_path):
+    (tmp_path / "selection.json").write_text('[{"ece": {"AT": "another AT 1"}, "brier": {}}]')
+    with pytest.raises(
+        InputError, match=r"that selected some of these models, but got .*, which selected another AT 1"
+    ):
+        study_trials(small(), tmp_path, like=tmp_path)
+
+
+def test_what_is_named_twice_is_run_once_and_a_part_is_called_one():
+    study = load_study(
+        "fashion-mnist", methods=("Brier-ACT", "Brier-ACT"), baselines=("s0.25-e0.50-m4-T2",) * 2, sample=4
+    )
+    assert (len(study.baseline), len(study.method)) == (1, 1)
+    whole = load_study("fashion-mnist").about.title
+    assert study.about.title == f"{whole}, only s0.25-e0.50-m4-T2, Brier-ACT, at most 4 settings of each method"
+    assert load_study("fashion-mnist", sample=0, methods=("Brier-ACT",)).about.title == f"{whole}, only baselines"
+
+
+def test_fine_tuning_has_the_seed_of_its_baseline(tmp_path):
+    for own, wanted in (({}, 3), ({"seed": 4}, 4)):
+        ((first, tuned),) = study_trials(replace(small(), train={"seed": 3}, finetune=own), tmp_path)
+        assert first.recipe.train.seed == 3
+        assert {one.recipe.train.seed for one in tuned} == {wanted}
 
 
 def test_fine_tuning_takes_from_its_baseline_what_its_own_objective_knows(tmp_path):
@@ -195,37 +202,6 @@ def test_what_is_selected_is_quoted_with_all_draws(desk, monkeypatch):
     assert again.comparison == quoted.comparison != screened.comparison
     with pytest.raises(InputError, match="`quote` to be left out"):
         run(small(), desk / "other", quote=True)
-
-
-def test_held_out_images_choose_too_and_their_choice_is_quoted(desk, monkeypatch):
-    monkeypatch.setattr("certcal.studies.reproduce.save_figure", lambda *drawing: None)
-    study = replace(small(screen=250), validation={"every": 1, "fraction": 0.3, "inputs": 10, "draws": 100, "n0": 20})
-    tested = run(study, desk / "study")
-    assert tested.held_out is not None
-    by_test = json.loads((desk / "study/selection.json").read_text())[0]["ece"]["AT"]
-    trials = {one.name: one for _, tuned in study_trials(study, desk / "study") for one in tuned}
-    (other,) = trials.keys() - {by_test}
-    for name, trial in trials.items():  # as if held-out images chose the other one
-        log = trial.folder / "log.csv"
-        head, *rows = [line.split(",") for line in log.read_text().splitlines()]
-        wanted = {"certified_accuracy": "1.0", "certified_ece": "0.1" if name == other else "0.9"}
-        last = [wanted.get(key.partition("_at_")[0], old) for key, old in zip(head, rows[-1], strict=True)]
-        log.write_text("\n".join(",".join(line) for line in (head, *rows[:-1], last)) + "\n")
-    quoted = run(study, desk / "study", quote=True)
-    selection = json.loads((desk / "study/selection.json").read_text())
-    assert [one["ece"]["AT"] for one in selection] != [one["held_out"]["ece"]["AT"] for one in selection] == [other] * 2
-    assert selection[0]["held_out"]["best_accuracy"] == 1
-    assert other in selected_models(desk / "study")
-    assert other in {row["model"] for row in quoted.results.rows}
-    _, held_out = (desk / "study/table.md").read_text().split("## Chosen on held-out images")
-    rows = json.loads((trials[other].folder / "quoted.json").read_text())["outcomes"]
-    for row in rows:  # what it came to on the test inputs with all draws, not what the log says
-        assert f"{math.ceil(1e4 * row['certified_ece'] - 1e-9) / 100:.2f}" in held_out
-    told = []
-    (trials[other].folder / "log.csv").write_text("epoch,certified_accuracy_at_0.05\n1,much\n")
-    again = run_study(study, desk / "study", progress=False, tell=told.append)
-    assert any("log.csv is damaged" in line for line in told)
-    assert again.comparison == quoted.comparison
 
 
 @pytest.mark.slow

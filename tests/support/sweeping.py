@@ -3,6 +3,8 @@
 import os
 import signal
 
+from certcal.settings import build
+from certcal.studies import Study, run_study
 from certcal.studies.trials import Failure
 
 RECIPE = {
@@ -33,3 +35,20 @@ def killed(trial, until=None):
         mark.touch()
         os.kill(os.getpid(), signal.SIGKILL)
     return [trial.name]
+
+
+def small(rates=(0.01, 0.1), **about):
+    """A study of one baseline that is fine-tuned in as many ways as there are rates."""
+    method = {"name": "AT", "objective": {"name": "smoothadv"}, "sweep": {"over": {"train.learning_rate": [*rates]}}}
+    values = {key: value for key, value in RECIPE.items() if key not in ("objective", "sweep")}
+    return build(Study, values | {
+        "about": {"title": "small", "radii": [0.05, 0.1], **about},
+        "certify": RECIPE["certify"] | {"n": 500},
+        "finetune": {"epochs": 1, "batch_size": 16},
+        "baseline": [{"name": "one", "objective": {"name": "noise"}, "train": {"sigma": 0.25, "epsilon": 0.1}}],
+        "method": [method],
+    }, "test")  # fmt: skip
+
+
+def run(study, folder, **options):
+    return run_study(study, folder, progress=False, tell=lambda text: None, **options)

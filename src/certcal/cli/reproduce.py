@@ -135,7 +135,7 @@ def reproduce(
         progress=True,
         tell=tell,
     )
-    _show_result(study, result, json=json)
+    _show_result(result, json=json)
     if result.results.left:
         tell(
             f"Stopped after {share.minutes:g} minutes with {result.results.left} models left: the same command goes on."
@@ -223,20 +223,20 @@ def _show_plan(study: "Study", stages: "list[tuple[Trial, list[Trial]]]", *, jso
         )
 
 
-def _show_result(study: "Study", result: "Reproduction", *, json: bool) -> None:
+def _show_result(result: "Reproduction", *, json: bool) -> None:
     from certcal.report import reading
 
     if json:
-        print_json(asdict(result.comparison))
+        print_json(asdict(result.comparison) | {"held_out": result.held_out and asdict(result.held_out)})
         return
     console = wide_console()
     console.print()
-    console.print(_table(result.comparison, study.about.title))
+    console.print(_table(result.comparison, result.title))
     console.print()
     console.print(Text(reading(result.comparison), "dim"))
     if result.held_out:
         console.print()
-        console.print(_table(result.held_out, f"{study.about.title}, chosen on held-out images"))
+        console.print(_table(result.held_out, f"{result.title}, chosen on held-out images"))
         console.print()
         console.print(Text(reading(result.held_out, held_out=True), "dim"))
     show_path(console, "\nTable:   ", result.folder / "table.md")

@@ -13,7 +13,7 @@ from certcal.smoothing import Evidence
 from certcal.types import FloatArray
 
 # Two sets may share a few inputs, such as duplicates: two, or a hundredth of the smaller set.
-_INPUTS, _MANY, _DUPLICATES, _RARE = "fitted_inputs", 1024, 2, 0.01
+_INPUTS, _COUNT, _MANY, _DUPLICATES, _RARE = "fitted_inputs", "fitted_count", 1024, 2, 0.01
 _FITTED_TO, _SOME, _DISTINCT = "fitted_to", 16, 0.99
 FITTED = _INPUTS, _FITTED_TO  # what a map's `about` calls them
 FITTED_HERE = (
@@ -53,7 +53,9 @@ def sample_of(these: Evidence | ConfidenceIntervals | FloatArray) -> dict[str, A
     """
     content, confidence = (None, these) if isinstance(these, np.ndarray) else (these.content, these.confidence)
     inner = confidence[(confidence > 0) & (confidence < 1)]
-    inputs = {} if content is None else _spread(_INPUTS, content, _MANY)
+    inputs: dict[str, Any] = {} if content is None else _spread(_INPUTS, content, _MANY)
+    if inputs and content is not None:
+        inputs[_COUNT] = len(np.unique(content))
     return inputs | _spread(_FITTED_TO, inner, _SOME)
 
 
@@ -70,12 +72,14 @@ def warn_if_fitted_to(own: ConfidenceMap, these: Evidence | ConfidenceIntervals)
         return False
     inputs, confidences = (own.about.get(name) or [] for name in (_INPUTS, _FITTED_TO))
     if inputs and these.content is not None:
-        shared = int(np.isin(inputs, these.content).sum())
-        found = shared > max(_DUPLICATES, _RARE * min(len(inputs), len(these.content)))
+        # Of many inputs the map knows a share: of those it has in common with these, one sees no more.
+        count = max(len(inputs), own.about.get(_COUNT, 0))
+        common = max(_DUPLICATES, _RARE * min(count, len(these.content)))
+        found = int(np.isin(inputs, these.content).sum()) > max(1, common * len(inputs) / count)
     else:
         tempered = isinstance(these, Evidence) and own.divisor is not None
         seen = these.at_temperature(own.divisor) if tempered else these  # type: ignore[union-attr, arg-type]
         found = len(confidences) > 0 and float(np.isin(confidences, seen.confidence).mean()) >= 0.25
     if found:
         warnings.warn(FITTED_HERE, CertcalWarning, stacklevel=3)
-    return found
+    return bool(found)

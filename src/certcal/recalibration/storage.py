@@ -29,7 +29,7 @@ def _are_numbers(value: object) -> bool:
 
 # What certcal reads of a map's `about`, which is otherwise anybody's.
 _FACTS: dict[str, Callable[[object], bool]] = {
-    **dict.fromkeys(("sigma", "temperature", "splits", "splits_without_map"), _is_number),
+    **dict.fromkeys(("sigma", "temperature", "splits", "splits_without_map", "fitted_count"), _is_number),
     **dict.fromkeys(("radii", "certified", "wrong", "fitted_to", "fitted_inputs"), _are_numbers),
     **dict.fromkeys(("model", "units"), lambda value: isinstance(value, str)),
 }

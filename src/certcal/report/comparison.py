@@ -9,6 +9,7 @@ import numpy as np
 
 from certcal.errors import InputError
 from certcal.evaluation import Outcome, Rounding, Selection, pareto_front, percent
+from certcal.evaluation.selection import MARGIN
 from certcal.report.figures import CORRECT, INCORRECT, NEUTRAL, axes_of, finished
 from certcal.report.tables import markdown_text
 from certcal.scalars import check_number, guarded
@@ -66,10 +67,15 @@ def comparison_table(
             )
             best = tuple(method in own and own[method] == min(own.values()) for own in found)
             lines.append(Line(name, method, values, _at(radii, theirs, printed.get(method)), best))
-    highest = [100 * one.best_accuracy for one in selections]
-    accuracies = tuple("—" if one == 0 else f"{max(one - 3, 0):.1f}–{one:.1f}" for one in highest)
+    accuracies = tuple("—" if one.best_accuracy == 0 else _range(one.best_accuracy) for one in selections)
     ranges = tuple(None if ends is None else f"{ends[0]}–{ends[1]}" for ends in _at(radii, theirs, theirs.get("CA")))
     return Comparison(radii, accuracies, ranges, tuple(lines), bool(paper))
+
+
+def _range(best: float) -> str:
+    """The certified accuracies that are compared, in percent, rounded down."""
+    ends = (percent(own, Rounding.DOWN, 1) for own in (round(max(best - MARGIN, 0.0), 12), best))
+    return "–".join(own.removesuffix(" %") for own in ends)
 
 
 def _at(radii: Sequence[float], paper: Mapping[str, Any], line: Sequence[Any] | None) -> tuple[Any, ...]:
@@ -101,18 +107,20 @@ def comparison_markdown(table: Comparison, *, held_out: bool = False) -> str:
 
 def reading(table: Comparison, *, held_out: bool = False) -> str:
     """How to read the table; with `held_out`, one of models that such images chose."""
-    if held_out:
-        return (
-            "Held-out training images chose these models: of those within 3 points of the best CA of these images, "
-            "which is the CA shown, the least errors there. The errors shown are of the test inputs, which took no "
-            "part in the choice; least of all in bold."
-        )
     own = (
         "In percent. Of all models within 3 points of the best certified accuracy (CA) at R, the least certified "
         "calibration error (CCE, exact) and certified Brier score (CBS) of each method; least of all in bold. "
         "A dash: no model of the method comes within these points, or no input is certified at R."
     )
-    return own + " In brackets: the paper, whose ACCE approximates the CCE from below." * table.has_paper
+    if held_out:
+        own += (
+            " Held-out training images chose, by their CA, which is the one shown, and by their errors. The errors "
+            "shown are of the test inputs, which took no part in the choice."
+        )
+    if table.has_paper:
+        own += " In brackets: the paper, whose ACCE approximates the CCE from below"
+        own += ", and which chose by its test inputs." if held_out else "."
+    return own
 
 
 def _beside(own: str, theirs: str | None) -> str:

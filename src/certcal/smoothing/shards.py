@@ -242,7 +242,8 @@ def check_same_probe(path: Path, probe: list[float] | None) -> None:
 
 def _like_beside_like(rows: Rows) -> Counts:
     """The places of rows by selected class, and by how sure the model is of it."""
-    sure = rows.score_units.reshape(len(rows), -1)[:, 0] / (rows.stop - rows.first)
+    units = rows.score_units if rows.score_units.ndim == 1 else rows.score_units[:, 0]
+    sure = units / (rows.stop - rows.first)
     return np.lexsort((sure, rows.selected))
 
 

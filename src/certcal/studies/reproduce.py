@@ -19,6 +19,7 @@ from certcal.studies.sweep import Results, run_trials, where_to_run
 from certcal.studies.trials import QUOTED, Stages, Tell, Trial, held_out_outcomes, kept_outcomes, sweep_trials
 
 SELECTION, HELD_OUT = "selection.json", "held_out"
+LIKE = "like.json"  # which of its models a study that is like another may choose by held-out images
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,7 @@ class Reproduction:
     results: Results
     comparison: Comparison
     folder: Path
+    title: str = ""
     held_out: Comparison | None = None  # of the models that held-out training images choose; None without validations
 
 
@@ -37,8 +39,12 @@ def study_trials(study: Study, folder: Path, *, like: Path | None = None) -> lis
     if like is None:
         return stages
     names = selected_models(like)
-    kept = [(first, [one for one in tuned if one.name in names]) for first, tuned in stages]
-    return [(first, tuned) for first, tuned in kept if tuned or first.name in names]
+    chosen = [(first, [one for one in tuned if one.name in names]) for first, tuned in stages]
+    chosen = [(first, tuned) for first, tuned in chosen if tuned or first.name in names]
+    if not chosen:
+        wanted = "be the folder of a study that selected some of these models"
+        raise InputError.expected("like", wanted, f"{like}, which selected {', '.join(sorted(names)) or 'none'}")
+    return chosen
 
 
 def run_study(
@@ -76,37 +82,68 @@ def run_study(
     if quote and study.about.screen is None:
         raise InputError.expected("quote", "be left out where all models get all draws (no about.screen)", quote)
     run.create()
+    if like is not None:
+        study = study.of(f"only what {like.name} selected")
+        run.write_json(LIKE, sorted(selected_models(like, held_out=True)))
+    elif not quote:
+        (run.path / LIKE).unlink(missing_ok=True)
     every = [one for first, tuned in stages for one in (first, *tuned)]
     if quote:
         screened = [own for one in every for own in kept_outcomes(one) or ()]
-        named = {one.name: one for one in every}
-        names = dict.fromkeys(_chosen(study, screened) + _chosen(study, _held_out(every, tell)))
+        named, held_out = {one.name: one for one in every}, _held_out(run, stages, tell)
+        names = dict.fromkeys(_chosen(study, screened) + _chosen(study, held_out))
         wanted = [(_quoted(study, named[name]), ()) for name in names]
         if not wanted:
             raise InputError.expected("quote", "come after models were trained", f"none in {folder}")
         results = run_trials(run, wanted, where=where, until=until, progress=progress, tell=tell, table="quoted")
     else:
         results = run_trials(run, stages, where=where, until=until, progress=progress, tell=tell)
-        screened = results.outcomes
+        screened, held_out = results.outcomes, _held_out(run, stages, tell)
     quoted = [own for one in every for own in kept_outcomes(_quoted(study, one)) or ()]  # also by earlier calls
-    table, honest = write_study(run, study, screened, quoted, _held_out(every, tell))
-    return Reproduction(results, table, folder, honest)
+    table, honest = write_study(run, study, screened, quoted, held_out)
+    return Reproduction(results, table, folder, study.about.title, honest)
 
 
-def selected_models(folder: Path) -> set[str]:
-    """The names of the models that the study in a folder selected."""
+def selected_models(folder: Path, *, held_out: bool = False) -> set[str]:
+    """The names of the models that the study in a folder selected; with `held_out`, by held-out images alone."""
     path, wanted = folder / SELECTION, "be the folder of a study that was run"
     if not path.is_file():
         raise InputError.expected("like", wanted, f"{folder}, without {SELECTION}")
     failures = (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError)
     with InputError.expecting("like", wanted, f"{path}, which cannot be read", on=failures):
         read = json.loads(path.read_text(encoding="utf-8"))
-        chosen = [own for one in read for own in (one, one.get(HELD_OUT)) if own is not None]
+        chosen = [own for one in read for own in (one.get(HELD_OUT), *(() if held_out else (one,))) if own is not None]
         return {name for own in chosen for score in ("ece", "brier") for name in own[score].values()}
 
 
-def _held_out(trials: Sequence[Trial], tell: Tell) -> list[Outcome]:
-    return [own for one in trials for own in held_out_outcomes(one, tell)]
+def _held_out(run: RunFolder, stages: Stages, tell: Tell) -> list[Outcome]:
+    """What models came to on held-out images, of those among which such images alone may choose.
+
+    Where test inputs of a study like this one have chosen what is trained, that is what held-out images chose there.
+    """
+    among = set(json.loads((run.path / LIKE).read_text(encoding="utf-8"))) if (run.path / LIKE).is_file() else None
+    found: list[Outcome] = []
+    for first, tuned in stages:
+        if first.trained and first.recipe.validation.every:
+            tell(
+                f"warning: {first.name} came with its weights: it may have been trained on the images that choose here."
+            )
+        for one in (first, *tuned):
+            if among is not None and one.name not in among:
+                continue
+            if _holding_out(one) != _holding_out(first):
+                tell(
+                    f"warning: {one} is left out where held-out images choose: {first.name} was trained on some of its."
+                )
+                continue
+            found += held_out_outcomes(one, tell)
+    return found
+
+
+def _holding_out(trial: Trial) -> tuple[object, ...]:
+    """What decides which training images are held out."""
+    validation, data = trial.recipe.validation, trial.recipe.data
+    return trial.recipe.train.seed, validation.fraction, validation.inputs, validation.every > 0, data
 
 
 def _chosen(study: Study, outcomes: Sequence[Outcome]) -> list[str]:
@@ -141,8 +178,9 @@ def write_study(
     honest = {radius: _as_shown(select(known, radius=radius), shown) for radius in radii}
     order = dict.fromkeys(one.method for one in outcomes)  # baselines come first
     paper = paper_table(study.about.paper)
+    of_test = {key: own for key, own in (paper or {}).items() if key != "CA"}  # which is of test inputs
     table = comparison_table(chosen, paper, methods=list(order))
-    second = comparison_table(list(honest.values()), paper, methods=list(order)) if honest else None
+    second = comparison_table(list(honest.values()), of_test, methods=list(order)) if honest else None
     told = f"# {study.about.title}\n\n{comparison_markdown(table)}\n"
     if second is not None:
         told += f"\n## Chosen on held-out images\n\n{comparison_markdown(second, held_out=True)}\n"

@@ -7,7 +7,7 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
-from certcal.errors import InputError
+from certcal.errors import InputError, several
 from certcal.scalars import check_integer, did_you_mean
 from certcal.settings import CertifySettings, Sections, build, merged, options_of, read_toml
 from certcal.studies.paper import BUILT_IN, PAPER
@@ -65,6 +65,10 @@ class Study:
     baseline: tuple[Baseline, ...]
     method: tuple[MethodOfTuning, ...] = ()
 
+    def of(self, part: str) -> "Study":
+        """The same study, whose title says that it is of a part: else a table of it would pass for that of all."""
+        return replace(self, about=replace(self.about, title=f"{self.about.title}, {part}"))
+
     @property
     def all_draws(self) -> int:
         """The draws of each input with which models are quoted."""
@@ -82,7 +86,9 @@ class Study:
 
     def tuning(self, baseline: Baseline, method: MethodOfTuning, weights: Path) -> SweepRecipe:
         """How a baseline is fine-tuned by a method, with all its trials."""
-        noise = {key: baseline.train[key] for key in ("sigma", "epsilon") if key in baseline.train}
+        # The same seed, by which training images are held out: those of the baseline were in no training before.
+        start = {key: own for key, own in (self.train | baseline.train).items() if key == "seed"}
+        start |= {key: baseline.train[key] for key in ("sigma", "epsilon") if key in baseline.train}
         # What the baseline says of draws and steps holds on, unless it was trained for something that has more options.
         name = method.objective.get("name", baseline.objective.get("name"))
         known = options_of(name) if isinstance(name, str) else ()  # what is no name is refused below
@@ -90,7 +96,7 @@ class Study:
         own: Sections = {
             "model": self.model | {"weights": str(weights)},
             "objective": kept | method.objective,
-            "train": noise | self.finetune | method.train,
+            "train": start | self.finetune | method.train,
             "sweep": {key: value for key, value in vars(method.sweep).items() if value is not None},
         }
         return build_sweep(self._shared() | own, f"method {method.name}")
@@ -184,6 +190,11 @@ def load_study(
         baseline=tuple(replace(one, weights=given.get(one.name, one.weights)) for one in named),
         method=tuple(_fewer(one, sample) for one in tuned if sample != 0),
     )
+    parts = [one.name for one in named if baselines] + [one.name for one in tuned if methods and sample != 0]
+    if sample is not None:
+        parts.append(f"at most {several(sample, 'setting')} of each method" if sample else "baselines")
+    if parts:
+        study = study.of(f"only {', '.join(parts)}")
     for one in study.baseline:  # a mistake in the last stage is better found before the first
         study.training(one)
         for method in study.method:
@@ -204,4 +215,4 @@ def _named(argument: str, items: tuple[Any, ...], names: tuple[str, ...]) -> tup
     for name in names:
         if name not in known:
             raise InputError.expected(argument, f"be one of {', '.join(known)}", f"{name!r}{did_you_mean(name, known)}")
-    return tuple(known[name] for name in names) if names else items
+    return tuple(known[name] for name in dict.fromkeys(names)) if names else items

@@ -2,11 +2,13 @@
 
 import csv
 import json
+import math
 import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -141,23 +143,25 @@ def kept_outcomes(trial: Trial, tell: Tell = lambda text: None) -> list[Outcome]
 
 
 def held_out_outcomes(trial: Trial, tell: Tell = lambda text: None) -> list[Outcome]:
-    """What a trial that is done came to on held-out training images at its last validation; nothing without one."""
-    path = trial.folder / "log.csv"
-    if kept_outcomes(replace(trial, outcome=OUTCOME)) is None or not path.is_file():
+    """What a trial that was trained here came to on held-out training images after its last epoch, if it validates."""
+    recipe, path = trial.recipe, trial.folder / "log.csv"
+    if trial.trained or recipe.validation.every == 0 or kept_outcomes(replace(trial, outcome=OUTCOME)) is None:
         return []
     try:
-        with path.open(encoding="utf-8", newline="") as file:
-            rows = [{name: own for name, own in row.items() if _AT in name} for row in csv.DictReader(file)]
-        last: dict[str, str] = next((row for row in reversed(rows) if any(row.values())), {})
-        found: list[Outcome] = []
-        for radius in (name.removeprefix(_ACCURACY) for name in last if name.startswith(_ACCURACY)):
-            accuracy, ece, brier = (float(last[f"certified_{own}{_AT}{radius}"]) for own in _SCORES)
-            about = {"baseline": trial.baseline, "settings": trial.settings}
-            found.append(Outcome(trial.method, trial.name, float(radius), accuracy, ece, brier, **about))
-    except (OSError, ValueError, LookupError, TypeError) as error:
+        text = path.read_text(encoding="utf-8")
+        last: dict[str, str] = [{}, *csv.DictReader(text.splitlines())][-1]  # the last epoch validates in any case
+        radii = [name.removeprefix(_ACCURACY) for name in last if name.startswith(_ACCURACY)]
+        if last.get("epoch") != str(recipe.train.epochs) or not radii or not text.endswith("\n"):
+            raise ValueError(f"it does not end with the certified metrics of epoch {recipe.train.epochs}")
+        scores = {radius: [float(last[f"certified_{own}{_AT}{radius}"]) for own in _SCORES] for radius in radii}
+        for radius, (accuracy, *errors) in scores.items():
+            if not 0 <= accuracy <= 1 or not all(0 <= one <= 1 or math.isnan(one) for one in errors):
+                raise ValueError(f"its scores at R = {radius} are {accuracy:g}, {errors[0]:g} and {errors[1]:g}")
+        named = partial(Outcome, trial.method, trial.name, baseline=trial.baseline, settings=trial.settings)
+        return [named(float(radius), *own) for radius, own in scores.items()]
+    except (OSError, ValueError, LookupError, TypeError, csv.Error) as error:
         tell(f"{path} is damaged, and {trial} left out where held-out images choose: {error}")
         return []
-    return found
 
 
 def kept_doubts(trial: Trial) -> list[str]:

@@ -56,8 +56,14 @@ def validate(
     values: dict[str, float] = {}
     for own in confidence_bounds_at(evidence, radii=radii, alpha=validation.alpha, method=validation.method):
         row = row_at(own, n_bins=validation.n_bins, metrics=METRICS)
-        values |= {f"{name}_at_{own.radius:g}": getattr(row, name) for name in METRICS}
+        values |= {f"{name}_at_{_every_digit(own.radius)}": getattr(row, name) for name in METRICS}
     return values
+
+
+def _every_digit(radius: float) -> str:
+    """A radius as a number that reads back as itself: by it models are chosen at that radius."""
+    short = f"{radius:g}"
+    return short if float(short) == radius else repr(float(radius))
 
 
 def mean_accuracy(values: dict[str, float]) -> float:
