@@ -21,8 +21,9 @@ SPEEDS = (
     "mean times of the pack's models:"
 )
 FINE_TUNED = """\
-- Of {data}, all seven baselines are run, and four settings of each of six methods
-  from {tuned}.{left}"""
+- Of {data}, {run} of {every} baselines are run. Of {settings} settings of each of {methods} methods the pack has
+  what was selected, fine-tuned from {tuned}.{left}"""
+SETTINGS = 4  # of each method are tried (--sample)
 NOT_RUN = """\
 - Baselines were trained for the epochs [listed](reproduction_tables.md), not the paper's 150. The recipes are in
   `experiments/recipes`. The schedule of the learning rate of Fashion-MNIST's entries before commit 8f825f1 was not
@@ -33,15 +34,24 @@ NOT_RUN = """\
   again, which are not in the pack. The baseline with σ = 0.5 and ε = 0.5 is trained again with seed 0, for all draws at
   one planned look.
 - ACCE-ACT* takes the mean: with the paper's sum it diverged in all trials.
-- Of CIFAR-10, ResNet-110 is trained for 20 epochs with noise and with SmoothAdv at two σ, and fine-tuned for 3 by one
-  setting of Brier-ACT and of ACCE-ACT. PreAct-ResNet-18 stands beside it: with SmoothAdv, and with consistent copies,
-  then fine-tuned on the certificate. One seed each.
+- Of CIFAR-10, ResNet-110 is trained for {trained} epochs with noise and with SmoothAdv at two σ, and fine-tuned for
+  {finetuned} by one setting of Brier-ACT and of ACCE-ACT. PreAct-ResNet-18 stands beside it: with SmoothAdv, and with
+  consistent copies, then fine-tuned on the certificate. One seed each.
 """
 
 
 def not_run(tables: list[Table]) -> str:
     """What whole studies would take, and in what those here differ."""
-    told = NOT_RUN.format(tuned=fine_tuned(tables[0]))
+    (images,) = (table for table in tables if table.data == "cifar10")
+    epochs: dict[bool, set[str]] = {False: set(), True: set()}  # of models that were fine-tuned, and of the others
+    for one in images.models.values():
+        if one.network == images.network:
+            epochs[bool(one.baseline)].add(one.settings.partition(" ")[0])
+    told = NOT_RUN.format(
+        tuned=fine_tuned(tables[0]),
+        trained=" or ".join(sorted(epochs[False])),
+        finetuned=" or ".join(sorted(epochs[True])),
+    )
     return f"{SPEEDS}\n\n{costs(tables[0])}\n{told}{few_draws(tables)}"
 
 
@@ -54,13 +64,19 @@ def fine_tuned(table: Table) -> str:
     }  # fmt: skip
     every = [one for one in table.models.values() if one.baseline and one.train_seconds and one.certify_seconds]
     spent = statistics.fmean(one.train_seconds + one.certify_seconds for one in every)
-    models = 4 * len({one.method for one in every})  # four settings of each method
+    methods = len({one.method for one in every})
+    models = SETTINGS * methods
     left = "".join(
         f"\n  Nothing is fine-tuned from {name}, which is selected too, so differences to AT are large\n"
         f"  there: {models} models, {models * spent / 60:.0f} minutes at the mean times of the others."
         for name in sorted(selected - known)
     )
-    return FINE_TUNED.format(data=table.data, tuned=", ".join(sorted(known)), left=left)
+    found = {table.short(one.name).removesuffix("-seed0") for one in table.models.values()}
+    paper = {one.name.lower() for one in load_study(table.data).baseline}
+    return FINE_TUNED.format(
+        data=table.data, tuned=", ".join(sorted(known)), left=left,
+        run=len(paper & found), every=len(paper), settings=SETTINGS, methods=methods,
+    )  # fmt: skip
 
 
 def attacks() -> str:
