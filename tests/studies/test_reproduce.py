@@ -181,7 +181,7 @@ def test_a_study_stops_in_time_and_goes_on(desk):
 
 def test_what_is_selected_is_quoted_with_all_draws(desk, monkeypatch):
     study = small(screen=250)
-    with pytest.raises(InputError, match="`quote` to come after models were trained"):
+    with pytest.raises(InputError, match="`quote` to come after models that certify inputs, but got none in"):
         run(study, desk / "study", quote=True)
     screened = run(study, desk / "study")
     assert not list((desk / "study").rglob("*/quoted.json"))

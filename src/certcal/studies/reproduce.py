@@ -94,7 +94,7 @@ def run_study(
         names = dict.fromkeys(_chosen(study, screened) + _chosen(study, held_out))
         wanted = [(_quoted(study, named[name]), ()) for name in names]
         if not wanted:
-            raise InputError.expected("quote", "come after models were trained", f"none in {folder}")
+            raise InputError.expected("quote", "come after models that certify inputs", f"none in {folder}")
         results = run_trials(run, wanted, where=where, until=until, progress=progress, tell=tell, table="quoted")
     else:
         results = run_trials(run, stages, where=where, until=until, progress=progress, tell=tell)
