@@ -270,6 +270,8 @@ def test_the_table_has_the_papers_numbers_beside_ours():
     assert by_method["CCE", "Finetuned AT"] == ["— (42.72)", "— (51.71)"]
     assert by_method["CCE", "AT"][1] == "— (56.36)"
     assert by_method["CA", ""][1] == "— (35–38)"
+    near = comparison_table([select([Outcome("AT", "a", 0.5, 0.6, 0.4, 0.3)], radius=0.5, margin=0.01)], None)
+    assert near.accuracy == ("59.0–60.0",)  # by the margin that it was selected with
     ordered = comparison_cells(comparison_table(chosen, None, methods=["AT", "ACCE-ACT"]))
     assert [row[1] for row in ordered[2:5]] == ["AT", "ACCE-ACT", "Brier-ACT"]
     assert "approximates the CCE from below" in comparison_markdown(table)

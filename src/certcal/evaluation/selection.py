@@ -34,7 +34,8 @@ class Selection:
 
     radius: float
     best_accuracy: float  # of any model
-    within: int  # models that come within the margin of it
+    least_accuracy: float  # that is within the margin of it
+    within: int  # models from the one to the other
     ece: dict[str, Outcome]  # per method, the least certified calibration error of these
     brier: dict[str, Outcome]  # per method, the least certified Brier score of these
 
@@ -61,7 +62,8 @@ def select(outcomes: Sequence[Outcome], *, radius: float, margin: float = MARGIN
     best = max(one.certified_accuracy for one in here)
     # 0.60 - 0.57 is more than 0.03 in floating point; a point at the margin is within it.
     kept = [one for one in here if best - one.certified_accuracy <= margin + 1e-12]
-    return Selection(radius, best, len(kept), _least(kept, "certified_ece"), _least(kept, "certified_brier"))
+    least = max(round(best - margin, 12), 0.0)
+    return Selection(radius, best, least, len(kept), _least(kept, "certified_ece"), _least(kept, "certified_brier"))
 
 
 def _least(outcomes: list[Outcome], score: str) -> dict[str, Outcome]:

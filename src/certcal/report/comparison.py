@@ -9,7 +9,6 @@ import numpy as np
 
 from certcal.errors import InputError
 from certcal.evaluation import Outcome, Rounding, Selection, pareto_front, percent
-from certcal.evaluation.selection import MARGIN
 from certcal.report.figures import CORRECT, INCORRECT, NEUTRAL, axes_of, finished
 from certcal.report.tables import markdown_text
 from certcal.scalars import check_number, guarded
@@ -67,14 +66,14 @@ def comparison_table(
             )
             best = tuple(method in own and own[method] == min(own.values()) for own in found)
             lines.append(Line(name, method, values, _at(radii, theirs, printed.get(method)), best))
-    accuracies = tuple("—" if one.best_accuracy == 0 else _range(one.best_accuracy) for one in selections)
+    accuracies = tuple("—" if one.best_accuracy == 0 else _range(one) for one in selections)
     ranges = tuple(None if ends is None else f"{ends[0]}–{ends[1]}" for ends in _at(radii, theirs, theirs.get("CA")))
     return Comparison(radii, accuracies, ranges, tuple(lines), bool(paper))
 
 
-def _range(best: float) -> str:
+def _range(compared: Selection) -> str:
     """The certified accuracies that are compared, in percent, rounded down."""
-    ends = (percent(own, Rounding.DOWN, 1) for own in (round(max(best - MARGIN, 0.0), 12), best))
+    ends = (percent(own, Rounding.DOWN, 1) for own in (compared.least_accuracy, compared.best_accuracy))
     return "–".join(own.removesuffix(" %") for own in ends)
 
 
