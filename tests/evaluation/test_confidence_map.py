@@ -7,14 +7,17 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import torch
 
 from certcal import InputError, evaluate
 from certcal.certificates import confidence_bounds_at
 from certcal.errors import CertcalWarning
 from certcal.evaluation import sample_of, warn_if_fitted_to
 from certcal.recalibration import (
+    BetaMap,
     Candidate,
     FullMap,
+    RecalibratedModel,
     TemperedMap,
     choose_map,
     fit_nested,
@@ -25,6 +28,7 @@ from certcal.recalibration import (
     recalibrate_bounds,
     save_map,
 )
+from certcal.recalibration.inside import share_reaching
 from certcal.smoothing.evidence import Scores
 from smoothing_oracles import random_evidence
 
@@ -97,6 +101,80 @@ def test_maps_of_bounds_know_their_model_and_what_came_before(evidence):
         FullMap(inside, after.told({"sigma": 0.7}))
 
 
+def test_every_map_before_is_asked_for_its_inputs(evidence):
+    """Also maps of scores, and where nobody said what the inputs are."""
+    first, second = evidence.select(np.arange(100)), evidence.select(np.arange(100, 200))
+    (one,), (two,) = (confidence_bounds_at(part, radii=[0.1], alpha=0.01) for part in (first, second))
+    g = recalibrate_bounds(one)
+    h = recalibrate_bounds(g.intervals(two), method="beta")
+    inside = fit_score_map(first, **TERMS)
+    (scored,) = confidence_bounds_at(first, radii=[0.1], alpha=0.01, score_map=inside)
+    bare = replace(one, content=None, origin=None)
+    for given in (h.intervals(g.intervals(one)), h.intervals(g.intervals(two)), scored, g.intervals(bare),
+                  h.intervals(g.intervals(bare)), h.intervals(g.intervals(bare)).select(np.arange(80))):  # fmt: skip
+        with pytest.warns(CertcalWarning, match="fitted on these inputs"):
+            assert math.isnan(evaluate(given)[0].population_ece)
+    (scored,) = confidence_bounds_at(second, radii=[0.1], alpha=0.01, score_map=inside)
+    for given in (scored, g.intervals(replace(two, content=None, origin=None))):
+        with warnings.catch_warnings(action="error"):
+            assert evaluate(given)[0].population_ece < 1
+
+
+def test_a_map_is_given_once_whatever_it_knows_and_fits_what_came_before(evidence):
+    (bounds,) = confidence_bounds_at(evidence, radii=[0.1], alpha=0.01)
+    g = recalibrate_bounds(bounds)
+    h = recalibrate_bounds(g.intervals(bounds), method="beta")
+    for given, own in ((g.intervals(bounds), g.told({"splits": 3})), (h.intervals(g.intervals(bounds)), g)):
+        with pytest.raises(InputError, match="Expected `recalibration` to be given once"):
+            own.intervals(given)
+    with pytest.warns(CertcalWarning, match="fitted after other maps than these confidences went through"):
+        h.intervals(replace(bounds, origin=None))  # bounds from elsewhere: h knows that a map came before
+    inside = fit_score_map(evidence, **TERMS)
+    by_option = confidence_bounds_at(evidence, score_map=inside, **TERMS)
+    with warnings.catch_warnings(action="error"):  # the same confidences, made in two ways
+        after = recalibrate_bounds(inside.certify(evidence, **TERMS)[0])
+        after.intervals(by_option[0])
+        FullMap(inside, after)
+        FullMap(inside, BetaMap(1.0, 1.0, 0.0))  # made by hand: nobody said what for
+    for badly in (g, recalibrate_bounds(confidence_bounds_at(evidence, score_map=share_reaching(0.5), **TERMS))):
+        with pytest.warns(CertcalWarning, match="not fitted to what the map inside gives"):
+            FullMap(inside, badly)
+    for fact, value in (("units", "a"), ("model", ["no", "digest"])):
+        with pytest.raises(InputError, match=f"Expected `outside` to be fitted to the {fact} of the map inside"):
+            FullMap(inside, after.told({fact: value}))
+    with pytest.raises(InputError, match="be fitted at the temperature of the map inside, but got 1 and 2"):
+        FullMap(inside, after.told({"temperature": 2.0}))
+    with pytest.raises(InputError, match="come with the map before it in a `FullMap`"):
+        RecalibratedModel(torch.nn.Linear(2, 2), after, sigma=0.25)
+
+
+def test_bounds_of_several_models_or_draws_are_no_list_of_radii(evidence, rng):
+    """Certificates of other draws fail by events of their own: together they would need twice the delta."""
+    near, far = confidence_bounds_at(evidence, **TERMS)
+    header = evidence.header
+    others = {
+        "draws": replace(evidence, header=replace(header, seed=header.seed + 1)),
+        "sigma": replace(evidence, header=replace(header, sigma=0.3)),
+        "model": replace(evidence, header=replace(header, model="other")),
+        "unit": replace(evidence, header=replace(header, units="volts")),
+        "temperature": replace(evidence, temperature=2.0),
+    }
+    for named, other in others.items():
+        (there,) = confidence_bounds_at(other, radii=[0.1], alpha=0.01)
+        with pytest.raises(InputError, match=f"^Expected `bounds` to .* {named}.* at every radius, but got"):
+            evaluate([near, there])
+        if named != "draws":
+            with pytest.raises(InputError, match=f"^Expected `bounds` to .* {named}.* at every radius, but got"):
+                recalibrate_bounds([near, there])
+    g = recalibrate_bounds([near, far])
+    with pytest.raises(InputError, match="have gone through the same maps at every radius"):
+        evaluate([near, g.intervals(far)])
+    assert len(evaluate([far.select(np.arange(50)), near.select(np.arange(50))])) == 2
+    other_class = confidence_bounds_at(evidence, runner_up="bounded", **TERMS)[1]
+    with pytest.raises(InputError, match="have one runner_up"):
+        evaluate([near, other_class])
+
+
 def test_each_part_and_each_radius_is_asked_for_its_inputs(evidence):
     first, second = evidence.select(np.arange(100)), evidence.select(np.arange(100, 200))
     inside = fit_score_map(first, **TERMS)
@@ -108,9 +186,6 @@ def test_each_part_and_each_radius_is_asked_for_its_inputs(evidence):
                 evaluate(given, **terms)
     with pytest.warns(CertcalWarning, match="fitted on these inputs"):
         evaluate(inside.certify(first, **TERMS))
-    plain, own = confidence_bounds_at(second, **TERMS), of_bounds(second)
-    with pytest.warns(CertcalWarning, match="fitted on these inputs"):
-        evaluate([plain[0], own.intervals(plain[1])])
     few = of_bounds(evidence.select(np.arange(40)))
     with pytest.warns(CertcalWarning, match="fitted on these inputs"):
         evaluate(evidence, recalibration=few, **TERMS)
@@ -151,7 +226,7 @@ def test_few_of_very_many_inputs_are_known_again(rng, fitted, seen):
     for _ in range(40):
         content = rng.integers(0, 2**62, fitted + seen)
         these = [SimpleNamespace(content=own, confidence=rng.random(len(own))) for own in (content[:fitted], content)]
-        own = SimpleNamespace(kind="steps", divisor=None, about=sample_of(these[0]))
+        own = SimpleNamespace(kind="steps", divisor=None, parts=(), about=sample_of(these[0]))
         inside, outside = (SimpleNamespace(content=part) for part in (rng.permutation(content[:fitted])[:seen],
                            np.r_[content[fitted:], content[:2]]))  # fmt: skip
         with warnings.catch_warnings(action="ignore"):

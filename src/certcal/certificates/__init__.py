@@ -8,12 +8,13 @@ from certcal.certificates.confidence import (
     StepFunction,
     StopWhenDecided,
     TailLimits,
+    after_scores,
     as_levels,
     confidence_bounds,
     confidence_bounds_at,
     remembered,
 )
-from certcal.certificates.intervals import ConfidenceIntervals
+from certcal.certificates.intervals import ConfidenceIntervals, check_of_one_model
 from certcal.certificates.logs import LOG_METHOD, intervals_from_log, read_certification_log, write_certification_log
 from certcal.certificates.looks import PLANNED_SHARE, share_of_delta
 from certcal.certificates.margins import intervals_from_lipschitz, intervals_from_logits, intervals_from_margins
@@ -54,12 +55,14 @@ __all__ = [
     "StepFunction",
     "StopWhenDecided",
     "TailLimits",
+    "after_scores",
     "as_levels",
     "average_certified_radius",
     "certified_accuracy",
     "certified_radius",
     "certified_radius_with_runner_up",
     "certify_radii",
+    "check_of_one_model",
     "confidence_bounds",
     "confidence_bounds_at",
     "intervals_by_lipschitz",

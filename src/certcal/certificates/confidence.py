@@ -6,7 +6,7 @@ So does the mean of a map of scores, which never falls. Proof: docs/recalibratio
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from types import MappingProxyType
 from typing import Any, Protocol
@@ -128,6 +128,8 @@ def confidence_bounds_at(
         return list(known[key])
     certified, found, terms = _event(evidence, *asked)
     made = [_intervals(evidence, found, levels, certified, distance, terms) for distance in distances]
+    if score_map is not None:
+        made = [replace(own, mapped_by=(score_map,)) for own in made]
     if known is not None:
         known[key] = tuple(made)
     return made
@@ -208,7 +210,8 @@ def _intervals(
         temperature=evidence.temperature,
         other=other,
         least=0.0 if levels is None else float(levels[0]),
-        origin=evidence.header.origin | ({} if levels is None else {"before": sha256(levels.tobytes()).hexdigest()}),
+        drawn=evidence.drawn,
+        origin=evidence.header.origin | ({} if levels is None else {"before": after_scores(levels)}),
         **terms,
     )
 
@@ -227,6 +230,11 @@ def levels_of(score_map: StepFunction, method: str, temperature: float) -> Float
         raise InputError.expected("score_map", wanted, f"one for `evidence.at_temperature({fitted:g})`")
     _check_tails(method)
     return as_levels(score_map.levels)
+
+
+def after_scores(levels: FloatArray) -> str:
+    """By what confidences after a map of scores are known: a digest of its values."""
+    return sha256(levels.tobytes()).hexdigest()
 
 
 def as_levels(levels: ArrayLike) -> FloatArray:

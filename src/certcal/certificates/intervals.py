@@ -4,7 +4,7 @@
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import Any
@@ -67,7 +67,9 @@ class ConfidenceIntervals(ShownRows):
     bands: FloatArray | None = None  # (k, 2) rising ends of what confidences are confined to, by a map; None: nothing
     indexed: bool = True  # whether the index was given; if not, it counts the rows, and says nothing of the inputs
     origin: Mapping[str, Any] | None = None  # sigma, model, units, and digests of maps before; None: from elsewhere
-    mapped_by: Any = None  # the map that confidences went through, if they did
+    drawn: Counts | None = None  # (n,) made from which draws an input's bounds rest on; None: from elsewhere
+    mapped_by: tuple[Any, ...] = ()  # the maps that confidences went through, in this order
+    unmapped: FloatArray | None = None  # (n,) confidences before maps of the mean; None: there was none
 
     def __post_init__(self) -> None:
         own = np.asarray(self.lower).view(BoundsOf)
@@ -117,8 +119,22 @@ class ConfidenceIntervals(ShownRows):
         """The certificates of some of the inputs, chosen by a mask or by positions."""
         keep = np.flatnonzero(keep) if keep.dtype == np.bool_ else keep  # once, which many columns gain from
         kept = {name: getattr(self, name)[keep] for name in _PER_INPUT}
-        kept |= {name: own[keep] for name in ("other", "content") if (own := getattr(self, name)) is not None}
+        known = ("other", "content", "drawn", "unmapped")
+        kept |= {name: own[keep] for name in known if (own := getattr(self, name)) is not None}
         return replace(self, **kept)
+
+
+def check_of_one_model(bounds: Sequence[ConfidenceIntervals]) -> None:
+    """Refuse bounds of several models, or after several maps, where they stand for one model at several radii."""
+    told = {"sigma": "have one sigma", "model": "be of one model", "units": "be measured in one unit",
+            "before": "have gone through the same maps", "temperature": "have one temperature"}  # fmt: skip
+    known = [{**(own.origin or {}), "temperature": own.temperature} for own in bounds]
+    for name, wanted in told.items():
+        first, *others = (own.get(name) for own in known)
+        for other in others:
+            if other != first:
+                got = "others" if name in ("model", "before") else f"{first} and {other}"
+                raise InputError.expected("bounds", f"{wanted} at every radius", got)
 
 
 UNSAID = math.nan  # a radius, level or confidence that nobody stated

@@ -1,7 +1,7 @@
 """Certified metrics: all of them at one radius (`row_at`), and over radii (`evaluate`). Nothing else computes them."""
 
 from certcal.evaluation.at_worst import Contribution, contributions_at, reliability_at
-from certcal.evaluation.confidence_map import FITTED, ConfidenceMap, sample_of, warn_if_fitted_to
+from certcal.evaluation.confidence_map import ConfidenceMap, sample_of, warn_if_fitted_to
 from certcal.evaluation.further import ACCEPTED, ANY_BINNING, FURTHER, WANTED
 from certcal.evaluation.gap import Gap, planned_draws, split_gap, with_more_draws
 from certcal.evaluation.group_table import Disparity, Group, GroupTable
@@ -16,7 +16,6 @@ from certcal.evaluation.side_by_side import LEAST_INPUTS, Difference, SideBySide
 __all__ = [
     "ACCEPTED",
     "ANY_BINNING",
-    "FITTED",
     "FURTHER",
     "LEAST_INPUTS",
     "METRICS",

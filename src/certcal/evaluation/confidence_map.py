@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -15,7 +16,6 @@ from certcal.types import FloatArray
 # Two sets may share a few inputs, such as duplicates: two, or a hundredth of the smaller set.
 _INPUTS, _COUNT, _MANY, _DUPLICATES, _RARE = "fitted_inputs", "fitted_count", 1024, 2, 0.01
 _FITTED_TO, _SOME, _DISTINCT = "fitted_to", 16, 0.99
-FITTED = _INPUTS, _FITTED_TO  # what a map's `about` calls them
 FITTED_HERE = (
     "The map was fitted on these inputs or on some of them. Its certificates hold, but its errors here are too good to "
     "speak of other inputs, and there is no population ECE. Evaluate it on inputs that had no part in the fit."
@@ -37,6 +37,14 @@ class ConfidenceMap(Protocol):
     @property
     def divisor(self) -> float | None:
         """What logits are divided by first; None: what the evidence stands at."""
+
+    @property
+    def parts(self) -> "tuple[ConfidenceMap, ...]":
+        """Maps that it is made of, each of which was fitted to inputs of its own; none in most."""
+
+    @property
+    def stages(self) -> tuple[Any, Any]:
+        """The map of each draw's score, if any, and the map of the mean."""
 
     def certify(self, evidence: Evidence, *, radii: Iterable[float] | float, **terms: Any) -> list[ConfidenceIntervals]:
         """The certificates of the mapped confidences."""
@@ -67,19 +75,34 @@ def _spread(name: str, values: NDArray[Any], most: int) -> dict[str, list[Any]]:
 
 
 def warn_if_fitted_to(own: ConfidenceMap, these: Evidence | ConfidenceIntervals) -> bool:
-    """Whether the map was fitted to these inputs, or to some of them, which is told."""
+    """Whether the map, or a part of it, was fitted to these inputs, or to some of them, which is told."""
+    found = _was_fitted_to(own, these, own.divisor)
+    if found:
+        warnings.warn(FITTED_HERE, CertcalWarning, stacklevel=3)
+    return found
+
+
+def warn_of_maps_of(bounds: ConfidenceIntervals) -> bool:
+    """Whether a map that these confidences went through was fitted to some of their inputs, which is told."""
+    seen = bounds if bounds.unmapped is None else replace(bounds, confidence=bounds.unmapped)
+    for one in bounds.mapped_by:
+        if isinstance(one, ConfidenceMap):
+            if warn_if_fitted_to(one, seen):
+                return True
+            seen = replace(seen, confidence=one.stages[1].transform(seen.confidence))
+    return False
+
+
+def _was_fitted_to(own: ConfidenceMap, these: Evidence | ConfidenceIntervals, divisor: float | None) -> bool:
     if own.kind == "identity":  # which changes nothing, whatever it was meant to be fitted on
         return False
+    if any(_was_fitted_to(part, these, divisor) for part in own.parts):
+        return True
     inputs, confidences = (own.about.get(name) or [] for name in (_INPUTS, _FITTED_TO))
     if inputs and these.content is not None:
         # Of many inputs the map knows a share: of those it has in common with these, one sees no more.
-        count = max(len(inputs), own.about.get(_COUNT, 0))
+        count: int = max(len(inputs), own.about.get(_COUNT, 0))
         common = max(_DUPLICATES, _RARE * min(count, len(these.content)))
-        found = int(np.isin(inputs, these.content).sum()) > max(1, common * len(inputs) / count)
-    else:
-        tempered = isinstance(these, Evidence) and own.divisor is not None
-        seen = these.at_temperature(own.divisor) if tempered else these  # type: ignore[union-attr, arg-type]
-        found = len(confidences) > 0 and float(np.isin(confidences, seen.confidence).mean()) >= 0.25
-    if found:
-        warnings.warn(FITTED_HERE, CertcalWarning, stacklevel=3)
-    return bool(found)
+        return int(np.isin(inputs, these.content).sum()) > max(1.0, common * len(inputs) / count)
+    seen = these.at_temperature(divisor) if isinstance(these, Evidence) and divisor is not None else these
+    return len(confidences) > 0 and bool(np.isin(confidences, seen.confidence).mean() >= 0.25)

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from certcal.certificates import ConfidenceIntervals, Method, RunnerUp, confidence_bounds_at
+from certcal.certificates import ConfidenceIntervals, Method, RunnerUp, check_of_one_model, confidence_bounds_at
 from certcal.errors import InputError
 from certcal.evaluation.claim import ways_of, with_best_claim
-from certcal.evaluation.confidence_map import ConfidenceMap, warn_if_fitted_to
+from certcal.evaluation.confidence_map import ConfidenceMap, warn_if_fitted_to, warn_of_maps_of
 from certcal.evaluation.further import ANY_BINNING, FURTHER, WANTED
 from certcal.evaluation.groups import as_columns, group_tables
 from certcal.evaluation.report import Report
@@ -155,8 +155,8 @@ def evaluate(
             replace(row, before=row_at(old, metrics=plain, share=share, **options))
             for row, old in zip(rows, found, strict=True)
         ]
-    maps = {id(one): one for one in (recalibration, *(own.mapped_by for own in found)) if one is not None}
-    if any(warn_if_fitted_to(one, found[0] if own_draws is None else own_draws) for one in maps.values()):
+    seen = found[0] if own_draws is None else own_draws
+    if warn_of_maps_of(found[0]) or (recalibration is not None and warn_if_fitted_to(recalibration, seen)):
         rows = [replace(row, population_ece=math.nan) for row in rows]
     apart = own_draws is not None
     tables = [
@@ -192,13 +192,15 @@ def as_given(
         if not isinstance(own, ConfidenceIntervals):
             wanted = "be evidence, or certificates from `confidence_bounds` or `certcal.certificates.intervals_from_…`"
             raise InputError.expected("evidence", wanted, type(own).__name__)
-        for name in ("index", "label", "predicted"):
+        # Bounds of other draws fail by events of their own, each with alpha.
+        for name, words in (("index",) * 2, ("label",) * 2, ("predicted",) * 2, ("drawn", "draws")):
             if not np.array_equal(getattr(own, name), getattr(several[0], name)):
-                raise InputError.expected("bounds", f"have the same {name} at every radius", "others")
-        for name in ("alpha", "norm", "domain", "method", "split_alpha", "prediction_share"):
+                raise InputError.expected("bounds", f"have the same {words} at every radius", "others")
+        for name in ("alpha", "norm", "domain", "method", "split_alpha", "prediction_share", "runner_up"):
             first, here = getattr(several[0], name), getattr(own, name)
             if here != first and not (here != here and first != first):
                 raise InputError.expected("bounds", f"have one {name}", f"{first} and {here}")
+    check_of_one_model(several)
     stated = several[0].alpha
     if alpha is not None and not np.isnan(stated) and alpha != stated:
         raise InputError.expected("alpha", f"be left out, or be {stated:g}, which the bounds state", alpha)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from certcal.certificates import ConfidenceIntervals
+from certcal.certificates import ConfidenceIntervals, check_of_one_model
 from certcal.errors import InputError
 from certcal.inputs import as_probabilities, check_same_length
 from certcal.scalars import check_number, exactly, one_or_more
@@ -69,10 +69,12 @@ def data_from_arrays(
 ) -> FittingData:
     """One set of bounds, and the clean confidences of the same inputs."""
     problem = WorstCaseProblem.checked(lower, upper, correct, n_bins=n_bins, edges=edges)
+    low, high = (np.rint(x * _GRID) / _GRID for x in (problem.lower, problem.upper))  # as for bounds: `_rounded`
+    problem = replace(problem, lower=low, upper=high)
     share = checks.share("clean_weight", clean_weight)
     if confidence is None and share > 0:
         raise InputError.expected("confidence", f"be given for clean_weight = {share:g}", "None")
-    clean = np.empty(0) if confidence is None else as_probabilities("confidence", confidence)
+    clean = np.empty(0) if confidence is None else np.rint(as_probabilities("confidence", confidence) * _GRID) / _GRID
     if confidence is not None:
         check_same_length("confidence", clean, "lower", problem.lower)
     check_teaches("lower", "inputs", "correct", problem.correct)
@@ -123,6 +125,7 @@ def as_intervals(
             raise InputError.expected(
                 "bounds", "be of the same inputs at every radius", "others that are right elsewhere"
             )
+    check_of_one_model(several)
     return several
 
 

@@ -69,8 +69,11 @@ class RecalibratedModel(nn.Module):
         if not isinstance(recalibration, AnyMap):
             raise InputError.expected("recalibration", "be a map from `recalibrate`", type(recalibration).__name__)
         self.model, self.recalibration = as_module(model).eval(), recalibration
-        self._warn()
         inside, self._outside = recalibration.stages
+        if inside is None and "before" in recalibration.about:
+            wanted = "be fitted to confidences of the model itself, or come with the map before it in a `FullMap`"
+            raise InputError.expected("recalibration", wanted, "one fitted to confidences after another map")
+        self._warn()
         self._temperature = recalibration.divisor or 1.0
         if self._temperature != 1 and outputs != "logits":
             raise InputError.expected("outputs", "be 'logits' for a map with a temperature", repr(outputs))

@@ -64,6 +64,12 @@ class AnyMap(ShownRows, ABC):
         return {"kind": self.kind, **self.parameters(), "about": dict(self.about)}
 
     @property
+    def parts(self) -> "tuple[AnyMap, ...]":
+        """Maps that it is made of."""
+        own = (getattr(self, one.name) for one in fields(self))  # type: ignore[arg-type]
+        return tuple(part for part in own if isinstance(part, AnyMap))
+
+    @property
     def divisor(self) -> float | None:
         """What logits are divided by before the softmax, where the map was fitted so; None: nothing."""
         return self.about.get("temperature")
@@ -76,7 +82,7 @@ class AnyMap(ShownRows, ABC):
         self._check_origin(evidence.header.origin)
         inside, outside = self.stages
         found = confidence_bounds_at(evidence, radii=radii, score_map=inside, **terms)
-        return [self._signed(outside._mapped(own)) for own in found]
+        return [self._signed(outside._mapped(own), own, ()) for own in found]
 
     def intervals(self, bounds: ConfidenceIntervals) -> ConfidenceIntervals:
         """The certificates of the recalibrated confidences, at the same radius, level and for the same predictions."""
@@ -84,18 +90,30 @@ class AnyMap(ShownRows, ABC):
         if inside is not None:
             raise InputError.expected("recalibration", "map confidences: a map of scores needs their draws", self.kind)
         self._check_temperature(bounds.temperature)
-        if bounds.mapped_by is not None and bounds.mapped_by.as_dict() == self.as_dict():
+        origin = bounds.origin or {}
+        fitted_here = self.about.get("before") == origin.get("before")
+        if not fitted_here and any(self._equals(one) for one in bounds.mapped_by):
             raise InputError.expected("recalibration", "be given once", "a map that these bounds went through before")
-        self._check_origin(bounds.origin or {})
-        return self._signed(outside._mapped(bounds))
+        self._check_origin(origin)
+        return self._signed(outside._mapped(bounds), bounds, bounds.mapped_by)
 
-    def _signed(self, bounds: ConfidenceIntervals) -> ConfidenceIntervals:
-        """Bounds that this map gave, and that know it."""
+    def _equals(self, other: Any) -> bool:
+        """Whether another map does the same to confidences, however it was fitted."""
+        same = isinstance(other, AnyMap) and other.kind == self.kind
+        return same and other.parameters() == self.parameters()
+
+    def _signed(
+        self, mapped: ConfidenceIntervals, given: ConfidenceIntervals, before: tuple[Any, ...]
+    ) -> ConfidenceIntervals:
+        """Bounds that this map made of those given, after other maps, and that know them all."""
         if self.kind == "identity":
-            return bounds
-        before = (bounds.origin or {}).get("before", "")
-        passed = sha256(repr((before, self.stages[1].parameters())).encode()).hexdigest()
-        return replace(bounds, mapped_by=self, origin=dict(bounds.origin or {}) | {"before": passed})
+            return mapped
+        origin, (_, outside) = dict(given.origin or {}), self.stages
+        if outside.kind != "identity":  # as which bounds after a map of scores alone are known already
+            passed = repr((origin.get("before", ""), outside.kind, outside.parameters()))
+            origin["before"] = sha256(passed.encode()).hexdigest()
+        unmapped = given.confidence if given.unmapped is None else given.unmapped
+        return replace(mapped, mapped_by=(*before, self), origin=origin or None, unmapped=unmapped)
 
     def _check_temperature(self, temperature: float) -> None:
         """Refuse confidences at another temperature than deployment divides the logits by."""
@@ -112,7 +130,8 @@ class AnyMap(ShownRows, ABC):
             told.append(f"The map was fitted to sigma = {fitted:g}, not {sigma:g}.")
         if "model" in origin:
             told.append(self.other_model(origin["model"]))
-        if "sigma" in self.about and self.stages[0] is None and self.about.get("before") != origin.get("before"):
+        knows = ("sigma" in self.about or "before" in self.about) and self.stages[0] is None
+        if knows and self.about.get("before") != origin.get("before"):
             told.append("The map was fitted after other maps than these confidences went through, or after none.")
         for words in filter(None, told):
             said = "The certificates hold, of that model with this map; is it the map you meant?"

@@ -1,14 +1,14 @@
 """Maps that act inside the expectation: on the score of each noisy draw, before the mean over the noise."""
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
 
-from certcal.certificates import ConfidenceIntervals, StepFunction, as_levels
-from certcal.errors import InputError
-from certcal.evaluation import FITTED
+from certcal.certificates import ConfidenceIntervals, StepFunction, after_scores, as_levels
+from certcal.errors import CertcalWarning, InputError
 from certcal.inputs import as_probabilities
 from certcal.recalibration.maps import AnyMap, IdentityMap, RecalibrationMap
 from certcal.settings import checks
@@ -59,16 +59,19 @@ class FullMap(AnyMap):
         for name, kind, maker in (("inside", ScoreMap, "fit_score_map"), ("outside", RecalibrationMap, "recalibrate")):
             if not isinstance(getattr(self, name), kind):
                 raise InputError.expected(name, f"be a map from `{maker}`", type(getattr(self, name)).__name__)
-        parts = self.inside.about, self.outside.about
-        for name in ("sigma", "model"):
-            own = {part[name] for part in parts if name in part}
-            if len(own) > 1:
-                raise InputError.expected("outside", f"be fitted to the {name} of the map inside", sorted(own, key=str))
-        # What its parts know, and the inputs of both.
-        joined = {name: list(dict.fromkeys(value for part in parts for value in part.get(name) or ()))
-                  for name in FITTED if any(part.get(name) for part in parts)}  # fmt: skip
-        about = {**self.outside.about, **self.inside.about, **self.about, **joined}
-        object.__setattr__(self, "about", about)
+        first, then = self.inside.about, self.outside.about
+        for name in ("sigma", "model", "units"):
+            if name in first and name in then and first[name] != then[name]:
+                got = f"{then[name]}, not {first[name]}"
+                raise InputError.expected("outside", f"be fitted to the {name} of the map inside", got)
+        if then.keys() & {"sigma", "temperature", "before"}:  # fitted to bounds, not made by hand
+            if self.inside.divisor != self.outside.divisor:
+                got = " and ".join(f"{part.divisor or 1.0:g}" for part in self.parts)
+                raise InputError.expected("outside", "be fitted at the temperature of the map inside", got)
+            if then.keys() & {"sigma", "before"} and then.get("before") != after_scores(self.inside.levels):
+                told = "The map outside was not fitted to what the map inside gives. Certificates hold; is it meant?"
+                warnings.warn(told, CertcalWarning, stacklevel=4)
+        object.__setattr__(self, "about", {**then, **first, **self.about})  # what its parts know
 
     @property
     def stages(self) -> tuple[ScoreMap, RecalibrationMap]:

@@ -149,6 +149,12 @@ class Evidence(ShownRows):
         return self.score_sum / self.draws
 
     @property
+    def drawn(self) -> Counts:
+        """By what the draws of each input are known: their seed, plan and number, shape (n,)."""
+        plan = self.header.seed, self.header.noise, self.header.n0, self.header.stages, self.header.looks
+        return int.from_bytes(hashlib.sha256(repr(plan).encode()).digest()[:7]) + self.draws
+
+    @property
     def score_rounding(self) -> FloatArray:
         """How far each of the two sums may be off: half a unit per draw, shape (n,).
 
