@@ -119,6 +119,26 @@ def test_a_map_of_one_step_is_not_chosen(rng):
     assert score_bounds(choice.map.certify(found, radii=[0.1], **TERMS)[0]).levels > 1
 
 
+def test_a_map_that_leaves_one_confidence_on_all_inputs_is_refused_and_named():
+    """Each of four does well on the parts of these inputs; fitted to all of them it comes to a constant."""
+    rng = np.random.default_rng(43)
+    found = random_evidence(rng, inputs=120, draws=300)
+    found = replace(found, label=(rng.random(120) < 0.8 + 0.1 * found.confidence).astype(np.int64))
+    steps = [Candidate(outside="steps", clean_weight=share) for share in (0.5, 0.6, 0.7, 0.8, 0.9)]
+    choice = choose_map(found, radii=[0.1], candidates=steps, auroc_loss=1.0, brier_loss=1.0, **TERMS)
+    assert choice.chosen == choice.within()[0] == Candidate()
+    assert sorted(own.clean_weight for own in choice.refused) == [0.5, 0.6, 0.7, 0.8]
+    for own in choice.refused:
+        assert score_bounds(own.fit(found, radii=[0.1], **TERMS).certify(found, radii=[0.1], **TERMS)[0]).levels == 1
+    assert [row["refused"] for row in choice.as_dict()["tried"]] == [True] * 4 + [False]
+    assert choice.map.about["reason"] == (
+        "Each map that lowers the certified error within the limits on AUROC and Brier score leaves a single "
+        "confidence when fitted to all of these inputs."
+    )
+    told = chosen_because(choice)
+    assert "but for 4 maps that came to a single confidence when fitted to all of these inputs" in told
+
+
 def test_the_pareto_curve_is_what_no_other_map_beats():
     def scores(ece, auroc, brier):
         return Scores(ece, 0.1, 0.1, 0.1, brier, auroc, 0.1, 10)
@@ -167,6 +187,12 @@ def test_other_limits_are_asked_of_the_same_candidates():
     assert told.split(". ")[1].startswith(
         "Other inputs can pass these limits, as the best of many looks better than it is"
     )
+    refused = replace(choice, chosen=Candidate(), refused=(pairs[0][0], pairs[1][0]))
+    assert refused.within() == (Candidate(), choice.untouched)
+    told = chosen_because(refused)
+    assert "“no map”" in told
+    assert "but for 2 maps that came" in told
+    assert "a certified ECE of 30.00 %; a larger limit would give 2.00 % with --brier-loss 0.05" in told
     allowed = chosen_because(replace(choice, brier_loss=0.05))
     assert "larger limit" not in allowed
     assert "Brier score of all inputs at most 0.05 above theirs" in allowed
@@ -197,6 +223,54 @@ def test_inputs_that_teach_no_map_choose_none(evidence):
         found = choose_map(few, on_failure="identity", **asked)
         assert found.chosen == Candidate()
         assert why in found.map.about["reason"]
+        assert chosen_because(found) == f"None is kept of 1 way to make a map. {found.map.about['reason']}"
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_fewer_inputs_than_parts_choose_none(evidence, count):
+    some = evidence.select(np.arange(count))
+    for given, terms, name in ((some, {"radii": 0.1, **TERMS}, "evidence"), (certified(some), {}, "bounds")):
+        found = choose_map(given, candidates=FEW, on_failure="identity", **terms)
+        assert found.map.kind == "identity"
+        assert found.map.about["reason"].startswith(
+            f"Expected `{name}` to hold at least 20 inputs certified at R = 0.1"
+        )
+        with pytest.raises(NothingToFitError, match=f"^Expected `{name}` to hold at least 20 inputs"):
+            choose_map(given, candidates=FEW, **terms)
+
+
+def certified(evidence):
+    return confidence_bounds_at(evidence, radii=[0.1], **TERMS)[0]
+
+
+def test_no_inputs_are_refused(evidence):
+    with pytest.raises(InputError, match="Expected `evidence` to hold at least one input, but got none"):
+        choose_map(evidence.select(np.arange(0)), radii=0.1, on_failure="identity", **TERMS)
+
+
+def test_what_evidence_lacks_is_named_after_it(evidence):
+    right = evidence.select(np.flatnonzero(evidence.correct))
+    with pytest.raises(NothingToFitError, match=r"^Expected `label` to hold right and wrong predictions"):
+        choose_map(right, radii=0.1, **TERMS)
+
+
+def test_bounds_at_one_radius_twice_choose_as_once(evidence):
+    own = certified(evidence)
+    once, twice = (choose_map(bounds, candidates=FEW[:2]) for bounds in (own, [own, own]))
+    assert twice.chosen == once.chosen
+    assert twice.untouched == once.untouched
+
+
+def test_bounds_try_no_temperatures(evidence):
+    hot = Candidate(outside="isotonic", clean_weight=0.3, temperature=2.0)
+    found = choose_map(certified(evidence), candidates=[hot, FEW[1]], auroc_loss=1.0, brier_loss=1.0)
+    assert [one for one, _ in found.tried] == [FEW[1]]
+    for one in (hot, Candidate("brier"), Candidate(outside="steps", reaching=0.9)):
+        with pytest.raises(
+            InputError, match=r"to hold a map of the mean without a temperature, .* such as “"
+        ) as caught:
+            choose_map(certified(evidence), candidates=[one])
+        assert one.name in str(caught.value)
 
 
 def test_maps_know_the_model_they_were_fitted_to(evidence):

@@ -24,7 +24,7 @@ from certcal.recalibration import (
     save_map,
     score_bounds,
 )
-from certcal.recalibration.data import data_from_bounds
+from certcal.recalibration.data import data_from_arrays, data_from_bounds
 from certcal.recalibration.steps import STEPS, _candidates, _descend, _levels, _Loss
 from certcal.worstcase import WorstCaseProblem, solve_exact
 from laws import examples
@@ -138,6 +138,32 @@ def test_the_last_bits_of_a_confidence_do_not_choose_its_step(seed):
     for values in (confidence, lower, upper):
         for off in (-1e-9, 1e-9):
             assert np.abs(g.transform(np.clip(values + off, 0, 1)) - g.transform(values)).max() < 1e-6
+
+
+def test_values_that_differ_by_last_bits_are_of_one_step():
+    """Such as one number that two ways to add gave: all right ones here are an ulp above all wrong ones."""
+    confidence = np.repeat([0.7, np.nextafter(0.7, 1.0)], 50)
+    right = np.arange(100) >= 50
+    g = recalibrate(confidence, confidence, right, confidence=confidence, method="steps", clean_weight=0.5)
+    assert len(g.cuts) == 0
+    apart = np.repeat([0.7, 0.7 + 1e-6], 50)
+    h = recalibrate(apart, apart, right, confidence=apart, method="steps", clean_weight=0.5)
+    assert h.cuts == pytest.approx([0.7 + 5e-7], abs=1e-9)
+
+
+@examples(60)
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=12), st.integers(0, 3))
+def test_cuts_are_strictly_between_the_values(values, ulps):
+    """However near they are: data are rounded to a grid, which has floats between its points."""
+    near = np.array([*values, 0.0, 1.0, 0.7, 2.0**-32, 2.0**-33] * 4)
+    for _ in range(ulps):
+        near[len(near) // 2 :] = np.nextafter(near[len(near) // 2 :], 1.0)
+    right = np.arange(len(near)) % 2 == 0
+    data = data_from_arrays(near, near, right, near[::-1], 0.5, n_bins=15, edges=None)
+    every = np.concatenate([data.confidence, data.problems[0].lower, data.problems[0].upper])
+    assert np.abs(data.problems[0].lower - near).max() <= 2.0**-33
+    assert (every * 2.0**32 == np.rint(every * 2.0**32)).all()
+    assert not np.isin(_candidates(data), every).any()
 
 
 def test_a_confidence_that_rounding_put_outside_its_bounds_goes_where_its_bounds_go():

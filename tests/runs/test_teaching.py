@@ -41,18 +41,18 @@ def refused(bounds, **asked):
 
 def test_too_few_in_the_whole_run_are_counted_and_no_smaller_holdout_is_advised(bounds):
     (_, held) = places(bounds, 0.2)
-    for asked in ({}, {"holdout": 0.2}, {"automatic": True}):
+    for asked, needed in (({}, "1,200"), ({"holdout": 0.2}, "750"), ({"automatic": True}, "4,800")):
         text = refused(with_wrong(bounds, held[:1]), **asked)
         assert "At R = 0.1, 0 of " in text
         count = int(bounds[0].certified.sum())
         assert f"certified inputs to fit on are wrong, and 1 of {count} in the whole run." in text
-        assert (
-            "Holding out fewer does not help: it takes more inputs (certcal certify RUN --limit N) or a smaller" in text
-        )
+        more = f"it takes more inputs, about {needed} at this rate (certcal certify RUN --limit N) or a smaller radius"
+        assert f"Holding out fewer does not help: {more}" in text
         assert "--holdout" not in text
     text = refused(with_wrong(bounds, held[:1]), folds=4)
     assert "Holding out" not in text
-    assert "It takes more inputs" in text
+    assert "It takes more inputs, about 800 at this rate (" in text
+    assert "it takes more inputs or harder ones (" in refused(bounds)
 
 
 def test_a_smaller_holdout_is_advised_where_it_leaves_enough_and_then_works(bounds):

@@ -6,7 +6,6 @@ from certcal.certificates.cells import MeanLimits
 from certcal.certificates.confidence import (
     PAPER,
     StepFunction,
-    StopWhenDecided,
     TailLimits,
     after_scores,
     as_levels,
@@ -31,6 +30,7 @@ from certcal.certificates.radius import (
     predict_classes,
     rival_votes,
 )
+from certcal.certificates.stopping import StopWhenDecided
 from certcal.certificates.tables import intervals_by_radius, intervals_from_table, table_of
 from certcal.certificates.votes import intervals_from_votes
 from certcal.later import later

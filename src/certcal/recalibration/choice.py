@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from certcal.certificates import ConfidenceIntervals, remembered
-from certcal.errors import InputError
+from certcal.errors import InputError, renamed, renaming
 from certcal.evaluation import pareto_front
 from certcal.files import plain
 from certcal.recalibration.data import as_intervals
@@ -102,6 +102,7 @@ class Choice(ShownRows):
     radius: float
     auroc_loss: float
     brier_loss: float
+    refused: tuple[Candidate, ...] = ()  # that would have been chosen, but leave one confidence on all of the inputs
 
     @property
     def scores(self) -> tuple[Scores, ...]:
@@ -122,6 +123,14 @@ class Choice(ShownRows):
         own = self.limits
         return bool(scores.auroc >= own["auroc"] and scores.brier_all <= own["brier_all"] and scores.levels > 1)
 
+    @property
+    def nothing_better(self) -> str:
+        """Why there is no map, where the limits and a single confidence leave none."""
+        lower = "the certified error within the limits on AUROC and Brier score"
+        if self.refused:
+            return f"Each map that lowers {lower} leaves a single confidence when fitted to all of these inputs."
+        return f"No map that was tried lowers {lower}."
+
     def within(self, *, auroc_loss: float | None = None, brier_loss: float | None = None) -> tuple[Candidate, Scores]:
         """The candidate with the least certified error within these limits or others; no map if none is better."""
         own = replace(
@@ -132,9 +141,9 @@ class Choice(ShownRows):
         return own.ranked()[0]
 
     def ranked(self) -> list[tuple[Candidate, Scores]]:
-        """The candidates within the limits, and no map, the least certified error first."""
-        kept = [(Candidate(), self.untouched), *(pair for pair in self.tried if self.allows(pair[1]))]
-        return sorted(kept, key=lambda pair: pair[1].certified_ece)
+        """The candidates within the limits, but for those refused, and no map, the least certified error first."""
+        kept = [pair for pair in self.tried if self.allows(pair[1]) and pair[0] not in self.refused]
+        return sorted([(Candidate(), self.untouched), *kept], key=lambda pair: pair[1].certified_ece)
 
     def pareto(self, against: str) -> list[tuple[float, float]]:
         """Where a lower certified error costs more: (score, certified ECE) of maps that no other beats in both.
@@ -149,7 +158,8 @@ class Choice(ShownRows):
     def as_dict(self) -> dict[str, Any]:
         """All of it but the map, as plain data."""
         rows = [
-            {"name": one.name, "allowed": self.allows(scores), **plain(asdict(scores))} for one, scores in self.tried
+            {"name": one.name, "allowed": self.allows(own), "refused": one in self.refused, **plain(asdict(own))}
+            for one, own in self.tried
         ]
         limits = {"auroc_loss": self.auroc_loss, "brier_loss": self.brier_loss}
         found = {"radius": self.radius, "chosen": self.chosen.name, **limits, "tried": rows}
@@ -193,7 +203,7 @@ def choose_map(
     Paper: —; docs/recalibration.md.
 
     Args:
-        evidence: of the inputs to fit on; or bounds of theirs at some radii, for which maps of scores are left out.
+        evidence: of the inputs to fit on; or bounds of theirs at some radii, for which only maps of the mean count.
         radii, alpha, terms: as for `fit_score_map`; bounds have their own, but for `edges`.
         auroc_loss: how much AUROC may be given up.
         brier_loss: by how much the Brier score may rise.
@@ -214,7 +224,7 @@ def choose_map(
         if radii is None or alpha is None:
             raise InputError.expected("radii and alpha", "be given with evidence", "None")
         fitting |= {"radii": tuple(one_or_more("radii", radii)), "alpha": alpha, **terms}
-        known = tuple(candidates)
+        known, names = tuple(candidates), {"bounds": "evidence", "correct": "label"}
         for other in evidence.header.temperatures:
             if other != evidence.temperature:
                 known += (Candidate(temperature=other), *(replace(one, temperature=other) for one in candidates))
@@ -224,24 +234,29 @@ def choose_map(
                 raise InputError.expected(name, "be left out with bounds, which have their own", value)
         evidence = as_intervals(evidence)
         fitting |= {"radii": [own.radius for own in evidence], **terms}
-        known = tuple(one for one in candidates if one.inside is None and one.reaching is None)
-    at = max(fitting["radii"])
+        known, names = tuple(one for one in candidates if {one.inside, one.reaching, one.temperature} == {None}), {}
+        if candidates and not known:
+            wanted = "hold a map of the mean without a temperature, as bounds teach no others"
+            raise InputError.expected("candidates", wanted, f"only such as “{candidates[0].name}”")
+    at, refused = max(fitting["radii"]), list[Candidate]()
     # What cannot teach the simplest map is no ground to choose others on, nor a temperature.
-    taught = Candidate(outside=MapKind.ISOTONIC).fit(evidence, **fitting, on_failure=on_failure)
+    with renaming(names):
+        taught = Candidate(outside=MapKind.ISOTONIC).fit(evidence, **fitting, on_failure=on_failure)
     untouched, *scores = _compared(evidence, one_or_more("candidates", known), fitting, at, repeats=repeats, seed=seed)
-    tried = list(zip(known, scores, strict=True))
-    compared = Choice(IdentityMap(), Candidate(), tuple(tried), untouched, at, *limits)
+    tried = tuple(zip(known, scores, strict=True))
+    compared = Choice(IdentityMap(), Candidate(), tried, untouched, at, limits[0], limits[1])
     for chosen in [Candidate()] if "reason" in taught.about else [one for one, _ in compared.ranked()]:
         own = chosen.fit(evidence, **fitting)
         if chosen == Candidate() or _scores(own, evidence, fitting, at).levels > 1:
             break  # of all these inputs, too, it leaves more than one confidence
+        refused.append(chosen)
     origin = facts_of(evidence) if isinstance(evidence, Evidence) else {}
     about = origin | dict(own.about) | {"chosen": asdict(chosen), "auroc_loss": limits[0], "brier_loss": limits[1]}
-    about["candidates"] = len(tried)
+    about["candidates"] = len(known)
+    compared = replace(compared, chosen=chosen, refused=tuple(refused))
     if chosen == Candidate():
-        nothing = "No map that was tried lowers the certified error within the limits on AUROC and Brier score."
-        about["reason"] = taught.about.get("reason", nothing)
-    return replace(compared, map=replace(own, about=about), chosen=chosen)  # type: ignore[type-var]
+        about["reason"] = renamed(taught.about.get("reason", compared.nothing_better), names)
+    return replace(compared, map=replace(own, about=about))  # type: ignore[type-var]
 
 
 def _compared(
@@ -260,7 +275,10 @@ def _compared(
     def over(found: list[Scores]) -> Scores:
         return replace(summary(found, np.mean), levels=summary(found, np.min).levels)
 
-    pairs = split_inputs(len(several[0] if several else evidence), folds=PARTS, **how)
+    if not (inputs := len(several[0] if several else evidence)):
+        raise InputError.expected("evidence", "hold at least one input", "none")
+    # Fewer inputs than parts teach nothing, however they are divided.
+    pairs = split_inputs(inputs, folds=PARTS, **how) if inputs >= PARTS else [(np.arange(inputs),) * 2]
     parts = [(pick(rest), pick(part)) for rest, part in pairs]
     with remembered([] if several else [one for pair in parts for one in pair]):
         return [
@@ -277,5 +295,5 @@ def _scores(
         terms = {name: fitting[name] for name in TERMS if name in fitting}
         (at,) = own.certify(part, radii=radius, **terms)
     else:
-        (at,) = (own.intervals(one) for one in part if one.radius == radius)
+        at = next(own.intervals(one) for one in part if one.radius == radius)
     return score_bounds(at, n_bins=fitting["n_bins"], edges=fitting.get("edges"))

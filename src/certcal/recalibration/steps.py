@@ -103,8 +103,8 @@ def _candidates(data: FittingData) -> FloatArray:
     known, found = np.unique(every), np.unique(np.quantile(every, shares, method="lower"))
     found = found[found > 0.0]
     below = np.append(0.0, known)[np.searchsorted(known, found)]
-    middle = below + (found - below) / 2
-    return np.where(middle > below, middle, found)  # neighbouring floats have no middle
+    # Strictly between both: data are on a grid, and halves of its step are floats too.
+    return np.asarray(below + (found - below) / 2)
 
 
 def _levels(bins: Bins) -> tuple[FloatArray, FloatArray]:

@@ -5,9 +5,11 @@ from typing import Any
 
 import numpy as np
 
+from certcal.errors import several
 from certcal.evaluation import Look, Rounding, percent
 from certcal.recalibration import (
     AnyMap,
+    Candidate,
     Choice,
     HeldOut,
     RecalibrationMap,
@@ -117,12 +119,17 @@ def _point(scores: Scores) -> dict[str, Any]:
 
 def chosen_because(choice: Choice, held: HeldOut | None = None) -> str:
     """Among how many maps the choice was made, by what rule and on which inputs, and what became of it on others."""
+    reason = choice.map.about.get("reason", "")
+    if choice.chosen == Candidate() and reason not in ("", choice.nothing_better):  # as too few inputs teach
+        return f"None is kept of {several(len(choice.tried), 'way')} to make a map.{'' if held else f' {reason}'}"
     rise = f"at most {choice.brier_loss:g} above theirs" if choice.brier_loss else "no higher than theirs"
+    flat = f"{several(len(choice.refused), 'map')} that came to a single confidence when fitted to all of these inputs"
     return (
         f"Chosen among {len(choice.tried)} ways to make a map, on four parts of the inputs to fit on: "
         f"“{choice.chosen.name}”, which has the least certified ECE of those with an AUROC at most "
         f"{choice.auroc_loss:g} below that of the untouched confidences and a clean Brier score of all inputs "
-        f"{rise}. Other inputs can pass these limits, as the best of many looks better than it is"
+        f"{rise}{f', but for {flat}' if choice.refused else ''}. Other inputs can pass these limits, as the best of "
+        "many looks better than it is"
         f"{_lost(held, choice.radius) if held else ''}.{_for_more(choice)}"
     )
 

@@ -102,6 +102,8 @@ def recalibrate_run(
     weights = asked.radius_weights or (1.0,) * len(own)
     fitted = tuple(one.radius for one, weight in zip(own, weights, strict=True) if weight > 0)
     splits, times = len(split_inputs(len(own[0]), **asked.splits)), 1 if asked.automatic else 1 + len(_shares(asked))
+    if (run.path / "recalibration" / MAP).is_file():
+        tell(f"this replaces the map of an earlier call, {run.path / 'recalibration' / MAP}")
     what = "choosing among many ways to make a map" if asked.automatic else "fitting maps"
     tell(f"{what}, for {several(splits, 'random split')} of {several(len(own[0]))}")
     with Progress(splits, times, show=progress, doing="fitting", unit="maps", done="fitted") as bar:

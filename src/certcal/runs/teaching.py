@@ -1,5 +1,6 @@
 """The radii at which the inputs of a run teach a map."""
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -13,6 +14,7 @@ from certcal.scalars import exactly
 from certcal.settings import OnFailure, RecalibrateSettings
 
 Indices = NDArray[np.intp]
+ENOUGH = 3  # wrong (or right) predictions that mostly teach a map, of which two have to
 SMALLER = 0.4, 0.3, 0.2, 0.1  # shares to hold out that may leave enough to fit on
 
 
@@ -72,7 +74,8 @@ def _refusal(bounds: list[ConfidenceIntervals], asked: RecalibrateSettings, smal
     nearer = " or a smaller radius" if min(own.radius for own in bounds) > 0 else ""
     if smaller is None:
         vain = "It" if asked.folds is not None else "Holding out fewer does not help: it"
-        advice = f"{vain} takes more inputs (certcal certify RUN --limit N){nearer}."
+        more = _about(whole[place], len(bounds[0]), asked)
+        advice = f"{vain} takes more inputs{more} (certcal certify RUN --limit N){nearer}."
     else:
         advice = f"Hold out fewer: --holdout {smaller:g} leaves enough to fit on."
     return (
@@ -80,6 +83,16 @@ def _refusal(bounds: list[ConfidenceIntervals], asked: RecalibrateSettings, smal
         f"them{halves}. At R = {exactly(one.radius)}, {shown}, and {whole[place]} of {total} in the whole run. "
         f"{advice} Or keep the confidences as they are: --on-failure identity."
     )
+
+
+def _about(few: int, inputs: int, asked: RecalibrateSettings) -> str:
+    """How many inputs would have enough of the few, at this rate, to two digits."""
+    if not few:
+        return " or harder ones"
+    held = 1 / asked.folds if asked.folds is not None else asked.holdout
+    count = math.ceil(ENOUGH * (PARTS if asked.automatic else 1) / (1 - held) * inputs / few)
+    step = 10 ** max(len(str(count)) - 2, 0)
+    return f", about {math.ceil(count / step) * step:,} at this rate"
 
 
 def _counts(own: ConfidenceIntervals) -> tuple[int, int, int]:

@@ -26,7 +26,7 @@ from certcal.settings import MAX_CLASSES
 from certcal.smoothing.evidence import CELLS, Counts, EvidenceHeader
 
 _KEY, _PROVENANCE = b"certcal.evidence", b"certcal.provenance"
-_PROBE, _WHOLE = b"certcal.probe", b"certcal.whole"
+_PROBE, _WHOLE, _AT = b"certcal.probe", b"certcal.whole", b"certcal.temperature"
 _BATCH = 8192  # rows that are decoded at a time
 SCHEMA = 3  # the newest that is read; evidence at one temperature is still of version 2
 
@@ -80,12 +80,14 @@ def write_shard(
     probe: list[float] | None = None,
     whole: bool = False,
     compact: bool = False,
+    temperature: float | None = None,
 ) -> None:
     """One Parquet file, written under a temporary name and renamed. A `whole` one has forgotten its chunks.
 
     A `compact` one is smaller by more than a third and takes seconds to write: its numbers are cut into bytes of like
     weight, and inputs with like answers stand together, which compress better; readers put them in order. In a folder a
-    shard is called by the digest of its bytes, so that no damaged file can vouch for itself.
+    shard is called by the digest of its bytes, so that no damaged file can vouch for itself. `temperature` is the one
+    that the evidence stands at, where that is not the first.
     """
     columns = {}
     if compact:
@@ -99,6 +101,7 @@ def write_shard(
         _PROBE: json.dumps(probe),
     }
     metadata |= {_WHOLE: "true"} if whole else {}
+    metadata |= {} if temperature is None else {_AT: json.dumps(temperature)}
     table, buffer = pa.table(columns), io.BytesIO()
     how: dict[str, Any] = {"compression": "zstd"}
     if compact:
@@ -186,15 +189,22 @@ def read_shard(path: Path) -> tuple[EvidenceHeader, Rows]:
             rows = _read_rows(file, widths(header))
     except (pa.ArrowException, OSError, ValueError, TypeError, OverflowError) as error:
         raise _unreadable(path, one_line(error)) from error
+    if trouble := trouble_in(header, rows):
+        raise _unreadable(path, trouble)
+    return header, rows
+
+
+def trouble_in(header: EvidenceHeader, rows: Rows) -> str:
+    """What no draws of a model with this header can have led to; nothing where all is well."""
     draws = (rows.stop - rows.first) * header.chunk
     tempered = rows.histogram.reshape(len(rows), header.kinds, CELLS).transpose(1, 0, 2)
     if not all((counts.sum(axis=1) == draws).all() for counts in (rows.votes, *tempered)):
-        raise _unreadable(path, "its counts do not add up to its draws")
+        return "its counts do not add up to its draws"
     if len(rows) and min(own.min() for own in (rows.index, rows.first, rows.votes, rows.histogram)) < 0:
-        raise _unreadable(path, "it counts below 0")
+        return "it counts below 0"
     if len(rows) and max(rows.label.max(), rows.selected.max()) >= header.classes:
-        raise _unreadable(path, f"it has classes beyond the {header.classes} of its model")
-    return header, rows
+        return f"it has classes beyond the {header.classes} of its model"
+    return ""
 
 
 def _read_rows(file: pq.ParquetFile, columns: dict[str, int]) -> Rows:
@@ -215,6 +225,15 @@ def _read_rows(file: pq.ParquetFile, columns: dict[str, int]) -> Rows:
 def is_whole(path: Path) -> bool:
     """Whether a file was saved as a whole, without its chunks."""
     return _WHOLE in _metadata(path)
+
+
+def read_temperature(path: Path, header: EvidenceHeader) -> float | None:
+    """The temperature that evidence stood at when it was saved as a whole; None where it was the first."""
+    stored = _metadata(path).get(_AT)
+    by_text = {json.dumps(own).encode(): own for own in header.temperatures}
+    if stored is not None and stored not in by_text:
+        raise _unreadable(path, "its temperature is damaged")
+    return None if stored is None else by_text[stored]
 
 
 def read_probe(path: Path) -> list[float] | None:
@@ -260,6 +279,9 @@ def _as_lists(values: Counts) -> pa.Array:
 def _as_array(column: pa.Array, width: int | None) -> Counts:
     if width is None:
         return np.asarray(from_arrow(column), dtype=np.int64)
+    lists = isinstance(column, pa.ListArray | pa.LargeListArray | pa.FixedSizeListArray)
+    if not lists or set(column.value_lengths().unique().to_pylist()) - {width}:
+        raise ValueError(f"not every row of a column has {width} numbers")
     return np.asarray(from_arrow(column.flatten()), dtype=np.int64).reshape(-1, width)
 
 

@@ -28,6 +28,8 @@ from certcal.smoothing.shards import (
     read_header,
     read_probe,
     read_shard,
+    read_temperature,
+    trouble_in,
     write_shard,
 )
 from certcal.types import FloatArray
@@ -129,33 +131,45 @@ def _shards_of(place: Path) -> list[Path]:
 
 @guarded
 def save_evidence(evidence: Evidence, path: str | os.PathLike[str], *, compact: bool = False) -> None:
-    """Write evidence to one Parquet file, whole or not at all.
+    """Write evidence to one Parquet file, whole or not at all. What is read again is in the order of `index`.
 
     Paper: —; evidence that outlives a run is ours.
 
     Args:
-        evidence: what to write.
+        evidence: what to write; each input once, with whole chunks of draws.
         path: the file.
         compact: a file smaller by more than a third that takes seconds to write, as reference packs hold it.
     """
+    _check_whole(evidence)
     chunks = evidence.draws // evidence.header.chunk
     scores = [_units(own) for own in evidence.tempered or (evidence,)]
     sums, squares, histogram = (np.column_stack(columns) for columns in zip(*scores, strict=True))
     if len(scores) == 1:
         sums, squares = sums[:, 0], squares[:, 0]
-    rows = Rows(
-        evidence.index,
-        evidence.content,
-        evidence.label,
-        evidence.selected,
-        np.zeros_like(chunks),
-        chunks,
-        evidence.votes,
-        sums,
-        squares,
-        histogram,
-    )
-    write_shard(Path(path), evidence.header, rows, whole=True, compact=compact)
+    known = evidence.index, evidence.content, evidence.label, evidence.selected
+    rows = Rows(*known, np.zeros_like(chunks), chunks, evidence.votes, sums, squares, histogram)
+    if trouble := trouble_in(evidence.header, rows):
+        raise InputError(f"Expected `evidence` to be such as can be read again, but {trouble}.")
+    at = None if evidence.temperature == _temperatures(evidence.header)[0] else evidence.temperature
+    write_shard(Path(path), evidence.header, rows, whole=True, compact=compact, temperature=at)
+
+
+def _check_whole(evidence: Evidence) -> None:
+    """Refuse inputs that come twice, chunks that are not whole, and a temperature that nothing was counted at."""
+    (known, times), header = np.unique(evidence.index, return_counts=True), evidence.header
+    if (times > 1).any():
+        raise InputError.expected("evidence", "hold each input once", f"input {known[times > 1][0]} more than once")
+    broken = (evidence.draws < header.chunk) | (evidence.draws % header.chunk > 0)
+    if broken.any():
+        got = f"{evidence.draws[broken][0]} draws of input {evidence.index[broken][0]}"
+        raise InputError.expected("evidence", f"hold one or more whole chunks of {header.chunk} draws per input", got)
+    if len(evidence.tempered) != len(header.temperatures) or evidence.temperature not in _temperatures(header):
+        got = f"those of {max(1, len(evidence.tempered))} at {evidence.temperature:g}"
+        raise InputError.expected("evidence", "hold the scores at each temperature of its header", got)
+
+
+def _temperatures(header: EvidenceHeader) -> tuple[float, ...]:
+    return header.temperatures or (1.0,)
 
 
 def _units(own: Evidence | Scores) -> tuple[Counts, Counts, Counts]:
@@ -179,7 +193,8 @@ def merge_shards(paths: Iterable[str | os.PathLike[str]]) -> Evidence:
     header = _check_mergeable(shards)
     rows = _rows_of(shards, header)
     check_complete(rows)
-    return sum_rows(rows, header)
+    found, at = sum_rows(rows, header), read_temperature(shards[0], header)  # only in a file that was saved as a whole
+    return found if at is None else found.at_temperature(at)
 
 
 def _rows_of(shards: list[Path], header: EvidenceHeader) -> Rows:
@@ -249,7 +264,7 @@ def sum_rows(rows: Rows, header: EvidenceHeader) -> Evidence:
         scores[0].score_square_sum,
         scores[0].histogram,
         tempered=scores if header.temperatures else (),
-        temperature=header.temperatures[0] if header.temperatures else 1.0,
+        temperature=_temperatures(header)[0],
     )
 
 
