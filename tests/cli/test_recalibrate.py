@@ -23,9 +23,12 @@ def test_a_pack_and_a_file_are_called_so(tmp_path):
     (tmp_path / "pack").mkdir()
     shutil.copy(ROOT / "reference" / "manifest.toml", tmp_path / "pack")
     copy = "Copy {} to FOLDER/evidence.parquet, and name FOLDER."
+    pack = (
+        f"{{0}}, which is a reference pack. {copy.format('pack/evidence/NAME.parquet')} `certcal reference list {{0}}`"
+    )
     for name, told in (
-        ("pack", f"pack, which is a reference pack. {copy.format('pack/evidence/NAME.parquet')}"),
-        ("pack/", f"pack/, which is a reference pack. {copy.format('pack/evidence/NAME.parquet')}"),
+        ("pack", f"{pack.format('pack')} has its names."),
+        ("pack/", f"{pack.format('pack/')} has its names."),
         (FILE, f"{FILE}, which is a file. {copy.format(FILE)}"),
         ("notes.txt", "notes.txt, which is a file."),
     ):

@@ -12,6 +12,7 @@ from torch import nn
 import certcal
 from certcal import InputError, attacks, certified_calibration_error, confidence_bounds, evaluate
 from certcal.evaluation import METRICS, Rounding, number
+from certcal.progress import Progress
 from certcal.recalibration import (
     CANDIDATES,
     IsotonicMap,
@@ -160,6 +161,13 @@ def test_a_map_is_a_table_of_what_it_does(found):
     assert own["confidence"].tolist() == IsotonicMap([0.2, 0.8], [0.3, 0.7]).transform(own["before"]).tolist()
     inside = found["inside"].to_frame()
     assert inside["score"].tolist() == found["inside"].transform(inside["before"]).tolist()
+
+
+def test_what_is_left_is_an_estimate(monkeypatch, capsys):
+    monkeypatch.setattr("certcal.progress.LINE_SECONDS", -1.0)
+    with Progress(2, 10, show=True) as bar:
+        bar.drew(5)
+    assert ", about 0:00:00 left" in capsys.readouterr().err
 
 
 @pytest.mark.slow

@@ -1,12 +1,14 @@
 """What a leaderboard and the paper's tables take of a pack: which rows, which numbers, and which models."""
 
+import re
 from dataclasses import replace
 
 import pytest
 
 from certcal.report import Board, Standing, Track, leaderboard_page, plot_standings, standing_cells
+from certcal.report.figures import style_of
 from certcal.studies import boards_of, paper_table
-from certcal.studies.boards import published
+from certcal.studies.boards import TOLD, published
 from certcal.studies.stored import Source
 
 NUMBERS = ("certified_accuracy", "certified_ece", "certified_brier")
@@ -46,6 +48,8 @@ def test_standings_have_the_numbers_of_their_rows(made_up):
         for one, row in zip(own.standings, wanted, strict=True):
             assert (one.name, one.radius, one.brier) == (row.entry, row.radius, row.brier_all)
             assert [getattr(one, name) for name in NUMBERS] == [getattr(row, name) for name in NUMBERS]
+            assert (one.deviation, one.maps) == (row.deviation, row.maps)
+    assert TOLD["freer"][1].endswith("by up to 5 points; others by up to 1.")
     assert {one.name: one.method for one in board.tracks[0].standings} == {"one": "own", "two": "other"}
 
 
@@ -83,14 +87,61 @@ def test_a_front_is_among_models_on_the_same_inputs_and_of_either_score():
     assert steps == [[60, 90], [50]]
 
 
+def test_what_shares_its_inputs_with_nothing_stands_apart_and_on_no_front():
+    made = [standing(f"toy-{n}", 0.5 + n / 10, 0.2, 0.2, inputs=own) for n, own in enumerate("aabbbcd")]
+    heads, lines, front = standing_cells(made)
+    assert [line[0] for line in lines] == [f"toy-{n}" for n in (4, 3, 2, 1, 0, 6, 5)]
+    assert front == [True, False, False, True, False, False, False]
+    page = leaderboard_page([Board("toy", [Track("One way", "It is told.", made)], [])])
+    folded = page[page.index("<details>") :]
+    parts = ["3 entries on the same inputs", "2 entries on the same inputs", "On other inputs, not comparable"]
+    assert re.findall("<th colspan[^>]*>([^<]*)", folded) == parts
+    assert "All 7 entries with a row at R = 0.5" in folded
+    assert "<td>6</td>" in folded  # without the data set
+    assert "<strong>6" not in folded
+    assert "±" not in "".join(heads)
+
+
+def test_a_row_of_maps_has_its_deviation_and_the_share_of_halves_with_one():
+    made = [replace(standing("a", 0.9, 0.1, 0.2), deviation=0.01234, maps=2 / 3), standing("b", 0.8, 0.1, 0.2)]
+    heads, (a, b), _ = standing_cells(made)
+    assert [(a[heads.index(one)], b[heads.index(one)]) for one in ("± points", "with a map")] == [
+        ("1.2", ""), ("66 %", "")
+    ]  # fmt: skip
+    assert (heads[1], heads[-2:]) == ("certified accuracy", ["method", "evidence"])
+
+
+def test_a_method_looks_the_same_everywhere_and_only_what_is_drawn_is_in_the_key():
+    one = [standing("a", 0.9, 0.2, 0.2, method="Noise"), standing("b", 0.89, 0.1, 0.1, method="_mine$")]
+    far = standing("c", 0.2, 0.1, 0.1, method="Consistency")
+    boards = [Board(data, [Track("One way", "Told.", own)], []) for data, own in (("x", [*one, far]), ("y", one[::-1]))]
+    page = leaderboard_page(boards)
+    keys = re.findall('<ul class="key">.*?</ul>', page, re.DOTALL)
+    assert [re.sub(r"<svg.*?</svg>|<[^>]*>|\s+", " ", key, flags=re.DOTALL).split()[:2] for key in keys] == [
+        ["Noise", "_mine$"], ["_mine$", "Noise"]
+    ]  # fmt: skip
+    assert all("Pareto front" in key and "Consistency" not in key for key in keys)
+    for name in ("Noise", " _mine\\$"):
+        assert style_of(name)[0] in keys[0]
+    alone = leaderboard_page([replace(boards[0], tracks=[Track("One way", "Told.", one[:1])])])
+    assert "Pareto front</li>" not in alone
+    assert "The best of many models on these inputs errs low." in alone
+    axes = plot_standings(one, "certified_ece")
+    assert axes.get_ylim()[0] > 5  # percent, of errors of 10 and 20
+    faint = [dots.get_alpha() for dots in plot_standings([*one, far], "certified_ece").collections]
+    assert faint == [0.3, 1.0, 1.0]
+
+
 def test_names_are_shown_as_they_are():
     methods = ["cost $5 or $6", "_mine", r"a\$b", "AT"]
     made = [standing(f"m{n}", 0.5 + n / 100, 0.1, 0.1, method=own) for n, own in enumerate(methods)]
-    axes = plot_standings(made, "certified_ece", methods=methods)
+    axes = plot_standings(made, "certified_ece")
     shown = axes.get_legend_handles_labels()[1]
-    assert [label.replace(r"\$", "$").strip() for label in shown] == ["cost $5 or $6", "_mine", r"a\$b", "AT"]
+    assert [label.replace(r"\$", "$").strip() for label in shown[:-1]] == [
+        "cost $5 or $6", "_mine", r"a\$b", "AT"
+    ]  # fmt: skip
     assert all(label.count("$") == label.count(r"\$") for label in shown)  # matplotlib reads no mathematics then
-    made.append(standing("**bold**", 0.1, 0.9, 0.9))
+    made.append(standing("**bold**", 0.5, 0.9, 0.9))
     page = leaderboard_page([Board("toy", [Track("One way", "It is told.", made)], [("**x**", 0.5, "1", "2", "3")])])
     assert "<td>**bold**</td>" in page
     assert "<td>**x**</td>" in page

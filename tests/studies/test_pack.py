@@ -249,11 +249,12 @@ def test_the_leaderboard_keeps_tracks_and_published_numbers_apart(copy):
     few = [replace(own, standings=[one for one in own.standings if one.radius == 0.25]) for own in board.tracks]
     page = leaderboard_page([replace(board, tracks=few, published=[("AT", 1.0, "60–63", "48.03", "27.87")])])
     methods = {one.method for own in few for one in own.standings}
-    assert page.count("<svg") == 2 * 2 + len(methods)  # two scores on two tracks, and the key to the methods
+    assert page.count("<svg") == 2 * 2 + len(methods) + 1  # two scores on two tracks, and the key to methods and front
     assert page.index("as published, not recomputed") > page.index("<h4>Our bounds")
     assert "48.03" in page
     assert "<script" not in page
-    assert all(page.count(one.name) == 2 for one in copy.entry if one.data == "digits")
+    names = [one.name.removeprefix("digits-") for one in copy.entry if one.data == "digits"]
+    assert all(page.count(f">{name}<") == 2 for name in names)
 
 
 def test_a_long_table_shows_its_front_and_figures_leave_out_what_is_far():
@@ -261,10 +262,10 @@ def test_a_long_table_shows_its_front_and_figures_leave_out_what_is_far():
     far = Standing("far", "ACT", 0.5, 0.3, 0.9, 0.9, 0.1)
     page = leaderboard_page([Board("toy", [Track("One way", "It is told.", [*made, far])], [])])
     folded = page[page.index("<details>") :]
-    assert "All 10 models" in folded
+    assert "All 10 entries" in folded
     assert [page.count(f">{name}<") for name in ("m0", "m1", "far")] == [2, 1, 1]  # m0 is the front, told twice
-    assert "Not in the figures: 1 model with" in page
-    axes = plot_standings([*made, far], "certified_ece", methods=["AT", "ACT"])
+    assert "Not in the figures: 3 entries with" in page
+    axes = plot_standings([*made, far], "certified_ece", legend=False)
     assert axes.get_xlim()[0] > 70
     assert axes.get_ylim()[1] < 25
     assert axes.get_legend() is None
@@ -279,8 +280,8 @@ def test_the_front_is_in_bold_and_certified_numbers_err_outward():
     _, lines, front = standing_cells(made)
     assert [line[0] for line in lines] == ["a", "b", "c"]
     assert front == [True, False, True]
-    assert lines[0][2:4] == ["66.66 %", "12.35 %"]
-    assert plot_standings(made, "certified_ece").get_legend_handles_labels()[1] == ["AT", "ACT"]
+    assert lines[0][1:3] == ["66.66 %", "12.35 %"]
+    assert plot_standings(made, "certified_ece").get_legend_handles_labels()[1] == ["AT", "ACT", "Pareto front"]
 
 
 def test_rows_where_nothing_is_certified_are_kept(copy):

@@ -1,6 +1,5 @@
 """`certcal recalibrate`: a map of the confidences that makes the certified errors small, tested on held-out inputs."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.text import Text
@@ -8,12 +7,11 @@ from rich.text import Text
 from certcal.cli import options as o
 from certcal.cli.declare import takes
 from certcal.cli.screen import new_table, print_json, show_path, tell, tell_unfinished, wide_console
-from certcal.errors import InputError
 from certcal.scalars import exactly
 from certcal.settings import RecalibrateSettings, Sections
 
 if TYPE_CHECKING:
-    from certcal.runs import Recalibration, RunFolder
+    from certcal.runs import Recalibration
 
 
 @takes(fit=RecalibrateSettings)
@@ -25,35 +23,15 @@ def recalibrate(run: o.RunName, *, given: Sections, no_figures: o.NoFigures = Fa
 
     [dim]Example:[/dim] certcal recalibrate mine --automatic
     """
-    from certcal.runs import recalibrate_run
+    from certcal.runs import RunFolder, recalibrate_run
 
-    folder, asked = _run(run), RecalibrateSettings(**given["fit"])
+    folder, asked = RunFolder.existing(run), RecalibrateSettings(**given["fit"])
     result = recalibrate_run(folder, asked, figures=not no_figures, progress=True, tell=tell)
     tell_unfinished(result.unfinished, folder.path)
     if json:
         print_json(result.as_dict())
     else:
         _show(result)
-
-
-def _run(name: str) -> "RunFolder":
-    """The run folder; a file or a reference pack is refused by what it is, and with what to do with it."""
-    from certcal.runs import RunFolder
-
-    try:
-        return RunFolder.existing(name)
-    except InputError as error:
-        path = Path(name).expanduser()
-        if path.is_file():
-            kind, own = "a file", name
-        elif (path / "manifest.toml").is_file():  # as `Pack` has it
-            kind, own = "a reference pack", f"{path / 'evidence'}/NAME.parquet"
-        else:
-            raise
-        wanted = "be a run folder, or a folder that holds evidence.parquet"
-        what = InputError.expected("run", wanted, f"{name}, which is {kind}")
-        copy = f" Copy {own} to FOLDER/evidence.parquet, and name FOLDER." if own.endswith(".parquet") else ""
-        raise InputError(f"{what}{copy}") from error
 
 
 def _show(result: "Recalibration") -> None:

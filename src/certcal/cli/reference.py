@@ -1,12 +1,15 @@
 """`certcal reference`: a pack of evidence that anyone can verify and recompute."""
 
+import math
 import tomllib
+from collections.abc import Iterator
 from dataclasses import fields
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.table import Table
 from rich.text import Text
 
 from certcal.cli import options as o
@@ -17,7 +20,7 @@ from certcal.progress import Progress
 from certcal.scalars import did_you_mean, exactly
 
 if TYPE_CHECKING:
-    from certcal.studies import Entry, Pack
+    from certcal.studies import Entry, Pack, ReferenceRow
 
 
 class Action(StrEnum):
@@ -40,6 +43,11 @@ TAKES = {
 }
 # What `--fact` cannot say of an entry, and what does.
 _NOT_FACTS = {"name": "--name", "run": "--run", "sha256": "the evidence itself"}
+
+_MAPS = (
+    "with a map: the share of the halves in which one was learned; a row is the mean\n"
+    "over all halves. ±: how far certified ECEs of the splits are apart, in points"
+)
 
 
 def reference(
@@ -152,31 +160,54 @@ def _list(pack: "Pack", names: list[str], *, rows: bool, json: bool) -> None:
     if json:
         print_json({"entries": [plain(vars(one)) for one in entries], "rows": [plain(vars(row)) for row in stored]})
         return
-    console = wide_console()
-    if not rows:
-        for own in entries:
-            console.print(
-                Text.assemble((own.name, "bold"), f"  {own.data}, {own.method}; {_where(own)}"), soft_wrap=True
-            )
-        return
-    for own in entries:  # its name above its rows, since the longest leave no room beside them
-        table = new_table("track", numbers=("R", "cert. accuracy", "cert. ECE", "cert. Brier"))
-        for row in stored:
+    lines = _row_lines if rows else _entry_lines
+    for line in lines(entries, stored):
+        wide_console().print(line, soft_wrap=isinstance(line, Text))
+    if any(row.maps == row.maps for row in stored):
+        wide_console().print(Text(_MAPS, style="dim"))
+
+
+def _entry_lines(entries: list["Entry"], rows: list["ReferenceRow"]) -> Iterator[Text]:
+    """An entry's name, then what it has, in columns: names are too long to stand beside them."""
+    table: list[tuple[str, ...]] = [("method", "R", "maps at", "freer", "with a map", "±")]
+    for one in entries:
+        own = [row for row in rows if row.entry == one.name and row.maps == row.maps]
+        radii = (" ".join(map(exactly, own)) for own in (one.radii, one.mapped, one.freer))
+        least, most = (_share(end(row.maps for row in own)) if own else "" for end in (min, max))
+        spread = max((row.deviation for row in own if row.deviation == row.deviation), default=math.nan)
+        shares = most if least == most else f"{least.removesuffix(' %')}–{most}"
+        table.append((one.method, *radii, shares, _points(spread)))
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    head, *lines = ["  ".join(map(str.ljust, line, widths)).rstrip() for line in table]
+    for data in dict.fromkeys(one.data for one in entries):
+        yield Text(f"{data}, {several(sum(one.data == data for one in entries), 'entry', 'entries')}", style="bold")
+        yield Text(f"  {head}", style="dim")
+        for one, line in zip(entries, lines, strict=True):
+            if one.data == data:
+                yield Text(f"{one.name}\n  {line if one.radii else 'only there to fit maps on'}")
+
+
+def _row_lines(entries: list["Entry"], rows: list["ReferenceRow"]) -> Iterator[Text | Table]:
+    """An entry's name, then its rows."""
+    for own in entries:
+        table = new_table("track", numbers=("R", "cert. accuracy", "cert. ECE", "±", "cert. Brier", "with a map"))
+        for row in rows:
             if row.entry == own.name:
-                errors = (in_percent(value, "up") for value in (row.certified_ece, row.certified_brier))
-                table.add_row(row.track, exactly(row.radius), in_percent(row.certified_accuracy, "down"), *errors)
-        console.print(Text.assemble((own.name, "bold"), f"  {own.data}, {own.method}"), soft_wrap=True)
+                ece, brier = (in_percent(value, "up") for value in (row.certified_ece, row.certified_brier))
+                accuracy, share = in_percent(row.certified_accuracy, "down"), _share(row.maps)
+                table.add_row(row.track, exactly(row.radius), accuracy, ece, _points(row.deviation), brier, share)
+        yield Text.assemble((own.name, "bold"), f"  {own.data}, {own.method}")
         if table.row_count:  # evidence without radii has no rows
-            console.print(table)
-        console.print()
+            yield table
+        yield Text()
 
 
-def _where(entry: "Entry") -> str:
-    """Where an entry has rows, in words."""
-    if not entry.radii:
-        return "only there to fit maps on"
-    tracks = {"R =": entry.radii, "maps at": entry.mapped, "freer maps at": entry.freer}
-    return "; ".join(f"{word} {', '.join(map(exactly, radii))}" for word, radii in tracks.items() if radii)
+def _share(value: float) -> str:
+    return "" if value != value else f"{math.floor(100 * value)} %"
+
+
+def _points(value: float) -> str:
+    return "" if value != value else f"{100 * value:.1f}"
 
 
 def _add(pack: Path, run: str | None, name: str | None, facts: list[str], *, approximate: bool) -> None:
@@ -194,7 +225,15 @@ def _add(pack: Path, run: str | None, name: str | None, facts: list[str], *, app
             value = "[…]" if needed == "radii" else '"…"'
             raise InputError(f"Missing {needed}: the run does not know it. Give --fact {needed}={value}.")
     made = add_to_pack(pack, load_evidence(folder.evidence), entry, approximate=approximate)
-    tell(f"added {name}: {made.file(made.entry[-1])}")
+    own = made.entry[-1]
+    tell(f"added {name}: {made.file(own)}")
+    if own.mapped and "brier_loss" not in given:
+        others = sum(one.data == own.data for one in made.entry) > 1
+        why = f", as most entries of {own.data} have" * others
+        tell(f"brier_loss = {own.brier_loss:g}{why}; --fact brier_loss=… sets another")
+    for row in made.rows():
+        if row.entry == own.name and row.maps == 0:
+            tell(f"R = {exactly(row.radius)}: no half learned a map, so the {row.track} row is of plain confidences")
 
 
 def _fact(text: str) -> tuple[str, Any]:
@@ -206,8 +245,10 @@ def _fact(text: str) -> tuple[str, Any]:
         raise InputError.expected("fact", "be KEY=VALUE", repr(text))
     if key in _NOT_FACTS:
         raise InputError.expected("fact", f"leave out {key}, which {_NOT_FACTS[key]} says", repr(text))
-    own = next((one for one in fields(Entry) if one.name == key), None)
-    if own is None or (own.type is str and not value.startswith(('"', "'"))):
+    known = {one.name: one.type for one in fields(Entry) if one.name not in _NOT_FACTS}
+    if key not in known:
+        raise InputError.expected("fact", f"be of {', '.join(known)}", f"{key!r}{did_you_mean(key, known)}")
+    if known[key] is str and not value.startswith(('"', "'")):
         return key, value
     try:
         return key, tomllib.loads(f"value = {value}")["value"]

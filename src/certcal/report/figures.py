@@ -2,7 +2,9 @@
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from itertools import product
 from typing import TYPE_CHECKING, Any
+from zlib import crc32
 
 import numpy as np
 
@@ -22,6 +24,19 @@ if TYPE_CHECKING:
 # Readable for colour-blind eyes and in grey.
 CORRECT, INCORRECT, NEUTRAL = "#1b7a8c", "#d1495b", "#8a8f98"
 ATTACKED = "#b8761f"  # between the two, and as dark as they are in grey
+# Colour and marker of each method of training, the same in all figures. Told apart in grey by shape.
+STYLES = {
+    "AT": (CORRECT, "o"),
+    "Finetuned AT": ("#457b9d", "D"),
+    "Brier-ACT": ("#e0a030", "s"),
+    "ACCE-ACT": (INCORRECT, "^"),
+    "ACCE-ACT*": ("#b56576", "v"),
+    "CCE-ACT": ("#5b5ea6", "P"),
+    "Certified Brier": ("#6a994e", "X"),
+    "Noise": ("#9c6644", "<"),
+    "Consistency": ("#3d3d3d", ">"),
+    "baseline": (NEUTRAL, "h"),
+}
 Panel = Callable[["Axes"], "Axes"]
 _SCORES = {"ece": "ECE", "brier": "Brier score"}
 
@@ -218,6 +233,13 @@ def _diagram(curve: ReliabilityCurve, title: str, *, attacked: bool = False) -> 
     colour = ATTACKED if attacked else CORRECT
     named = f"{title}: ECE {100 * curve.error:.1f} %"
     return lambda ax: plot_reliability(curve, ax=ax, title=named, colour=colour, interval=not attacked)
+
+
+def style_of(method: str) -> tuple[str, str]:
+    """The colour and marker of a method of training, the same in all figures; of one not listed, by its name."""
+    colours, markers = zip(*STYLES.values(), strict=True)
+    others = [pair for pair in product(colours, markers) if pair not in STYLES.values()]
+    return STYLES.get(method) or others[crc32(method.encode(errors="replace")) % len(others)]
 
 
 def by_correctness(correct: BoolArray) -> Iterator[tuple[BoolArray, str, str]]:

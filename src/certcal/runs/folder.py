@@ -71,10 +71,12 @@ class RunFolder:
         if not run.path.is_dir():
             if (below := Path("runs") / run.path).is_dir():  # such as mine/recalibration
                 return cls.existing(below)
+            _refuse_others(name)
             raise InputError.expected("run", "be a run folder", f"{run.path}, which does not exist")
         if run.evidence.is_file() or (run.config.is_file() and any(run.shards.glob("shard-*"))):
             return run
         if not run.config.is_file():
+            _refuse_others(name)
             raise InputError.expected("run", f"be a run folder with a {CONFIG} or {EVIDENCE}", str(run.path))
         if not run.source.is_file():
             raise InputError.expected("run", f"hold {EVIDENCE} (make it with `certcal certify`)", str(run.path))
@@ -189,6 +191,21 @@ class RunFolder:
         """Add a line with the time to the log."""
         with open(open_own(self.path / LOG, os.O_WRONLY | os.O_APPEND), "a", encoding="utf-8") as file:
             file.write(f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC  {line}\n")
+
+
+def _refuse_others(name: str | os.PathLike[str]) -> None:
+    """Refuse a file or a reference pack by what it is, and say what to do with it."""
+    path = expanded("run", name)
+    if path.is_file():
+        kind, own, listed = "a file", str(name), ""
+    elif (path / "manifest.toml").is_file():  # as `Pack` has it
+        kind, own = "a reference pack", f"{path / 'evidence'}/NAME.parquet"
+        listed = f" `certcal reference list {name}` has its names."
+    else:
+        return
+    what = InputError.expected("run", f"be a run folder, or a folder that holds {EVIDENCE}", f"{name}, which is {kind}")
+    copy = f" Copy {own} to FOLDER/{EVIDENCE}, and name FOLDER." if own.endswith(".parquet") else ""
+    raise InputError(f"{what}{copy}{listed}")
 
 
 def settings_from(evidence: Evidence, evaluate: EvaluateSettings) -> RunSettings:

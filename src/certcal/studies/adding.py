@@ -1,5 +1,6 @@
 """Adding to a reference pack: a run's evidence, what is known of it, and the rows that it gives."""
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -26,6 +27,8 @@ _FAR = 4  # σ, from where on even 200 000 draws that agree certify nothing
 @guarded
 def add_to_pack(folder: str | Path, evidence: Evidence, entry: Mapping[str, Any], *, approximate: bool = False) -> Pack:
     """The pack with one more entry: evidence, manifest and rows are written; the folder is made if it is missing.
+
+    An entry without `brier_loss` gets the one that most entries of its data set have.
 
     Paper: —; reference packs are ours.
     Raises: InputError if another entry has that name or evidence already, or other labels for inputs of its data set,
@@ -56,7 +59,7 @@ def _check_place(path: Path) -> None:
 def _with_entry(path: Path, evidence: Evidence, entry: Mapping[str, Any], approximate: bool) -> Pack:
     """The manifest is written last: without it an entry is not there, and the same command adds it again."""
     pack = Pack.read(path) if (path / MANIFEST).is_file() else Pack(path, ())
-    own = build(Entry, dict(entry) | {"sha256": ""}, "entry")
+    own = build(Entry, _as_others(pack, entry) | {"sha256": ""}, "entry")
     names, file = {one.name: one for one in pack.entry}, pack.file(own)
     if before := names.get(own.name):
         same = replace(before, sha256="") == own and evidence_digest(pack.evidence(before)) == evidence_digest(evidence)
@@ -78,6 +81,12 @@ def _with_entry(path: Path, evidence: Evidence, entry: Mapping[str, Any], approx
     with replacing(path / MANIFEST) as part:
         part.write_text(toml_list("entry", new.entry, head=_HEAD), encoding="utf-8")
     return new
+
+
+def _as_others(pack: Pack, entry: Mapping[str, Any]) -> dict[str, Any]:
+    """The entry, with the limit that most others of its data set have where it gives none: rows are compared."""
+    known = Counter(one.brier_loss for one in pack.entry if one.data == entry.get("data"))
+    return ({"brier_loss": known.most_common(1)[0][0]} if known else {}) | dict(entry)
 
 
 def _check_radii(own: Entry, evidence: Evidence) -> None:

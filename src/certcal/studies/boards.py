@@ -7,6 +7,7 @@ import numpy as np
 
 from certcal.errors import several
 from certcal.report import Board, Standing, Track
+from certcal.settings import BRIER_LOSS
 from certcal.smoothing import Evidence
 from certcal.studies.pack import Entry, Pack
 from certcal.studies.paper import paper_table
@@ -18,11 +19,14 @@ TOLD = {
     "plain": ("Our bounds", "Sharper limits from the same draws (cdf-cp)."),
     "recalibrated": (
         "Recalibrated",
-        "Our bounds after a map of the confidences, chosen and fitted on other inputs than those it is scored on.",
+        "Our bounds after a map of the confidences, chosen and fitted on other inputs than those it is scored on. "
+        "“With a map” is the share of random halves in which one was learned; a row is the mean over all halves, "
+        "and ± is how far the certified ECEs of their splits are apart.",
     ),
     "freer": (
         "Recalibrated, freer",
-        f"The same, by maps that may raise the clean Brier score by {FREER_LOSS:g}, where others may by less.",
+        f"The same, by maps that may raise the clean Brier score by up to {100 * FREER_LOSS:g} points; others by up to "
+        f"{100 * BRIER_LOSS:g}.",
     ),
 }
 
@@ -75,5 +79,5 @@ def _told(entry: Entry, evidence: Evidence) -> tuple[str, str]:
 def _standing(row: ReferenceRow, method: str, about: str, inputs: str) -> Standing:
     return Standing(
         row.entry, method, row.radius, row.certified_accuracy, row.certified_ece, row.certified_brier,
-        row.brier_all, about, inputs,
+        row.brier_all, about, inputs, row.deviation, row.maps,
     )  # fmt: skip

@@ -11,7 +11,7 @@ from typing import Any
 
 from certcal.errors import InputError, kind_of, one_line
 from certcal.files import hold_folder, plain, replacing
-from certcal.runs import digest_of
+from certcal.runs import RunFolder, digest_of
 from certcal.scalars import guarded
 from certcal.settings import BRIER_LOSS, build, read_toml
 from certcal.smoothing import Evidence, load_evidence
@@ -87,7 +87,7 @@ class Pack:
         """
         path = Path(folder)
         if not (path / MANIFEST).is_file():
-            raise InputError.expected("pack", f"be a folder with a {MANIFEST}", str(folder))
+            raise _no_pack(path)
         with InputError.expecting("pack", f"hold a {MANIFEST} of its entries", on=OverflowError):
             entries = build(_Entries, read_toml(path / MANIFEST), str(path / MANIFEST)).entry
         names = [one.name for one in entries]
@@ -203,6 +203,16 @@ class Pack:
         lines = ",\n".join(json.dumps(row, ensure_ascii=False) for row in told)
         with replacing(self.folder / ROWS) as part:
             part.write_text(f"[\n{lines}\n]\n", encoding="utf-8")
+
+
+def _no_pack(path: Path) -> InputError:
+    """What is there instead of a pack, and what to do with a run."""
+    how = "a file" if path.is_file() else "which has none" if path.is_dir() else "which does not exist"
+    for run in map(RunFolder, (path, Path("runs") / path)):
+        if run.config.is_file() or run.evidence.is_file():
+            what = InputError.expected("pack", f"be a folder with a {MANIFEST}", f"{run.path}, which is a run folder")
+            return InputError(f"{what} Add it with: certcal reference add PACK --run {run.path} --name NAME")
+    return InputError.expected("pack", f"be a folder with a {MANIFEST}", f"{path}, {how}")
 
 
 @dataclass(frozen=True, kw_only=True)
