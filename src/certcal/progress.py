@@ -80,7 +80,7 @@ class Progress(AbstractContextManager["Progress"]):
         left = max(0, int(self._left / speed))
         clock = f"{left // 3600}:{left // 60 % 60:02}:{left % 60:02}"
         rate = f"{speed:,.0f}" if speed >= 100 else f"{speed:.3g}"
-        text = f"{note}{rate} {self._unit}/s, at most {clock} left"
+        text = f"{note}{rate} {self._unit}/s, about {clock} left"
         self._bar.update(self._task, note=text)
         if self._cell is not None:
             self._cell.show(1 - self._left / self._total, text)

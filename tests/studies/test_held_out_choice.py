@@ -192,4 +192,4 @@ def test_the_papers_certified_accuracies_stand_beside_those_of_test_inputs_alone
     assert [line.paper for line in tested.lines] == [line.paper for line in honest.lines]
     text = (tmp_path / "table.md").read_text()
     assert text.count("In brackets: the paper, whose ACCE approximates the CCE from below") == 2
-    assert text.rstrip().endswith("and which chose by its test inputs.")
+    assert "and which chose by its test inputs." in text

@@ -24,6 +24,20 @@ def test_baselines_stand_beside_the_papers():
         assert np.nansum([list(one.values()) for one in theirs]) == pytest.approx(total)
 
 
+def test_baselines_have_one_spelling_and_dashes_where_nothing_is_certified():
+    made = [Outcome("AT", "s0.25-e9.00-m2-t2", 0.2, 0.6, 0.3, 0.25, baseline="s0.25-e9.00-m2-t2"),
+            Outcome("AT", "s0.25-e9.00-m2-t2", 1.0, 0.0, np.nan, np.nan, baseline="s0.25-e9.00-m2-t2")]  # fmt: skip
+    text = baselines_table("cifar10", {"cifar10": made})
+    assert "-t2" not in text
+    assert "| s0.25-e9.00-m2-T2 | — | 60.00 | — | — |" in text
+    assert "0.00)" not in text.replace("(30.00)", "").replace("(22.00)", "")
+    assert "None of ours is one of the paper's baselines." in text
+    own = [Outcome("AT", "s0.25-e0.50-m4-t2", 0.2, 0.6, 0.3, 0.25, baseline="s0.25-e0.50-m4-t2")]
+    shared = baselines_table("cifar10", {"cifar10": own})
+    assert "s0.25-e0.50-m4-T2 | (76.00) | 60.00 (70.16)" in shared
+    assert "None of ours" not in shared
+
+
 def test_the_worked_example_is_the_papers():
     text = worked_example(None)
     assert "| 1 | C_A | C_A | 0.1 | 0.23 | 0.6 | 0.1 |" in text

@@ -8,11 +8,13 @@ from dataclasses import replace
 import pytest
 
 from certcal.errors import CertcalError, InputError
+from certcal.evaluation import Outcome
 from certcal.interrupts import deferred_interrupts, time_limit
+from certcal.runs import RunFolder
 from certcal.smoothing import load_evidence
 from certcal.studies import SweepSettings, load_study, study_trials
 from certcal.studies.recipes import numbered
-from certcal.studies.reproduce import selected_models
+from certcal.studies.reproduce import selected_models, write_study
 from certcal.studies.study import About
 from certcal.studies.trials import attempt
 from sweeping import run, small
@@ -162,6 +164,18 @@ def test_a_larger_sample_keeps_the_smaller_one_by_number():
     assert load_study("fashion-mnist", sample=0).method == ()
     with pytest.raises(InputError, match="`sample` to be an integer ≥ 1"):
         load_study("fashion-mnist", sample=-1)
+
+
+def test_the_second_table_names_those_outside_by_the_accuracy_that_chose(tmp_path, monkeypatch):
+    monkeypatch.setattr("certcal.studies.reproduce.save_figure", lambda *drawing: None)
+    own = [Outcome("baseline", "one", 0.05, 0.5, 0.25, 0.125), Outcome("AT", "one AT 1", 0.05, 0.75, 0.375, 0.1875)]
+    own += [replace(one, radius=0.1) for one in own]
+    held = [replace(one, certified_accuracy=one.certified_accuracy / 2, certified_ece=0.0) for one in own]
+    write_study(RunFolder(tmp_path), small(), own, held_out=held)
+    first, second = (tmp_path / "table.md").read_text().split("## Chosen on held-out images")
+    assert "- R = 0.05: baseline with CA 50.0, CCE 25.00, CBS 12.50" in first
+    assert "- R = 0.05: baseline with CA 25.0, CCE 25.00, CBS 12.50" in second  # its errors are of the test inputs
+    assert "| CCE | baseline |" not in first + second
 
 
 @pytest.mark.slow

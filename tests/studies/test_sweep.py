@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from certcal.errors import InputError
 from certcal.evaluation import Outcome, pareto_front, select
-from certcal.report import comparison_cells, comparison_markdown, comparison_table, plot_changes, prepare_changes
 from certcal.settings import load_recipe, parse_changes
 from certcal.studies import (
     SweepSettings,
@@ -231,51 +230,20 @@ def test_studies_are_checked_before_anything_runs():
         load_study("digits", {"train": {"epoch": 3}}, methods=("Noise",))
 
 
-def made():
-    rng = np.random.default_rng(0)
-    models = [Outcome("AT", "base", 0.5, 0.60, 0.40, 0.30, baseline="base")]
-    for name, shift in (("Brier-ACT", 0.02), ("ACCE-ACT", 0.06)):
-        for place in range(6):
-            accuracy, error = 0.6 + 0.02 * rng.standard_normal(), 0.4 - shift + 0.02 * rng.standard_normal()
-            models.append(Outcome(name, f"{name} {place}", 0.5, accuracy, error, error - 0.1, baseline="base"))
-    return models
-
-
-def test_changes_are_measured_from_the_baseline():
-    models = made()
-    changes = prepare_changes(models, baseline="base", radius=0.5)
-    assert len(changes.accuracy) == 12
-    assert changes.accuracy[0] == pytest.approx(100 * (models[1].certified_accuracy - 0.6))
-    assert changes.error[-1] == pytest.approx(100 * (models[-1].certified_ece - 0.4))
-    whole = pareto_front([one.certified_accuracy for one in models], [one.certified_ece for one in models])
-    assert changes.front.tolist() == whole[1:].tolist()
-    axes = plot_changes(changes)
-    labels = axes.get_legend_handles_labels()[1]
-    assert {"Brier-ACT", "ACCE-ACT", "baseline", "Pareto front"} == set(labels)
-    with pytest.raises(InputError, match="be a model evaluated at R = 1"):
-        prepare_changes(models, baseline="base", radius=1.0)
-
-
-def test_the_table_has_the_papers_numbers_beside_ours():
-    models = [*made(), Outcome("AT", "base", 1.0, 0.0, math.nan, math.nan, baseline="base")]
-    chosen = [select(models, radius=radius) for radius in (0.5, 1.0)]
-    table = comparison_table(chosen, paper_table("cifar10"))
-    cells = comparison_cells(table)
-    by_method = {(row[0], row[1]): row[2:] for row in cells}
-    best = chosen[0].ece["ACCE-ACT"].certified_ece
-    shown = by_method["CCE", "ACCE-ACT"][0]
-    assert shown.endswith("(42.16)")
-    assert shown.startswith("**")  # least of all methods
-    assert 0 <= float(shown.split("**")[1]) - 100 * best < 0.01  # rounded up
-    assert by_method["CCE", "Finetuned AT"] == ["— (42.72)", "— (51.71)"]
-    assert by_method["CCE", "AT"][1] == "— (56.36)"
-    assert by_method["CA", ""][1] == "— (35–38)"
-    near = comparison_table([select([Outcome("AT", "a", 0.5, 0.6, 0.4, 0.3)], radius=0.5, margin=0.01)], None)
-    assert near.accuracy == ("59.0–60.0",)  # by the margin that it was selected with
-    ordered = comparison_cells(comparison_table(chosen, None, methods=["AT", "ACCE-ACT"]))
-    assert [row[1] for row in ordered[2:5]] == ["AT", "ACCE-ACT", "Brier-ACT"]
-    assert "approximates the CCE from below" in comparison_markdown(table)
-    assert "paper" not in comparison_markdown(comparison_table(chosen, None))
+def test_missing_data_stop_a_sweep_before_its_first_model(desk, monkeypatch):
+    monkeypatch.setenv("CERTCAL_DATA", str(desk / "empty"))
+    monkeypatch.setattr("certcal.studies.sweep.dataset_splits", lambda name, root: {"train": None, "test": "here"})
+    recipe = RECIPE | {"data": {"name": "svhn"}, "test": {"name": "svhn"}}
+    told = []
+    with pytest.raises(InputError) as caught:
+        run_sweep(build_sweep(recipe, "test"), desk / "sweep", progress=False, tell=told.append)
+    get = "`certcal data svhn --split train --download`, or add --set data.download=true"
+    assert str(caught.value) == f"Expected `data` to be here, but got no svhn train: get it by {get}."
+    recipe = RECIPE | {"test": {"name": "nowhere.npz"}}
+    with pytest.raises(InputError, match=r"nowhere\.npz"):
+        run_sweep(build_sweep(recipe, "test"), desk / "sweep", progress=False, tell=told.append)
+    assert not (desk / "sweep").exists()
+    assert told == []
 
 
 @pytest.mark.parametrize("name", ["cifar10", "cifar100", "svhn", "fashion-mnist", "imagenet"])

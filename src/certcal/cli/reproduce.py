@@ -1,28 +1,26 @@
 """`certcal reproduce`: the paper's training results from a recipe, its numbers beside ours."""
 
-import tomllib
+from contextlib import suppress
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.table import Table
 from rich.text import Text
 
 from certcal.cli import options as o
 from certcal.cli.declare import Part, takes
-from certcal.cli.screen import new_table, print_json, show_path, tell, wide_console
+from certcal.cli.exhibits import draw_one, paper_like, show_list
+from certcal.cli.screen import print_json, show_path, tell, wide_console
 from certcal.cli.train import name_failures, show_dry_run, study_changes
 from certcal.errors import InputError
 from certcal.files import printable
 from certcal.scalars import did_you_mean
-from certcal.settings import Beside, Cluster, MachineSettings, PlaceSettings, Sections, StudyShare
+from certcal.settings import Beside, Cluster, MachineSettings, PlaceSettings, Sections, StudyShare, parse_changes
 
 if TYPE_CHECKING:
-    from certcal.report import Comparison
     from certcal.studies import Reproduction, Study, Trial
 
 
-_LETTERS = "abcdefgh"  # for what tables and figures are drawn from
 _which = o.option_under("What to run")
 
 
@@ -83,7 +81,7 @@ def reproduce(
     from certcal.studies import EXHIBITS, load_study, run_study, study_names, study_text, study_trials
 
     if list_:
-        _show_list(json=json)
+        show_list(json=json)
         return
     if recipe is None:
         raise InputError("Missing RECIPE: see which there are with `certcal reproduce --list`.")
@@ -93,7 +91,7 @@ def reproduce(
             (key for own in given.values() for key in own), True
         )
         others = [f"--{key.replace('_', '-')}" for key, value in words.items() if value]
-        _draw(recipe, source or [], into or recipe, others=others, json=json)
+        draw_one(recipe, source or [], into or recipe, others=others, json=json)
         return
     if not recipe.endswith(".toml") and recipe not in study_names():
         wanted = f"be one of {', '.join(study_names())}, a TOML file, or a table or figure that --list names"
@@ -114,6 +112,9 @@ def reproduce(
         weights=dict(_pair(text) for text in weights or []),
         sample=share.sample,
     )
+    with suppress(InputError):  # what is no study without them has nothing to differ from
+        if told := _changed(load_study(recipe), parse_changes(assignments or [])):
+            study = study.of(f"with {told}")
     name = recipe.rsplit("/", 1)[-1].removesuffix(".toml")
     folder = RunFolder.named(into or f"reproduce-{name}").path
     like = RunFolder.named(share.like).path if share.like else None
@@ -143,27 +144,6 @@ def reproduce(
     name_failures(result.results.failures)
 
 
-def _draw(name: str, sources: list[str], into: str, *, others: list[str], json: bool) -> None:
-    """Draw a table or figure of the paper, and say where it is."""
-    from certcal.runs import RunFolder
-    from certcal.studies import draw_exhibit
-
-    if others:
-        wanted = f"be a study with {others[0]}: a table or figure takes only --from, --into and --json"
-        raise InputError.expected("recipe", wanted, repr(name))
-    place = RunFolder.named(into)
-    drawn = draw_exhibit(name, sources, place)
-    for note in () if drawn.text and not json else drawn.notes:  # a table says so itself
-        tell(note)
-    if json:
-        print_json({"name": name, "folder": str(place.path), "files": [str(path) for path in drawn.files]})
-        return
-    if drawn.text:
-        print(printable(drawn.text))
-    for path in drawn.files:
-        show_path(wide_console(), "", path)
-
-
 def _pair(text: str) -> tuple[str, str]:
     name, equals, path = text.partition("=")
     if not (name and equals and path):
@@ -171,36 +151,20 @@ def _pair(text: str) -> tuple[str, str]:
     return name, path
 
 
-def _show_list(*, json: bool) -> None:
-    from certcal.studies import EXHIBITS, study_names, study_text
-
-    about = {name: tomllib.loads(study_text(name))["about"] for name in study_names()}
-    known = {one.name: {"place": one.place, "shows": one.shows, "from": one.source} for one in EXHIBITS.values()}
-    if json:
-        print_json({"studies": about, "exhibits": known})
-        return
-    table = new_table("study", "", "size")
-    table.columns[0].no_wrap = True  # a name is there to be typed
-    for name, one in about.items():
-        table.add_row(Text(name, "bold"), one["title"], Text(one["cost"], "dim"))
-    console = wide_console()
-    console.print(table)
-    sources = list(dict.fromkeys(one.source for one in EXHIBITS.values() if one.source))
-    table = new_table("table or figure", "in the paper", "", "from")
-    table.columns[0].no_wrap = table.columns[1].no_wrap = True
-    for one in EXHIBITS.values():
-        letter = _LETTERS[sources.index(one.source)] if one.source else "—"
-        table.add_row(Text(one.name, "bold"), one.place, one.shows, Text(letter, "dim"))
-    console.print()
-    console.print(table)
-    console.print("\nWhat --from names:", style="dim")
-    for letter, source in zip(_LETTERS, sources, strict=False):
-        console.print(Text(f"{letter}  {source}", "dim"))
-    console.print("—  nothing: leave --from out", style="dim")
+def _changed(study: "Study", changes: Sections) -> str:
+    """Settings of a study that were changed, with what they come to: its table would pass for that of the study."""
+    known = {part: own if isinstance(own, dict) else vars(own) for part, own in vars(study).items() if part in changes}
+    said = [(part, key, one) for part in known if part != "machine" for key, one in changes[part].items()]
+    return ", ".join(
+        f"{part}.{key} = {one}" + (f" (not {known[part][key]})" if known[part].get(key) is not None else "")
+        for part, key, one in said
+        if key not in ("device", "download", "root") and known[part].get(key) != one
+    )
 
 
 def _show_plan(study: "Study", stages: "list[tuple[Trial, list[Trial]]]", *, json: bool) -> None:
     from certcal.runs import estimate_training
+    from certcal.studies import check_data
 
     counts = {first.name: [first.method, *(one.method for one in tuned)] for first, tuned in stages}
     if json:
@@ -214,6 +178,7 @@ def _show_plan(study: "Study", stages: "list[tuple[Trial, list[Trial]]]", *, jso
     total = sum(map(len, counts.values()))
     console.print(f"\n{total} models to train and certify. The first of them:\n")
     recipe = stages[0][0].recipe
+    check_data(one for first, tuned in stages for one in (first, *tuned))
     show_dry_run(recipe, lambda: estimate_training(recipe), json=False)
     if total > 1:
         console.print(
@@ -224,41 +189,20 @@ def _show_plan(study: "Study", stages: "list[tuple[Trial, list[Trial]]]", *, jso
 
 
 def _show_result(result: "Reproduction", *, json: bool) -> None:
-    from certcal.report import reading
+    from certcal.report import comparison_cells, reading
 
     if json:
         print_json(asdict(result.comparison) | {"held_out": result.held_out and asdict(result.held_out)})
         return
     console = wide_console()
     console.print()
-    console.print(_table(result.comparison, result.title))
+    console.print(paper_like(comparison_cells(result.comparison), result.title))
     console.print()
     console.print(Text(reading(result.comparison), "dim"))
     if result.held_out:
         console.print()
-        console.print(_table(result.held_out, f"{result.title}, chosen on held-out images"))
+        console.print(paper_like(comparison_cells(result.held_out), f"{result.title}, chosen on held-out images"))
         console.print()
         console.print(Text(reading(result.held_out, held_out=True), "dim"))
     show_path(console, "\nTable:   ", result.folder / "table.md")
     show_path(console, "Figures: ", result.folder / "figures")
-
-
-def _table(comparison: "Comparison", title: str) -> Table:
-    """Names whole; where the screen is narrow, the paper's number stands below ours."""
-    from certcal.report import comparison_cells
-
-    (metric, method, *radii), *rows = comparison_cells(comparison)
-    table, last = new_table(metric, method, numbers=radii, title=title), ""
-    table.columns[0].no_wrap = table.columns[1].no_wrap = True
-    for row in rows:
-        if row[0] != last:
-            table.add_section()
-        table.add_row("" if row[0] == last else row[0], *map(_bold, row[1:]))
-        last = row[0]
-    return table
-
-
-def _bold(cell: str) -> Text:
-    """A cell whose part between asterisks is bold."""
-    before, *inner = cell.split("**")
-    return Text.assemble(before, (inner[0], "bold"), inner[1]) if len(inner) == 2 else Text(cell)

@@ -2,14 +2,13 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import cycle
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from certcal.errors import InputError
 from certcal.evaluation import Outcome, Rounding, Selection, pareto_front, percent
-from certcal.report.figures import CORRECT, INCORRECT, NEUTRAL, axes_of, finished
+from certcal.report.figures import CORRECT, NEUTRAL, axes_of, finished, style_of
 from certcal.report.tables import markdown_text
 from certcal.scalars import check_number, guarded
 from certcal.types import BoolArray, FloatArray
@@ -17,9 +16,6 @@ from certcal.types import BoolArray, FloatArray
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Told apart in grey by shape.
-MARKERS = ("o", "^", "s", "D", "v", "P", "X", "<", ">")
-COLOURS = (CORRECT, INCORRECT, "#e0a030", "#5b5ea6", "#6a994e", "#3d3d3d", "#9c6644", "#b56576", "#457b9d")
 # Certified errors that models are selected by: our name, the paper's, the field of `Selection` and that of `Outcome`.
 SCORES = (("CCE", "ACCE", "ece", "certified_ece"), ("CBS", "CBS", "brier", "certified_brier"))
 
@@ -44,13 +40,21 @@ class Comparison:
     paper_accuracy: tuple[str | None, ...]
     lines: tuple[Line, ...]
     has_paper: bool
+    below: str = ""  # where our best accuracy is below the paper's range, and by how much
+    outside: tuple[str, ...] = ()  # per radius, methods none of whose models comes within it, each at its most accurate
 
 
 @guarded
 def comparison_table(
-    selections: Sequence[Selection], paper: Mapping[str, Any] | None, *, methods: Sequence[str] = ()
+    selections: Sequence[Selection],
+    paper: Mapping[str, Any] | None,
+    *,
+    methods: Sequence[str] = (),
+    outcomes: Sequence[Outcome] = (),
 ) -> Comparison:
     """Selected models per metric and method over radii, the methods in the order given.
+
+    Of the outcomes that they were selected from, it names methods that are not among them.
 
     Paper: Sec. 5.   Errs: certified errors are rounded up.
     """
@@ -67,8 +71,24 @@ def comparison_table(
             best = tuple(method in own and own[method] == min(own.values()) for own in found)
             lines.append(Line(name, method, values, _at(radii, theirs, printed.get(method)), best))
     accuracies = tuple("—" if one.best_accuracy == 0 else _range(one) for one in selections)
-    ranges = tuple(None if ends is None else f"{ends[0]}–{ends[1]}" for ends in _at(radii, theirs, theirs.get("CA")))
-    return Comparison(radii, accuracies, ranges, tuple(lines), bool(paper))
+    ends = _at(radii, theirs, theirs.get("CA"))
+    ranges = tuple(None if own is None else f"{own[0]}–{own[1]}" for own in ends)
+    gaps = [(one.radius, own[0] - 100 * one.best_accuracy) for one, own in zip(selections, ends, strict=True) if own]
+    below = ", ".join(f"{gap:.1f} at R = {radius:g}" for radius, gap in gaps if gap > 0)
+    outside = tuple(told for one in selections if (told := _outside(one, outcomes)))
+    return Comparison(radii, accuracies, ranges, tuple(lines), bool(paper), below, outside)
+
+
+def _outside(selection: Selection, outcomes: Sequence[Outcome]) -> str:
+    """The most accurate model of each method that has none within the accuracies that are compared."""
+    here = sorted((one for one in outcomes if one.radius == selection.radius), key=lambda one: one.certified_accuracy)
+    left = {one.method: one for one in here if one.certified_accuracy > 0 and one.method not in selection.ece}
+    told = []
+    for method, one in left.items():
+        scores = (percent(own, Rounding.UP, 2).removesuffix(" %") for own in (one.certified_ece, one.certified_brier))
+        accuracy = percent(one.certified_accuracy, Rounding.DOWN, 1).removesuffix(" %")
+        told.append(f"{method} with CA {accuracy}, CCE {next(scores)}, CBS {next(scores)}")
+    return f"R = {selection.radius:g}: {'; '.join(told)}" if told else ""
 
 
 def _range(compared: Selection) -> str:
@@ -89,6 +109,8 @@ def comparison_cells(table: Comparison) -> list[list[str]]:
     accuracy = [_beside(own, theirs) for own, theirs in zip(table.accuracy, table.paper_accuracy, strict=True)]
     rows = [head, ["CA", "", *accuracy]]
     for line in table.lines:
+        if table.outside and all(own is None for own in (*line.values, *line.paper)):
+            continue  # named below the table
         cells = []
         for value, theirs, best in zip(line.values, line.paper, line.best, strict=True):
             own = "—" if value is None else f"**{value}**" if best else value
@@ -107,9 +129,9 @@ def comparison_markdown(table: Comparison, *, held_out: bool = False) -> str:
 def reading(table: Comparison, *, held_out: bool = False) -> str:
     """How to read the table; with `held_out`, one of models that such images chose."""
     own = (
-        "In percent. Of all models within 3 points of the best certified accuracy (CA) at R, the least certified "
-        "calibration error (CCE, exact) and certified Brier score (CBS) of each method; least of all in bold. "
-        "A dash: no model of the method comes within these points, or no input is certified at R."
+        "In percent. CA, certified accuracy: the 3 points up to the best model's at R, from which all are taken. Of "
+        "each method's models there, the least certified calibration error (CCE, exact) and certified Brier score "
+        "(CBS); least of all in bold. A dash: no model of the method is there, or no input is certified at R."
     )
     if held_out:
         own += (
@@ -119,6 +141,11 @@ def reading(table: Comparison, *, held_out: bool = False) -> str:
     if table.has_paper:
         own += " In brackets: the paper, whose ACCE approximates the CCE from below"
         own += ", and which chose by its test inputs." if held_out else "."
+    if table.below:
+        own += f" The best CA is below the paper's range, in points: {table.below}. So errors are not comparable there."
+    if table.outside:
+        listed = "".join(f"\n- {one}" for one in table.outside)
+        own += f"\n\nOutside these points, the most accurate model of each method that has none there:\n{listed}"
     return own
 
 
@@ -196,9 +223,9 @@ def _front(axes: "Axes", changes: Changes) -> None:
 def scatter_methods(
     axes: "Axes", names: Iterable[str], method: Sequence[str], x: FloatArray, y: FloatArray, *, alpha: float = 0.75
 ) -> None:
-    """Models as points with a marker and a colour for each method, in the order of the names."""
-    for name, marker, colour in zip(names, cycle(MARKERS), cycle(COLOURS), strict=False):
-        chosen = np.array(method) == name
+    """Models as points with the marker and the colour of their method, in the order of the names."""
+    for name in names:
+        chosen, (colour, marker) = np.array(method) == name, style_of(name)
         if chosen.any():
             axes.scatter(x[chosen], y[chosen], s=34, marker=marker, color=colour, alpha=alpha, label=name)
 

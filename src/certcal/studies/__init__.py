@@ -10,7 +10,7 @@ from certcal.studies.recipes import SweepRecipe, SweepSettings, build_sweep, loa
 from certcal.studies.reference_rows import ReferenceRow, entry_rows
 from certcal.studies.reproduce import Reproduction, run_study, study_trials
 from certcal.studies.study import Study, load_study, study_names, study_text
-from certcal.studies.sweep import Results, run_sweep
+from certcal.studies.sweep import Results, check_data, run_sweep
 from certcal.studies.trials import Failure, Trial, run_trial, sweep_trials
 
 __all__ = [
@@ -29,6 +29,7 @@ __all__ = [
     "add_to_pack",
     "boards_of",
     "build_sweep",
+    "check_data",
     "differences",
     "draw_exhibit",
     "draws_of",

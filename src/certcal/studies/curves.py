@@ -3,18 +3,16 @@
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from itertools import combinations
 from typing import Any
 
 import numpy as np
 
-from certcal.certificates import ConfidenceIntervals, average_certified_radius, confidence_bounds_at
+from certcal.certificates import ConfidenceIntervals, confidence_bounds_at
 from certcal.errors import InputError, several
 from certcal.evaluation import evaluate, reliability_at, row_at
 from certcal.report import INCORRECT, plot_certified_boxes, plot_reliability, prepare_boxes
 from certcal.smoothing import Evidence
 from certcal.studies.boards import draws_of
-from certcal.studies.ranked import FEWEST, by_data
 from certcal.studies.reference_rows import as_fixed
 from certcal.studies.stored import Model
 from certcal.worstcase import Solution, certified_calibration_error
@@ -31,10 +29,11 @@ ONE_ADMM: dict[str, Any] = {
 GRID: dict[str, Any] = {"steps": 3000}
 DECE: dict[str, Any] = {"steps": 1000}
 STANDARD = "standard certificate"
+EXACT = "exact"
 MOST = 2000  # certified inputs, as the paper takes
 
 
-def _radii(evidence: Evidence) -> list[float]:
+def paper_radii(evidence: Evidence) -> list[float]:
     """The paper's radii up to four σ, where nothing is certified any more."""
     known = (0.0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 2.5, 3.0)
     return [radius for radius in known if radius <= 4 * evidence.header.sigma]
@@ -54,15 +53,16 @@ def _about(evidence: Evidence) -> str:
 
 
 def _title(data: str, label: str, evidence: Evidence, *more: str) -> str:
-    """Two lines on what a panel shows."""
-    return f"{_joined(data, label)}\n{_joined(_about(evidence), *more)}"
+    """Lines on what a panel shows, none wider than it."""
+    return "\n".join((joined(data, label), _about(evidence), *more))
 
 
-def _joined(*parts: str) -> str:
+def joined(*parts: str) -> str:
+    """Parts that are not empty, with commas."""
     return ", ".join(filter(None, parts))
 
 
-def _paper(evidence: Evidence, radii: Sequence[float], method: str = "standard") -> list[ConfidenceIntervals]:
+def paper_bounds(evidence: Evidence, radii: Sequence[float], method: str = "standard") -> list[ConfidenceIntervals]:
     """The paper's bounds: α for each part, and draws as if their number had been fixed. Sec. 5.1 and 5.2: standard."""
     fixed = as_fixed(evidence)
     return list(confidence_bounds_at(fixed, radii=radii, alpha=ALPHA, method=method, split_alpha=False))
@@ -81,13 +81,13 @@ def brier(models: Sequence[Model], *, same_inputs: bool = False) -> Panels:
 
     def panel(data: str, own: Sequence[tuple[str, Evidence]], ax: Any) -> Any:
         for label, evidence in own:
-            bounds = _paper(evidence, _radii(evidence))
+            bounds = paper_bounds(evidence, paper_radii(evidence))
             bounds = [one for one in bounds if one.certified.any()]
             if same_inputs:
                 bounds = [one.select(bounds[-1].certified) for one in bounds]
             scores = [row_at(one, metrics=("certified_brier",)).certified_brier for one in bounds]
             _curve(ax, f"{label}: {_about(evidence)}", bounds, scores)
-        return _finish(ax, "R", "certified Brier score", title=_joined(data, STANDARD))
+        return finish(ax, "R", "certified Brier score", title=joined(data, STANDARD))
 
     found: dict[str, list[tuple[str, Evidence]]] = {}
     for data, label, evidence in _each(models):
@@ -96,7 +96,7 @@ def brier(models: Sequence[Model], *, same_inputs: bool = False) -> Panels:
 
 
 _METHODS: Solvers = {
-    "exact": certified_calibration_error,
+    EXACT: certified_calibration_error,
     "ADMM": lambda bounds: approximate(bounds, method="admm", **ONE_ADMM),
     "dECE": lambda bounds: approximate(bounds, method="dece", **DECE),
     "Brier": lambda bounds: approximate(bounds, method="brier"),
@@ -107,10 +107,10 @@ def approximations(models: Sequence[Model]) -> Panels:
     """The paper's approximations of the certified calibration error and the exact value over R, a panel for each σ."""
 
     def panel(data: str, label: str, evidence: Evidence, ax: Any) -> Any:
-        bounds = _certified(_paper(evidence, _radii(evidence)))
+        bounds = _certified(paper_bounds(evidence, paper_radii(evidence)))
         for method, solve in _METHODS.items():
-            _curve(ax, method, bounds, [solve(own).value for own in bounds], "k--" if method == "exact" else "o-")
-        return _finish(ax, "R", "calibration error", title=_title(data, label, evidence, STANDARD))
+            _curve(ax, method, bounds, [solve(own).value for own in bounds], "k--" if method == EXACT else "o-")
+        return finish(ax, "R", "calibration error", title=_title(data, label, evidence, STANDARD))
 
     return [partial(panel, *one) for one in _each(models)]
 
@@ -119,11 +119,11 @@ def widths(models: Sequence[Model]) -> Panels:
     """Mean widths of the confidence intervals over R for each certificate, a panel for each σ."""
 
     def panel(data: str, label: str, evidence: Evidence, ax: Any) -> Any:
-        ours = confidence_bounds_at(evidence, radii=_radii(evidence), alpha=ALPHA, method="cdf-cp")
-        theirs = {method: _paper(evidence, _radii(evidence), method) for method in ("standard", "cdf")}
+        ours = confidence_bounds_at(evidence, radii=paper_radii(evidence), alpha=ALPHA, method="cdf-cp")
+        theirs = {method: paper_bounds(evidence, paper_radii(evidence), method) for method in ("standard", "cdf")}
         for method, bounds in (theirs | {"cdf-cp": list(ours)}).items():
             _curve(ax, method, bounds, [float((own.upper - own.lower).mean()) for own in bounds])
-        return _finish(ax, "R", "mean width of the interval", title=_title(data, label, evidence))
+        return finish(ax, "R", "mean width of the interval", title=_title(data, label, evidence))
 
     return [partial(panel, *one) for one in _each(models)]
 
@@ -131,16 +131,17 @@ def widths(models: Sequence[Model]) -> Panels:
 def starts(models: Sequence[Model]) -> Panels:
     """What ADMM and the dECE reach from the clean and from the Brier confidences."""
     ways: Solvers = {
-        f"{label}, {start}": partial(approximate, method=label.lower(), starts=start, **settings)
+        f"{label}, from {told}": partial(approximate, method=label.lower(), starts=start, **settings)
         for label, settings in (("ADMM", ONE_ADMM), ("dECE", DECE))
-        for start in ("clean", "brier")
+        for start, told in (("clean", "clean"), ("brier", "Brier"))
     }
     return _side_by_side(models, ways)
 
 
 def best_of_search(models: Sequence[Model]) -> Panels:
     """The best of ADMM's grid of 16 runs, of the dECE's starts and of the Brier confidences, and the exact value."""
-    return _side_by_side(models, _METHODS | {"ADMM": partial(approximate, method="admm", **GRID)})
+    ways = {key: solve for key, solve in _METHODS.items() if key != EXACT}
+    return _side_by_side(models, ways | {"ADMM": partial(approximate, method="admm", **GRID)})
 
 
 def single_admm(models: Sequence[Model]) -> Panels:
@@ -149,104 +150,101 @@ def single_admm(models: Sequence[Model]) -> Panels:
 
 
 def _side_by_side(models: Sequence[Model], ways: Solvers) -> Panels:
-    """What each way finds at four radii, a panel for each model."""
+    """What each way finds at four radii, and the exact value, a panel for each model."""
 
     def panel(data: str, label: str, evidence: Evidence, ax: Any) -> Any:
         radii = [evidence.header.sigma * step for step in (0.25, 0.5, 1.0, 2.0)]
-        bounds = _certified(_paper(evidence, radii))
+        bounds = _certified(paper_bounds(evidence, radii))
         width = 0.8 / len(ways)
         for place, (key, solve) in enumerate(ways.items()):
             shift = (place - (len(ways) - 1) / 2) * width
             ax.bar(np.arange(len(bounds)) + shift, [solve(own).value for own in bounds], width, label=key)
+        for place, own in enumerate(bounds):
+            _exact(ax, own, place - 0.45, place + 0.45, label=EXACT if place == 0 else "")
         ax.set_xticks(range(len(bounds)), [f"{own.radius:g}" for own in bounds])
-        return _finish(ax, "R", "calibration error", title=_title(data, label, evidence, STANDARD))
+        return finish(ax, "R", "calibration error", title=_title(data, label, evidence, STANDARD))
 
     return [partial(panel, *one) for one in _each(models)]
 
 
-def _admm(models: Sequence[Model]) -> tuple[str, dict[str, Any]]:
+def _exact(ax: Any, bounds: ConfidenceIntervals, left: float, right: float, *, label: str = EXACT) -> None:
+    """The exact value as a dashed line."""
+    ax.plot([left, right], [certified_calibration_error(bounds).value] * 2, "k--", label=label)
+
+
+def _admm(models: Sequence[Model]) -> tuple[str, ConfidenceIntervals, dict[str, Any]]:
     """What a figure is about, and every step of one run of ADMM at R = σ, on at most 2000 certified inputs."""
     data, label, evidence = next(_each(models))
-    (own,) = _certified(_paper(evidence, [evidence.header.sigma])) or (None,)
+    (own,) = _certified(paper_bounds(evidence, [evidence.header.sigma])) or (None,)
     if own is None:
         raise InputError.expected("from", "hold inputs that are certified at R = σ", models[0].name)
     found = approximate(own, method="admm", starts="clean", diagnostics=True, **ONE_ADMM)
-    return f"{_title(data, f'{label} = R', evidence)}, {len(own.lower):,} certified", dict(found.stats)
+    about = joined(data, f"{label} = R", _about(evidence), f"{len(own.lower):,} certified")
+    return about, own, dict(found.stats)
+
+
+# What is called how in ADMM's history: the title of a panel and what its axis shows.
+_PARTS = {
+    "lagrangian": ("augmented Lagrangian", "value"),
+    "relaxed_error": ("calibration error, relaxed assignment", "calibration error"),
+    "projected_error": ("calibration error, rounded assignment", "calibration error"),
+    "box": ("its part for: assignment in [0, 1]", "value"),
+    "sphere": ("its part for: assignment on the sphere", "value"),
+    "confidence": ("its part for: confidences within bounds", "value"),
+    "unique": ("its part for: one bin for each input", "value"),
+    "valid": ("its part for: bins that confidences can reach", "value"),
+}
+_CONSTRAINTS = {
+    "confidence": "confidences within bounds",
+    "binary": "assignment 0 or 1",
+    "unique": "one bin for each input",
+    "valid": "bins that confidences can reach",
+}
 
 
 def lagrangian(models: Sequence[Model]) -> Panels:
     """The Lagrangian, its parts, and the relaxed and projected error over ADMM's steps."""
-    title, found = _admm(models)
-    keys = ("lagrangian", "relaxed_error", "projected_error", "box", "sphere", "confidence", "unique", "valid")
-    return _steps(found["history"], [[key] for key in keys], title)
+    about, bounds, found = _admm(models)
+
+    def panel(key: str, ax: Any) -> Any:
+        values, (title, label) = np.asarray(found["history"][key])[:, 0], _PARTS[key]
+        ax.plot(values, linewidth=0.8)
+        if label == "calibration error":
+            _exact(ax, bounds, 0, len(values) - 1)
+        return _step(ax, about, label, title=title)
+
+    return [partial(panel, key) for key in _PARTS]
 
 
 def constraints(models: Sequence[Model]) -> Panels:
     """How far ADMM is from each constraint over its steps, in ℓ1 and ℓ∞."""
-    title, found = _admm(models)
-    kinds = ("confidence", "binary", "unique", "valid")
-    return _steps(found["history"], [[f"{one}_distance_1", f"{one}_distance_inf"] for one in kinds], title)
+    about, _, found = _admm(models)
+
+    def panel(key: str, ax: Any) -> Any:
+        for norm, label in (("1", "‖·‖₁"), ("inf", "‖·‖∞")):
+            ax.plot(np.asarray(found["history"][f"{key}_distance_{norm}"])[:, 0], linewidth=0.8, label=label)
+        ax.set_yscale("log")
+        ax.set_ylim(bottom=max(ax.get_ylim()[0], 1e-4))  # less is rounding, where it starts
+        return _step(ax, about, "distance", title=_CONSTRAINTS[key])
+
+    return [partial(panel, key) for key in _CONSTRAINTS]
 
 
 def assignment(models: Sequence[Model]) -> Panels:
     """The first 150 entries of ADMM's assignment at some of its steps."""
-    about, found = _admm(models)
-    taken = found["snapshots"]
+    about, _, found = _admm(models)
 
-    def panel(title: str, step: int, ax: Any) -> Any:
-        entries = np.asarray(taken[step]).reshape(-1)[:150]
+    def panel(step: int, entries: Any, ax: Any) -> Any:
         ax.bar(np.arange(len(entries)), entries, 1.0)
-        return _finish(ax, "entry of a", "value", bottom=None, title=_joined(title, f"step {step}"))
+        return _step(ax, about, "value", x="entry of the assignment, input by input", title=f"step {step}")
 
-    return [partial(panel, "" if place else about, step) for place, step in enumerate(taken)]
-
-
-def _steps(history: dict[str, Any], panels: Sequence[Sequence[str]], title: str) -> Panels:
-    """Columns of the history over the steps; the first panel says what all are about."""
-
-    def panel(title: str, keys: Sequence[str], ax: Any) -> Any:
-        for key in keys:
-            ax.plot(np.asarray(history[key])[:, 0], label=key.replace("_", " "))
-        return _finish(ax, "step", "", bottom=None, title=title)
-
-    return [partial(panel, "" if place else title, keys) for place, keys in enumerate(panels)]
+    return [partial(panel, step, np.asarray(own).reshape(-1)[:150]) for step, own in found["snapshots"].items()]
 
 
-def trade_off(models: Sequence[Model]) -> Panels:
-    """Spearman correlations over all models of a data set between CA, ACR, CBS and CCE, over R."""
-    from scipy.stats import spearmanr
-
-    def panel(data: str, count: int, table: dict[float, dict[str, list[float]]], ax: Any) -> Any:
-        for one, other in combinations(("CA", "ACR", "CBS", "CCE"), 2):
-            line = [
-                spearmanr(values[one], values[other]).statistic
-                if min(np.ptp(values[one]), np.ptp(values[other])) > 0
-                else np.nan
-                for values in table.values()
-            ]
-            ax.plot(list(table), line, "o-", markersize=3.5, label=f"{one} and {other}")
-        ax.axhline(0, color="grey", linewidth=0.8)
-        ax.set_ylim(-1.05, 1.05)
-        title = _joined(data, several(count, "model"), "cdf certificate")
-        return _finish(ax, "R", "rank correlation", bottom=None, title=title, legend_below=True)
-
-    return [partial(panel, data, len(own), trade_off_values(own)) for data, own in by_data(models).items()]
-
-
-def trade_off_values(models: Sequence[Model]) -> dict[float, dict[str, list[float]]]:
-    """Per radius the four metrics of all models that certify any input there, where that are enough."""
-    table: dict[float, dict[str, list[float]]] = {}
-    for one in models:
-        evidence = one.read()
-        for bounds in _paper(evidence, _radii(evidence)[1:], "cdf"):
-            row = row_at(bounds, metrics=("certified_accuracy", "certified_brier", "certified_ece"))
-            if bounds.certified.any():
-                values = table.setdefault(bounds.radius, {key: [] for key in ("CA", "ACR", "CBS", "CCE")})
-                values["CA"].append(row.certified_accuracy)
-                values["ACR"].append(average_certified_radius(bounds.certified_radius, bounds.correct))
-                values["CBS"].append(row.certified_brier)
-                values["CCE"].append(row.certified_ece)
-    return {radius: values for radius, values in sorted(table.items()) if len(values["CA"]) >= FEWEST}
+def _step(ax: Any, about: str, y: str, *, x: str = "step", title: str) -> Any:
+    """A panel of ADMM's steps; above all panels, what they are about."""
+    ax.figure.suptitle(about)
+    return finish(ax, x, y, bottom=None, title=title)
 
 
 def motivation(models: Sequence[Model]) -> Panels:
@@ -278,11 +276,11 @@ def _curve(
     ax.plot([own.radius for own in bounds], values, style, markersize=3.5, label=label)
 
 
-def _finish(ax: Any, x: str, y: str, *, bottom: float | None = 0.0, title: str = "", legend_below: bool = False) -> Any:
+def finish(ax: Any, x: str, y: str, *, bottom: float | None = 0.0, title: str = "") -> Any:
+    """The axes with their labels, and a legend if there is anything to name."""
     ax.set(xlabel=x, ylabel=y, title=title)
     if bottom is not None:
         ax.set_ylim(bottom=bottom)
     if ax.get_legend_handles_labels()[0]:
-        below = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.13), "ncols": 3} if legend_below else {}
-        ax.legend(frameon=False, fontsize=8, **below)
+        ax.legend(frameon=False, fontsize=8)
     return ax

@@ -23,7 +23,7 @@ from certcal.smoothing import load_evidence
 from certcal.studies import curves
 from certcal.studies.pack import FOLDER
 from certcal.studies.paper import baselines_table, paper_table, worked_example
-from certcal.studies.ranked import each_once, enough
+from certcal.studies.ranked import each_once, enough, trade_off
 from certcal.studies.stored import PACK, RUN, TRACK, Model, Source
 from certcal.studies.study import load_study, study_names
 
@@ -33,6 +33,7 @@ _RUNS, _RUN = (
     "runs or evidence files, one for each σ, or a reference pack",
     "a run, an evidence file or a reference pack",
 )
+PAIRED = ", each beside the baseline that it started from, with as many draws; of each baseline one seed"
 _ATTACKED = "runs attacked with `certcal attack --family ace`"
 
 
@@ -47,6 +48,7 @@ class Exhibit:
     draw: Callable[[Any], str | curves.Panels]  # from outcomes, models or an attacked run, a table or a figure
     data: str = ""  # the data set that it is about; of others it shows any
     every: bool = False  # drawn from the evidence of every model, not of one for each σ
+    paired: bool = False  # shows models beside what they were fine-tuned from
 
 
 @dataclass(frozen=True)
@@ -116,18 +118,19 @@ def _parts(own: Exhibit, sources: Sequence[Source], notes: list[str]) -> Sequenc
     if own.source == _STUDY and not own.every:
         outcomes: dict[str, list[Outcome]] = {}
         for one in sources:
-            for data, made in one.outcomes(own.data).items():
+            for data, made in one.outcomes(own.data, paired=own.paired).items():
                 outcomes.setdefault(data, []).extend(made)
                 if one.kind == PACK:
-                    count = len({row.model for row in made})
-                    notes.append(f"From {one.path}: rows of track {TRACK} of {count} models on {data}, of one seed.")
+                    told = f"rows of track {TRACK} of {len({row.model for row in made})} models on {data}"
+                    how = PAIRED if own.paired else f", of one seed: {one.how_made(data)}"
+                    notes.append(f"From {one.path}: {told}{how}.")
         return [outcomes]
     models: list[Model] = []
+    ranked: dict[Path, list[Model]] = {}
     for one in sources:
         chosen = one.models(own.data, every=own.every or (own.source == _RUN and one.kind == PACK))
         if one.kind == PACK and own.every:
-            chosen = each_once(chosen)
-            notes.append(f"From {one.path}: {len(chosen)} models of one seed.")
+            chosen = ranked[one.path] = each_once(chosen)
         elif one.kind == PACK:
             more = ""
             if own.source == _RUN:
@@ -136,8 +139,11 @@ def _parts(own: Exhibit, sources: Sequence[Source], notes: list[str]) -> Sequenc
             notes.append(f"From {one.path}: {', '.join(model.name for model in chosen)}{more}.")
         models += chosen
     if own.every:
-        models, told = enough(models)
-        notes += told
+        models, left_out = enough(models)
+        for path, own_models in ranked.items():
+            count = sum(any(one is kept for kept in models) for one in own_models)
+            notes.append(f"From {path}: {count} models of one seed.")
+        notes += left_out
     return [models]
 
 
@@ -149,16 +155,20 @@ def _first(models: Sequence[Model]) -> tuple[list[Model], str]:
     return list(models[:1]), "its first"
 
 
-def _training_table(study: str, found: ByData) -> str:
-    """The table of selected models, as the paper selects them."""
-    outcomes, about = _together(found), load_study(study).about
+def _training_table(study: str, found: ByData, *, title: str, without: Sequence[str] = ()) -> str:
+    """The table of selected models, as the paper selects them, without methods that it has in another one."""
+    outcomes = [one for one in _together(found) if one.method not in without]
+    about, theirs = load_study(study).about, paper_table(load_study(study).about.paper) or {}
     radii = [radius for radius in about.radii if any(one.radius == radius for one in outcomes)]
     if not radii:
         shown = ", ".join(f"{radius:g}" for radius in about.radii)
         raise InputError.expected("from", f"hold models that were evaluated at R = {shown}", "none")
-    table = comparison_table([select(outcomes, radius=radius) for radius in radii], paper_table(about.paper),
-                             methods=list(dict.fromkeys(one.method for one in outcomes)))  # fmt: skip
-    return f"# {about.title}\n\n{comparison_markdown(table)}\n"
+    printed = {key: {method: line for method, line in own.items() if method not in without}
+               if isinstance(own, dict) else own for key, own in theirs.items()}  # fmt: skip
+    methods = list(dict.fromkeys(one.method for one in outcomes))
+    chosen = [select(outcomes, radius=radius) for radius in radii]
+    table = comparison_table(chosen, printed, methods=methods, outcomes=outcomes)
+    return f"# {title}\n\n{comparison_markdown(table)}\n"
 
 
 def _together(found: ByData) -> list[Outcome]:
@@ -216,11 +226,14 @@ def _pathological(models: Sequence[Model]) -> curves.Panels:
 
 
 def _listed() -> list[Exhibit]:
-    def table(study: str, place: str) -> Exhibit:
-        shows = f"certified calibration per training method, {study}"
-        return Exhibit(f"table-{study}", place, shows, _STUDY, partial(_training_table, study), study)
-
     both = ("Finetuned AT",)
+
+    def table(study: str, place: str, *, without: Sequence[str] = (), name: str = "", shows: str = "") -> Exhibit:
+        told = f"certified calibration per training method, {study}"
+        title = f"Like the paper's {place}: {told}{f', {shows}' if shows else ''}"
+        draw = partial(_training_table, study, title=title, without=without)
+        return Exhibit(name or f"table-{study}", place, shows or told, _STUDY, draw, study)
+
     return [
         Exhibit("figure-motivation", "Fig. 1", "certified confidences and the worst case", _RUN, curves.motivation),
         Exhibit("table-attacks", "Table 1", "AdaECE under (η, ω)-ACE", _ATTACKED, partial(_attacks, figure=False)),
@@ -228,8 +241,8 @@ def _listed() -> list[Exhibit]:
         Exhibit("figure-acce-imagenet", "Fig. 3", "ADMM, dECE, Brier and exact, ImageNet", _RUNS,
                 curves.approximations, "imagenet"),
         Exhibit("figure-training-effect", "Fig. 4", "fine-tuning the best baseline at each R", _STUDY,
-                partial(_changes, best=True, without=both)),
-        table("cifar10", "Table 2"),
+                partial(_changes, best=True, without=both), paired=True),
+        table("cifar10", "Table 2", without=both),
         Exhibit("figure-pathological", "App. B.1", "calibration is not accuracy", "", _pathological),
         Exhibit("figure-attack-reliability", "App. B.2", "reliability under the attacks", _ATTACKED,
                 partial(_attacks, figure=True)),
@@ -252,15 +265,15 @@ def _listed() -> list[Exhibit]:
         Exhibit("table-baselines-imagenet", "App. I.2", "baselines, ImageNet", _STUDY,
                 partial(baselines_table, "imagenet"), "imagenet"),
         Exhibit("figure-fine-tuning", "App. I.4", "fine-tuning every baseline", _STUDY,
-                partial(_changes, without=both)),
-        Exhibit("table-ablation", "App. I.5", "with AT fine-tuned", _STUDY, partial(_training_table, "cifar10"),
-                "cifar10"),
-        Exhibit("figure-fine-tuning-with-at", "App. I.5", "fine-tuning every baseline, AT too", _STUDY, _changes),
+                partial(_changes, without=both), paired=True),
+        table("cifar10", "App. I.5", name="table-ablation", shows="with AT fine-tuned"),
+        Exhibit("figure-fine-tuning-with-at", "App. I.5", "fine-tuning every baseline, AT too", _STUDY, _changes,
+                paired=True),
         table("fashion-mnist", "App. J.1"),
         table("svhn", "App. J.2"),
         table("cifar100", "App. J.3"),
         table("imagenet", "App. J.4"),
-        Exhibit("figure-trade-off", "App. K", "rank correlations of CA, ACR, CBS and CCE", _STUDY, curves.trade_off,
+        Exhibit("figure-trade-off", "App. K", "rank correlations of CA, ACR, CBS and CCE", _STUDY, trade_off,
                 every=True),
     ]  # fmt: skip
 

@@ -1,5 +1,6 @@
 """The paper's own numbers, and its tables that are made of them: baselines, and the worked example of the program."""
 
+import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
@@ -33,12 +34,15 @@ def baselines_table(data: str, found: Mapping[str, Sequence[Outcome]]) -> str:
     printed = theirs.pop("radii", [])
     radii = sorted({one.radius for one in starts} | set(printed))
     known = {(one.model.lower(), one.radius): one for one in starts}
-    names = {name.lower(): name for name in [*(one.model for one in starts), *theirs]}
+    names = {one.model.lower(): re.sub(r"-t(\d+)$", r"-T\1", one.model) for one in starts}  # T, as the paper has it
+    shared = names.keys() & {name.lower() for name in theirs}
+    names |= {name.lower(): name for name in theirs}
 
     def cell(name: str, radius: float, key: str, own: str, side: Rounding) -> str:
         value = getattr(known.get((name, radius)), own, np.nan)
         paper = theirs.get(names[name], {}).get(key, [])
         quoted = paper[printed.index(radius)] if paper and radius in printed else np.nan
+        value, quoted = (np.nan if key == "CA" and one == 0 else one for one in (value, quoted))  # nothing is certified
         told = ["" if value != value else percent(value, side).removesuffix(" %")]
         told += [] if quoted != quoted else [f"({quoted:.2f})"]
         return " ".join(filter(None, told)) or "—"
@@ -50,7 +54,8 @@ def baselines_table(data: str, found: Mapping[str, Sequence[Outcome]]) -> str:
     ]
     text = markdown_text(heads, lines, sides="l" + "r" * (len(heads) - 1))
     brackets = " In brackets: the paper, whose ACCE approximates the CCE from below." * bool(theirs)
-    return f"{text}\nIn percent.{brackets}\n"
+    told = " None of ours is one of the paper's baselines." * bool(theirs and starts and not shared)
+    return f"{text}\nIn percent. A dash: nothing is certified there, or it is not known.{brackets}{told}\n"
 
 
 def worked_example(_: Any) -> str:

@@ -1,6 +1,5 @@
 """A study from start to end: train baselines, certify, fine-tune by each method, certify, select, draw."""
 
-import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,13 +12,11 @@ from certcal.evaluation import Outcome, Selection, select
 from certcal.report import Comparison, comparison_markdown, comparison_table, plot_changes, prepare_changes
 from certcal.runs import RunFolder, save_figure
 from certcal.scalars import check_number
+from certcal.studies.held_out import HELD_OUT, SELECTION, Candidates, selected_models
 from certcal.studies.paper import paper_table
-from certcal.studies.study import Baseline, Study
-from certcal.studies.sweep import Results, run_trials, where_to_run
-from certcal.studies.trials import QUOTED, Stages, Tell, Trial, held_out_outcomes, kept_outcomes, sweep_trials
-
-SELECTION, HELD_OUT = "selection.json", "held_out"
-LIKE = "like.json"  # which of its models a study that is like another may choose by held-out images
+from certcal.studies.study import Baseline, Study, folder_of
+from certcal.studies.sweep import Results, check_data, run_trials, where_to_run
+from certcal.studies.trials import QUOTED, Stages, Tell, Trial, kept_outcomes, sweep_trials
 
 
 @dataclass(frozen=True)
@@ -31,6 +28,20 @@ class Reproduction:
     folder: Path
     title: str = ""
     held_out: Comparison | None = None  # of the models that held-out training images choose; None without validations
+
+
+@dataclass(frozen=True)
+class Unfinished:
+    """How many models a table is of, where some of the study are missing."""
+
+    models: int
+    done: int
+    failed: int
+
+    def __str__(self) -> str:
+        if self.done == self.models:
+            return ""
+        return f"Of {self.done} of {self.models} models" + (f"; {self.failed} failed" if self.failed else "") + "."
 
 
 def study_trials(study: Study, folder: Path, *, like: Path | None = None) -> list[tuple[Trial, list[Trial]]]:
@@ -70,7 +81,7 @@ def run_study(
     selected is trained.
 
     Paper: Sec. 5, App. I, App. J.
-    Raises: CertcalError or InputError if nothing came of any model.
+    Raises: CertcalError or InputError if data are missing, and nothing is written then, or nothing came of any model.
     """
     run, where = RunFolder(folder), where_to_run(engine, per_device)
     stages: Stages = study_trials(study, folder, like=like)
@@ -81,16 +92,19 @@ def run_study(
         raise InputError.expected("minutes", "be left out on a cluster", minutes)
     if quote and study.about.screen is None:
         raise InputError.expected("quote", "be left out where all models get all draws (no about.screen)", quote)
+    if isinstance(where, int) and not quote:
+        check_data(one for first, tuned in stages for one in (first, *tuned))
+    if like is not None and like.resolve() == folder.resolve():
+        raise InputError.expected("like", "be the folder of another study", f"{like}, into which this one goes")
+    candidates = Candidates.of(run)
     run.create()
     if like is not None:
         study = study.of(f"only what {like.name} selected")
-        run.write_json(LIKE, sorted(selected_models(like, held_out=True)))
-    elif not quote:
-        (run.path / LIKE).unlink(missing_ok=True)
+        candidates.let_in(selected_models(like, held_out=True))
     every = [one for first, tuned in stages for one in (first, *tuned)]
     if quote:
         screened = [own for one in every for own in kept_outcomes(one) or ()]
-        named, held_out = {one.name: one for one in every}, _held_out(run, stages, tell)
+        named, held_out = {one.name: one for one in every}, candidates.outcomes(stages, tell, like=like)
         names = dict.fromkeys(_chosen(study, screened) + _chosen(study, held_out))
         wanted = [(_quoted(study, named[name]), ()) for name in names]
         if not wanted:
@@ -98,52 +112,15 @@ def run_study(
         results = run_trials(run, wanted, where=where, until=until, progress=progress, tell=tell, table="quoted")
     else:
         results = run_trials(run, stages, where=where, until=until, progress=progress, tell=tell)
-        screened, held_out = results.outcomes, _held_out(run, stages, tell)
+        if like is None and all(kept_outcomes(one) for one in every):
+            candidates.let_in({one.name for one in every}, only=False)
+        screened, held_out = results.outcomes, candidates.outcomes(stages, tell, like=like)
     quoted = [own for one in every for own in kept_outcomes(_quoted(study, one)) or ()]  # also by earlier calls
-    table, honest = write_study(run, study, screened, quoted, held_out)
+    if like is None and not {one.name for one in every} <= (candidates.names or {one.name for one in every}):
+        study = study.of("partly what another study selected")
+    unfinished = Unfinished(len(every), len({one.model for one in screened}), len(results.failures))
+    table, honest = write_study(run, study, screened, quoted, held_out, told=str(unfinished))
     return Reproduction(results, table, folder, study.about.title, honest)
-
-
-def selected_models(folder: Path, *, held_out: bool = False) -> set[str]:
-    """The names of the models that the study in a folder selected; with `held_out`, by held-out images alone."""
-    path, wanted = folder / SELECTION, "be the folder of a study that was run"
-    if not path.is_file():
-        raise InputError.expected("like", wanted, f"{folder}, without {SELECTION}")
-    failures = (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError)
-    with InputError.expecting("like", wanted, f"{path}, which cannot be read", on=failures):
-        read = json.loads(path.read_text(encoding="utf-8"))
-        chosen = [own for one in read for own in (one.get(HELD_OUT), *(() if held_out else (one,))) if own is not None]
-        return {name for own in chosen for score in ("ece", "brier") for name in own[score].values()}
-
-
-def _held_out(run: RunFolder, stages: Stages, tell: Tell) -> list[Outcome]:
-    """What models came to on held-out images, of those among which such images alone may choose.
-
-    Where test inputs of a study like this one have chosen what is trained, that is what held-out images chose there.
-    """
-    among = set(json.loads((run.path / LIKE).read_text(encoding="utf-8"))) if (run.path / LIKE).is_file() else None
-    found: list[Outcome] = []
-    for first, tuned in stages:
-        if first.trained and first.recipe.validation.every:
-            tell(
-                f"warning: {first.name} came with its weights: it may have been trained on the images that choose here."
-            )
-        for one in (first, *tuned):
-            if among is not None and one.name not in among:
-                continue
-            if _holding_out(one) != _holding_out(first):
-                tell(
-                    f"warning: {one} is left out where held-out images choose: {first.name} was trained on some of its."
-                )
-                continue
-            found += held_out_outcomes(one, tell)
-    return found
-
-
-def _holding_out(trial: Trial) -> tuple[object, ...]:
-    """What decides which training images are held out."""
-    validation, data = trial.recipe.validation, trial.recipe.data
-    return trial.recipe.train.seed, validation.fraction, validation.inputs, validation.every > 0, data
 
 
 def _chosen(study: Study, outcomes: Sequence[Outcome]) -> list[str]:
@@ -165,26 +142,36 @@ def write_study(
     outcomes: Sequence[Outcome],
     quoted: Sequence[Outcome] = (),
     held_out: Sequence[Outcome] = (),
+    *,
+    told: str = "",
 ) -> tuple[Comparison, Comparison | None]:
-    """The tables in the paper's layout and the figures; what is selected is shown as it was quoted, where it was.
+    """The tables in the paper's layout and the figures, with what is told of them.
 
-    The second table is of models that `held_out` chooses, outcomes on held-out images: these too are shown as they came
-    out on the test inputs.
+    What is selected is shown as it was quoted, once all of a table was: fewer draws would pass for larger errors. The
+    second table is of models that `held_out` chooses, outcomes on held-out images: these too are shown as they came out
+    on the test inputs.
     """
-    shown = {(one.model, one.radius): one for one in [*outcomes, *quoted]}
-    known = [one for one in held_out if (one.model, one.radius) in shown]
+    screened, certified_last = ({(one.model, one.radius): one for one in own} for own in (outcomes, quoted))
+    known = [one for one in held_out if (one.model, one.radius) in screened]
     radii = [radius for radius in study.about.radii if any(one.radius == radius for one in known)]
-    chosen = [_as_shown(select(outcomes, radius=radius), shown) for radius in study.about.radii]
-    honest = {radius: _as_shown(select(known, radius=radius), shown) for radius in radii}
+    chosen, draws = _as_certified(
+        [select(outcomes, radius=radius) for radius in study.about.radii], screened, certified_last
+    )
+    selected, honest_draws = _as_certified([select(known, radius=radius) for radius in radii], screened, certified_last)
+    honest = dict(zip(radii, selected, strict=True))
     order = dict.fromkeys(one.method for one in outcomes)  # baselines come first
     paper = paper_table(study.about.paper)
     of_test = {key: own for key, own in (paper or {}).items() if key != "CA"}  # which is of test inputs
-    table = comparison_table(chosen, paper, methods=list(order))
-    second = comparison_table(list(honest.values()), of_test, methods=list(order)) if honest else None
-    told = f"# {study.about.title}\n\n{comparison_markdown(table)}\n"
+    table = comparison_table(chosen, paper, methods=list(order), outcomes=outcomes)
+    # As in the second table: chosen by the CA of held-out images, with errors of the test inputs.
+    seen = [replace(screened[one.model, one.radius], certified_accuracy=one.certified_accuracy) for one in known]
+    second = comparison_table(list(honest.values()), of_test, methods=list(order), outcomes=seen) if honest else None
+    page = f"# {study.about.title}\n\n{told}\n\n" if told else f"# {study.about.title}\n\n"
+    page += f"{comparison_markdown(table)}\n{_draws(study, draws)}"
     if second is not None:
-        told += f"\n## Chosen on held-out images\n\n{comparison_markdown(second, held_out=True)}\n"
-    run.write("table.md", told)
+        page += f"\n## Chosen on held-out images\n\n{comparison_markdown(second, held_out=True)}\n"
+        page += _draws(study, honest_draws)
+    run.write("table.md", page)
     found = [_plain(one) | ({HELD_OUT: _plain(honest[one.radius])} if one.radius in honest else {}) for one in chosen]
     run.write_json(SELECTION, found)
     methods = [one.name for one in study.method]
@@ -212,20 +199,36 @@ def _tuned(study: Study, baseline: Baseline, folder: Path) -> list[Trial]:
     weights = Path(baseline.weights) if baseline.weights else folder / "baselines" / baseline.name / "model.pt"
     found: list[Trial] = []
     for method in study.method:
-        place = folder / "tuned" / baseline.name / method.name.replace("*", "-star").replace(" ", "-")
+        place = folder / "tuned" / baseline.name / folder_of(method.name)
         recipe = study.tuning(baseline, method, weights)
         made = sweep_trials(recipe, place, method=method.name, baseline=baseline.name)
         found += [replace(one, name=f"{baseline.name} {one.name}", later=study.later) for one in made]
     return found
 
 
-def _as_shown(selection: Selection, shown: Mapping[tuple[str, float], Outcome]) -> Selection:
-    """The same models, each as it was certified last."""
-    ece, brier = (
-        {method: shown[one.model, one.radius] for method, one in best.items()}
-        for best in (selection.ece, selection.brier)
-    )
-    return replace(selection, ece=ece, brier=brier)
+Made = Mapping[tuple[str, float], Outcome]
+
+
+def _as_certified(selections: list[Selection], screened: Made, quoted: Made) -> tuple[list[Selection], bool]:
+    """The same models as they were quoted, and that they were, if all were; else as they were screened."""
+    names = {(one.model, one.radius) for own in selections for best in (own.ece, own.brier) for one in best.values()}
+    whole = bool(names) and names <= quoted.keys()
+    made = quoted if whole else screened
+
+    def shown(best: Mapping[str, Outcome]) -> dict[str, Outcome]:
+        return {method: made[one.model, one.radius] for method, one in best.items()}
+
+    return [replace(own, ece=shown(own.ece), brier=shown(own.brier)) for own in selections], whole
+
+
+def _draws(study: Study, quoted: bool) -> str:
+    """With how many draws a table's models are certified, where a study screens them."""
+    if study.about.screen is None:
+        return ""
+    if quoted:
+        return f"\nErrors with {study.all_draws:,} draws; CA and the choice with {study.about.screen:,}.\n"
+    more = f"`--quote` certifies what is selected with all {study.all_draws:,}"
+    return f"\nScreened with {study.about.screen:,} draws: {more}.\n"
 
 
 def _plain(selection: Selection) -> dict[str, Any]:

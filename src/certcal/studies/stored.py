@@ -11,13 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from certcal.data import dataset_names
-from certcal.errors import InputError, renaming
+from certcal.errors import InputError, renaming, several
 from certcal.evaluation import Outcome
 from certcal.files import expanded
 from certcal.runs import RunFolder
 from certcal.smoothing import Evidence, load_evidence
 from certcal.studies.pack import FOLDER, MANIFEST, Entry, Pack
-from certcal.studies.study import study_names
+from certcal.studies.starts import paired_outcomes
+from certcal.studies.study import load_study, study_names
 from certcal.studies.trials import OUTCOME, as_outcome
 
 RUN, STUDY, PACK, FILE = "a run folder", "a folder of `certcal reproduce`", "a reference pack", "an evidence file"
@@ -33,6 +34,7 @@ class Model:
     name: str
     data: str  # empty if nothing says it
     read: Callable[[], Evidence]
+    seed: int | None = None  # of its training, if that is recorded
 
 
 @dataclass(frozen=True)
@@ -96,7 +98,7 @@ class Source:
         if self.kind == PACK:
             pack, entries = _pack(self.path), _entries(_pack(self.path), data)
             chosen = entries if every else _baselines(pack, entries)
-            return [Model(one.name, one.data, _reader(pack, one)) for one in chosen]
+            return [Model(one.name, one.data, _reader(pack, one), one.train_seed) for one in chosen]
         label = self.data[0] if len(self.data) == 1 else ""
         if self.kind == FILE:
             for pack, entry in _entry_of(self.path):
@@ -109,15 +111,21 @@ class Source:
         below = sorted(self.path.rglob(_EVIDENCE))
         return [Model(path.parent.name, label, lambda own=path: _loaded(own)) for path in below]  # type: ignore[misc]
 
-    def outcomes(self, data: str) -> dict[str, list[Outcome]]:
+    def how_made(self, data: str) -> str:
+        """Network, epochs, draws and inputs of a pack's models, and what the study of that data has instead."""
+        return _how_made(data, *_compared(_pack(self.path), data)) if self.kind == PACK else ""
+
+    def outcomes(self, data: str, *, paired: bool = False) -> dict[str, list[Outcome]]:
         """What came of the models, by data set; of a pack, by the paper's bounds and of the first seed.
+
+        `paired`: of a pack, models fine-tuned and the baselines that they started from.
 
         Raises: InputError if the source keeps no such results.
         """
         if self.kind == PACK:
             pack = _pack(self.path)
             names = dict.fromkeys(one.data for one in _entries(pack, data))
-            return {own: _pack_outcomes(pack, own) for own in names}
+            return {own: paired_outcomes(pack, own, TRACK) if paired else _pack_outcomes(pack, own) for own in names}
         wanted = f"be {STUDY} or {PACK}"
         if self.kind != STUDY:
             raise InputError.expected("from", wanted, f"{self.path}, {self.kind}")
@@ -217,14 +225,23 @@ def _baselines(pack: Pack, entries: list[Entry]) -> list[Entry]:
     return [first[key] for key in sorted(first, key=lambda key: (order.index(key[0]), key[1]))]
 
 
-def _pack_outcomes(pack: Pack, data: str) -> list[Outcome]:
-    """The rows of a pack as outcomes of its models. Baselines have the names that what was tuned from them says.
+def _compared(pack: Pack, data: str) -> tuple[dict[str, Entry], list[int], int]:
+    """Entries that have as many inputs as most, by name, with the least and most draws and the inputs.
 
-    Errors of other inputs are not compared: entries have as many as most.
+    Errors of other inputs are not compared.
     """
-    inputs = {one.name: len(_reader(pack, one)()) for one in _entries(pack, data)}
-    usual = Counter(inputs.values()).most_common(1)[0][0]
-    entries = {one.name: one for one in _entries(pack, data) if inputs[one.name] == usual}
+    entries = _entries(pack, data)
+    drawn = {one.name: (len(own.draws), int(own.draws.min()), int(own.draws.max()))
+             for one in entries for own in [_reader(pack, one)()]}  # fmt: skip
+    usual = Counter(inputs for inputs, *_ in drawn.values()).most_common(1)[0][0]
+    kept = {one.name: one for one in entries if drawn[one.name][0] == usual}
+    draws = sorted(own for name in kept for own in drawn[name][1:])
+    return kept, sorted({draws[0], draws[-1]}), usual
+
+
+def _pack_outcomes(pack: Pack, data: str) -> list[Outcome]:
+    """The rows of a pack as outcomes of its models. Baselines have the names that what was tuned from them says."""
+    entries, *_ = _compared(pack, data)
     tuned_from = {one.baseline.lower(): one.baseline for one in entries.values() if one.baseline}
     names = {}
     for one in entries.values():
@@ -238,3 +255,15 @@ def _pack_outcomes(pack: Pack, data: str) -> list[Outcome]:
         for row in rows
         if row.certified_accuracy > 0
     ]  # fmt: skip
+
+
+def _how_made(data: str, entries: dict[str, Entry], draws: list[int], inputs: int) -> str:
+    starts = (re.match(r"(\d+) epochs", one.settings) for one in entries.values() if not one.baseline)
+    epochs = sorted({int(found[1]) for found in starts if found})
+    told, study = [next(iter(entries.values())).network], load_study(data) if data in study_names() else None
+    wanted = {} if study is None else {"epochs": study.train.get("epochs"), "draws": study.all_draws}
+    for unit, ours in (("epochs", epochs), ("draws", draws)):
+        if ours:
+            instead = f" where the study has {wanted[unit]:,}" if wanted.get(unit) and ours != [wanted[unit]] else ""
+            told.append(f"{'–'.join(f'{one:,}' for one in ours)} {unit}{instead}")
+    return ", ".join([*told, several(inputs)])

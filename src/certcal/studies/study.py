@@ -177,10 +177,20 @@ def load_study(
     """
     given = weights or {}
     study = build(Study, merged(_read(name), changes or {}), name)
-    for own in [*(one.name for one in study.baseline), *(one.name for one in study.method)]:
-        if not _NAME.fullmatch(own):
-            wanted = "begin with a letter or digit and hold only these, spaces and . _ + * -, at most 100"
-            raise InputError.expected("name of a baseline or method", wanted, repr(own))
+    for names in ([one.name for one in study.baseline], [one.name for one in study.method]):
+        folders = [folder_of(own).lower() for own in names]
+        for own, folder in zip(names, folders, strict=True):
+            if not _NAME.fullmatch(own):
+                wanted = "begin with a letter or digit and hold only these, spaces and . _ + * -, at most 100"
+                raise InputError.expected("name of a baseline or method", wanted, repr(own))
+            if folders.count(folder) > 1:
+                wanted = "give a folder of its own (spaces are -, * is -star, capitals do not count)"
+                raise InputError.expected("name of a baseline or method", wanted, repr(own))
+    if study.about.screen is not None:
+        screen = check_integer("about.screen", study.about.screen, minimum=1)
+        if screen >= study.all_draws:
+            wanted = f"be fewer draws than certify.n, {study.all_draws:,} (set both)"
+            raise InputError.expected("about.screen", wanted, f"{screen:,}")
     named, tuned = _named("baseline", study.baseline, baselines), _named("only", study.method, methods)
     known = [one.name for one in named]
     for other in given.keys() - set(known):
@@ -200,6 +210,11 @@ def load_study(
         for method in study.method:
             study.tuning(one, method, Path("model.pt"))
     return study
+
+
+def folder_of(name: str) -> str:
+    """What the folder of a method is called."""
+    return name.replace("*", "-star").replace(" ", "-")
 
 
 def _fewer(method: MethodOfTuning, sample: int | None) -> MethodOfTuning:

@@ -1,17 +1,31 @@
 """A sweep: trials run here or on a cluster, and one table of what came of them, failures too."""
 
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from certcal import runs  # whose functions load torch when they are called
 from certcal.cluster import Cluster, as_cluster
+from certcal.data import dataset_names, dataset_splits
 from certcal.errors import CertcalError, InputError
 from certcal.evaluation import Outcome
 from certcal.files import csv_text, plain
 from certcal.runs import RunFolder
-from certcal.settings import Beside, recipe_text
+from certcal.settings import Beside, DataSettings, recipe_text
 from certcal.studies.recipes import SweepRecipe
-from certcal.studies.trials import Failure, Finished, Stages, Tell, attempt, kept_doubts, sweep_trials
+from certcal.studies.trials import (
+    QUOTED,
+    Failure,
+    Finished,
+    Stages,
+    Tell,
+    Trial,
+    attempt,
+    kept_doubts,
+    kept_outcomes,
+    sweep_trials,
+)
 
 NO_START = "the model that it starts from failed"
 
@@ -41,14 +55,41 @@ def run_sweep(
     same results. A trial that fails does not keep the others from running.
 
     Paper: App. I.
-    Raises: CertcalError or InputError if nothing came of any trial.
+    Raises: CertcalError or InputError if data are missing, and nothing is written then, or nothing came of any trial.
     """
     run = RunFolder(folder)
     made = sweep_trials(recipe, folder)
     cluster = where_to_run(engine, per_device)
+    if isinstance(cluster, int):
+        check_data(made)
     run.create()
     run.write("sweep.toml", recipe_text(recipe))
     return run_trials(run, [(one, ()) for one in made], where=cluster, progress=progress, tell=tell)
+
+
+def check_data(trials: Iterable[Trial]) -> None:
+    """Open the data of trials that are to be run, once each: what is missing would fail in all of them.
+
+    Raises: InputError or CertcalError if they cannot be opened.
+    """
+    left = [one for one in trials if kept_outcomes(one) is None]
+    learning = [one.recipe.data for one in left if not one.trained and one.outcome != QUOTED]
+    parts = [("data", "train", one) for one in learning] + [("test", "test", one.recipe.test) for one in left]
+    needed = {(section, repr(one)): (section, one.split or usual, one) for section, usual, one in parts}.values()
+    named = [(section, split, one) for section, split, one in needed if one.name in dataset_names()]
+    missing = [own for own in named if not own[2].download and _is_missing(own[1], own[2])]
+    if missing:
+        got = " and ".join(f"{one.name} {split}" for _, split, one in missing)
+        commands = (f"`certcal data {one.name} --split {split}{f' --root {one.root}' if one.root else ''} --download`"
+                    for _, split, one in missing)  # fmt: skip
+        allow = " ".join(f"--set {section}.download=true" for section, *_ in missing)
+        raise InputError.expected("data", "be here", f"no {got}: get it by {' and '.join(commands)}, or add {allow}")
+    for section, _, one in needed:
+        runs.load_data(runs.training_part(one) if section == "data" else one)
+
+
+def _is_missing(split: str, data: DataSettings) -> bool:
+    return dataset_splits(data.name, root=data.root).get(split, "") is None
 
 
 def where_to_run(engine: str | Cluster, per_device: int) -> Cluster | int:
@@ -128,6 +169,8 @@ def _table(run: RunFolder, name: str, found: list[list[Outcome] | Failure]) -> R
     every = [one for came in found for one in (came if isinstance(came, list) else [came])]
     rows = [{key: value for key, value in asdict(one).items() if key != "wrong_input"} for one in every]
     heads = [*Outcome.__dataclass_fields__, "failed"]
+    if all(isinstance(one, Failure) for one in every):  # nothing came yet: what is there stays
+        return Results([], [one for one in every if isinstance(one, Failure)], [])
     run.write(f"{name}.csv", csv_text(heads, ([row.get(key, "") for key in heads] for row in rows)))
     run.write_json(f"{name}.json", plain(rows))
     failures = [one for one in every if isinstance(one, Failure)]
