@@ -65,6 +65,7 @@ def test_what_is_text_stays_text(home):
         (["method=a", f"radii={'[' * 5000}"], "Expected `radii` to be a list"),
         (["method=a", "radii=[0.1, 8]"], "Expected `radii` to lie below 4 σ"),
         (["method"], "Expected `fact` to be KEY=VALUE, but got 'method'."),
+        (["method=a", "radii=[0.1]", "radii=[0.2]"], "Expected `fact` to say radii once, but got [0.1] and [0.2]."),
     ],
 )
 def test_facts_that_cannot_be_are_refused(home, facts, wrong):

@@ -31,7 +31,7 @@ def test_a_study_is_like_another_in_all_that_it_does_not_say(tmp_path):
     assert mine.train["sigma_warmup"] == 8
     assert (svhn.baseline, svhn.method) == (load_study("cifar10").baseline, load_study("cifar10").method)
     path.write_text('like = "mine"\n')
-    with pytest.raises(InputError, match=r"Expected `like` to be one of cifar10, .*, but got 'mine'"):
+    with pytest.raises(InputError, match=r"Expected `like in mine.toml` to be one of cifar10, .*, but got 'mine'"):
         load_study(str(path))
 
 
@@ -66,7 +66,9 @@ def test_what_is_named_twice_is_run_once_and_a_part_is_called_one():
     assert (len(study.baseline), len(study.method)) == (1, 1)
     whole = load_study("fashion-mnist").about.title
     assert study.about.title == f"{whole}, only s0.25-e0.50-m4-T2, Brier-ACT, at most 4 settings of each method"
-    assert load_study("fashion-mnist", sample=0, methods=("Brier-ACT",)).about.title == f"{whole}, only baselines"
+    assert load_study("fashion-mnist", sample=0).about.title == f"{whole}, only baselines"
+    with pytest.raises(InputError, match="Expected `only` to be left out with sample = 0: only baselines are trained"):
+        load_study("fashion-mnist", sample=0, methods=("Brier-ACT",))
 
 
 def test_fine_tuning_has_the_seed_of_its_baseline(tmp_path):

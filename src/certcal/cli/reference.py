@@ -143,7 +143,8 @@ def _judge(entries: int, action: Action, found: list[str], changed: list[str], *
     for line in (*found, *changed) if not json else ():
         complain(line)
     if json:
-        print_json({"entries": entries, "problems": found, "changed": changed})
+        not_made = ["acce"] if left_out else []  # again
+        print_json({"entries": entries, "problems": found, "changed": changed, "not_made": not_made})
     elif not found:
         done = "evidence as it was added" if action is Action.VERIFY else "recomputed: every row is as stored"
         if changed:
@@ -217,7 +218,10 @@ def _add(pack: Path, run: str | None, name: str | None, facts: list[str], *, app
 
     if run is None or name is None:
         raise InputError("Missing --run or --name: which run's evidence to add, and under which name.")
-    given = dict(map(_fact, facts))
+    given: dict[str, Any] = {}
+    for key, value in map(_fact, facts):
+        if given.setdefault(key, value) != value:
+            raise InputError.expected("fact", f"say {key} once", f"{given[key]!r} and {value!r}")
     folder = RunFolder.existing(run)
     entry = entry_of_run(folder, name=name, **given)
     for needed in ("method", "data", "network", "radii"):

@@ -56,11 +56,15 @@ def evidence_problems(pack: "Pack") -> list[str]:
 
 
 def row_problems(path: Path, entries: Sequence["Entry"], rows: Sequence[ReferenceRow]) -> list[str]:
-    """Where the rows of a file are not those that a manifest says: missing, too many, or of nobody."""
+    """Where the rows of a file are not those that a manifest says: missing, too many, of nobody, or impossible."""
     names, wanted, there = {one.name for one in entries}, set(row_keys(entries)), {row.key for row in rows}
     strange = sorted({row.entry for row in rows} - names)
     found = [f"{named(key)}: not stored" for key in wanted - there]
     found += [f"{named(key)}: stored, but no evidence gives it" for key in there - wanted if key[0] in names]
+    found += [
+        f"{named(row.key)}: acce is {row.acce:.6f}, but approximates {row.certified_ece:.6f} from below"
+        for row in rows if row.acce > row.certified_ece + LOOSE
+    ]  # fmt: skip
     return sorted(found) + [f"{path} has rows of {one!r}, which is not in the manifest" for one in strange]
 
 

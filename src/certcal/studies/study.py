@@ -142,7 +142,7 @@ def _read(name: str) -> Sections:
     if (base := own.pop("like", None)) is None:
         return own
     if base not in study_names():
-        raise InputError.expected("like", f"be one of {', '.join(study_names())}", repr(base))
+        raise InputError.expected(f"like in {Path(name).name}", f"be one of {', '.join(study_names())}", repr(base))
     theirs = _read(base)
     others = [part for part in ("model", "data", "test") if _name_in(own, part) not in (None, _name_in(theirs, part))]
     data = [part for part in others if part != "model"]
@@ -192,6 +192,8 @@ def load_study(
             wanted = f"be fewer draws than certify.n, {study.all_draws:,} (set both)"
             raise InputError.expected("about.screen", wanted, f"{screen:,}")
     named, tuned = _named("baseline", study.baseline, baselines), _named("only", study.method, methods)
+    if sample == 0 and methods:
+        raise InputError.expected("only", "be left out with sample = 0: only baselines are trained", ", ".join(methods))
     known = [one.name for one in named]
     for other in given.keys() - set(known):
         raise InputError.expected("weights", f"name a baseline ({', '.join(known)})", repr(other))
