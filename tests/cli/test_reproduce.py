@@ -44,7 +44,7 @@ def test_a_study_that_was_changed_is_called_so(tmp_path, monkeypatch):
     called = []
 
     def run_study(study, *_, **__):
-        called.append(study.about.title)
+        called.append((study.about.title, study.changed))
         raise KeyboardInterrupt
 
     monkeypatch.setattr("certcal.studies.run_study", run_study)
@@ -52,7 +52,7 @@ def test_a_study_that_was_changed_is_called_so(tmp_path, monkeypatch):
     certcal("reproduce", "digits", "--device", "cpu", *words, cwd=tmp_path, code=130)
     certcal("reproduce", "digits", cwd=tmp_path, code=130)
     title = "Digits, a small network, on a CPU"
-    assert called == [f"{title}, with certify.n = 400 (not 1000)", title]
+    assert called == [(f"{title}, with other settings", "certify.n = 400 (not 1000)"), (title, "")]
 
 
 @pytest.mark.parametrize(

@@ -197,5 +197,6 @@ def test_reproduce_goes_from_nothing_to_a_table_and_figures(desk, certcal):
     validating = ["--set", "validation.every=1", "--set", "validation.draws=50", "--sample", 1]
     third, _ = certcal(*words, *validating, "--into", "third", "--json")
     assert json.loads(third)["held_out"]["radii"] == [0.05]
-    title, *_ = (desk / "runs" / "third" / "table.md").read_text().splitlines()
-    assert title.endswith(", only Noise, at most 1 setting of each method")
+    title, _, settings, *_ = (desk / "runs" / "third" / "table.md").read_text().splitlines()
+    assert title.endswith(", only Noise, at most 1 setting of each method, with other settings")
+    assert "validation.draws = 50 (not 500)" in settings

@@ -107,6 +107,6 @@ def test_methods_have_a_folder_each_and_screening_takes_fewer_draws(tmp_path):
         path.write_text(text + "".join(twice.format(name) for name in names))
         with pytest.raises(InputError, match="`name of a baseline or method` to give a folder of its own"):
             load_study(str(path))
-    for screen, certify in ((5000, 250), (250, 250), (0, 250)):
+    for screen, certify in ((5000, 250), (251, 250), (0, 250)):
         with pytest.raises(InputError, match=r"^Expected `about.screen` to be "):
             load_study("digits", {"about": {"screen": screen}, "certify": {"n": certify}})

@@ -114,7 +114,7 @@ def reproduce(
     )
     with suppress(InputError):  # what is no study without them has nothing to differ from
         if told := _changed(load_study(recipe), parse_changes(assignments or [])):
-            study = study.of(f"with {told}")
+            study = study.but_for(told)
     name = recipe.rsplit("/", 1)[-1].removesuffix(".toml")
     folder = RunFolder.named(into or f"reproduce-{name}").path
     like = RunFolder.named(share.like).path if share.like else None

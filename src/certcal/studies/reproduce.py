@@ -166,6 +166,7 @@ def write_study(
     # As in the second table: chosen by the CA of held-out images, with errors of the test inputs.
     seen = [replace(screened[one.model, one.radius], certified_accuracy=one.certified_accuracy) for one in known]
     second = comparison_table(list(honest.values()), of_test, methods=list(order), outcomes=seen) if honest else None
+    told = " ".join(filter(None, (told, f"Settings: {study.changed}." if study.changed else "")))
     page = f"# {study.about.title}\n\n{told}\n\n" if told else f"# {study.about.title}\n\n"
     page += f"{comparison_markdown(table)}\n{_draws(study, draws)}"
     if second is not None:

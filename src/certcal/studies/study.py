@@ -64,10 +64,15 @@ class Study:
     evaluate: dict[str, Any] = field(default_factory=dict)
     baseline: tuple[Baseline, ...]
     method: tuple[MethodOfTuning, ...] = ()
+    changed: str = ""  # settings that differ from its file's, in words
 
     def of(self, part: str) -> "Study":
         """The same study, whose title says that it is of a part: else a table of it would pass for that of all."""
         return replace(self, about=replace(self.about, title=f"{self.about.title}, {part}"))
+
+    def but_for(self, changed: str) -> "Study":
+        """The same study with other settings, which its title and table tell."""
+        return replace(self.of("with other settings"), changed=changed)
 
     @property
     def all_draws(self) -> int:
@@ -188,8 +193,8 @@ def load_study(
                 raise InputError.expected("name of a baseline or method", wanted, repr(own))
     if study.about.screen is not None:
         screen = check_integer("about.screen", study.about.screen, minimum=1)
-        if screen >= study.all_draws:
-            wanted = f"be fewer draws than certify.n, {study.all_draws:,} (set both)"
+        if screen > study.all_draws:
+            wanted = f"be no more draws than certify.n, {study.all_draws:,} (set both)"
             raise InputError.expected("about.screen", wanted, f"{screen:,}")
     named, tuned = _named("baseline", study.baseline, baselines), _named("only", study.method, methods)
     if sample == 0 and methods:
