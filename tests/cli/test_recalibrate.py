@@ -1,5 +1,6 @@
 """`certcal recalibrate` says what it was given where that is no run, and over which splits its means are."""
 
+import json
 import shutil
 from dataclasses import replace
 
@@ -64,5 +65,9 @@ def test_the_screen_says_over_which_splits_the_means_are(run, tmp_path, monkeypa
     monkeypatch.setattr(recalibrate, "held_out_maps", lambda *given, **terms: some(made(*given, **terms)))
     out, _ = certcal("recalibrate", "mine", "--repeats", 3, "--no-figures", cwd=tmp_path)
     text = " ".join(out.split())
-    assert "mean ± deviation over the 2 of 3 splits that kept a map, 60 inputs held out" in text
-    assert "1 of 3 splits kept no map: there confidences stay as they are." in text
+    told = "mean ± deviation over the 2 of 3 splits that kept a map, 60 inputs held out"
+    every = json.loads((run.path / "recalibration" / "held_out.json").read_text())["scores"][0]
+    before, after = (f"{100 * every[when]['certified_ece']:.2f} %" for when in ("before", "after"))
+    first = f"3 splits, 1 of them without a map, where confidences stay as they are: certified ECE {before} → {after}"
+    assert text.index(f"{first} at R = ") < text.index(told)
+    assert after != text[text.index("certified ECE, certified") :].split("%")[1].strip() + " %"

@@ -17,16 +17,19 @@ from certcal.recalibration import (
     IsotonicMap,
     ScoreMap,
     Scores,
+    StepsMap,
     TemperedMap,
     TradeOff,
     caution_about,
     held_out_scores,
     trade_off,
 )
-from certcal.report import lead, map_name, recalibration_section, score_rows, splits_shown, warnings
+from certcal.report import lead, map_name, recalibration_section, score_rows, splits_shown, warnings, without_map
 from certcal.report.html import render_page
 from page_samples import page_sample, recalibrated_sample
 from smoothing_oracles import random_evidence
+
+STEPS = StepsMap([0.3, 0.8], [0.12, 0.55, 0.97], [0.12, 0.5501, 0.9712])
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +49,8 @@ def test_the_page_opens_at_the_radius_that_was_fitted(data):
 
 
 def test_words_say_that_inputs_are_held_out(data):
-    lead = data["recalibration"]["lead"]
+    lead, *more = data["recalibration"]["lead"]
+    assert not more
     assert lead.startswith("The map (kind: isotonic) was fitted for R = 0.05 and 0.1 on 100 inputs")
     assert "on inputs held out of the fitting" in lead
 
@@ -75,15 +79,14 @@ def test_the_warning_is_about_the_map_that_is_kept():
     assert held.mean(0.1)[1].levels > 2
     assert "constant" in warnings(held, 0.1)[0]
     text = lead(held, (0.1,))
-    assert "mean before and after, over the 3 of 4 splits that kept a map, always" in text
-    assert text.endswith("1 of 4 splits kept no map: there confidences stay as they are.")
+    assert "over 4 random splits: mean before and after, always on inputs held out" in text
     curve = TradeOff(0.1, np.array([0.5]), (sharp,), sharp)
-    told = recalibration_section(held, curve, (0.1,))["lead"]
-    assert told.endswith("In the trade-off they count as unchanged.")
+    told = recalibration_section(held, curve, (0.1,))["over"]
+    assert told.startswith("4 splits, 1 of them without a map")
+    assert told.endswith("The table is over the 3 of 4 splits that kept a map. In the trade-off all count.")
 
 
-def test_means_are_over_the_splits_that_kept_a_map():
-    """A mean with splits that stay as they are is the score of neither."""
+def test_the_mean_over_all_splits_stands_before_that_of_those_with_a_map(data):
     rising, part = IsotonicMap([0.0, 1.0], [0.1, 0.9]), np.arange(10)
 
     def held(*maps):
@@ -97,8 +100,14 @@ def test_means_are_over_the_splits_that_kept_a_map():
     assert rows["certified ECE, certified inputs"] == ["40.00 %", "10.00 %", "0.00 %"]
     assert rows["distinct confidences or steps, all inputs"] == ["100", "3", "0"]
     assert splits_shown(mixed) == "the 2 of 3 splits that kept a map"
-    assert mixed.mean(0.1)[1].certified_ece == pytest.approx(0.2)  # over all, as before
-    assert lead(held(IdentityMap(), rising), (0.1,)).endswith("over the 1 of 2 splits that kept a map.")
+    told = "3 splits, 1 of them without a map, where confidences stay as they are: certified ECE 40.00 % → 20.00 %"
+    assert without_map(mixed, (0.1,)) == f"{told} at R = 0.1."
+    section = recalibration_section(
+        mixed, TradeOff(0.1, np.array([0.5]), (mixed.rows[0].after,), mixed.rows[0].before), (0.1,)
+    )
+    page = render_page(data | {"recalibration": section})
+    assert 0 < page.index(told) < page.index("the 2 of 3 splits that kept a map.") < page.index("<td>40.00 %</td>")
+    assert without_map(held(rising, rising), (0.1,)) == without_map(held(IdentityMap()), (0.1,)) == ""
     none = held(IdentityMap(), IdentityMap())
     assert score_rows(none, 0.1)[0][1:] == ["40.00 %", "40.00 %", "0.00 %"]
     assert splits_shown(none) == "2 splits"
@@ -113,6 +122,83 @@ def test_a_map_that_most_splits_do_not_have_is_a_guess():
     assert caution_about(IdentityMap(about={"splits": 4, "splits_without_map": 4})) == caution_about(None) == ""
 
 
+def one_split(own, **after):
+    """A map with its scores on the inputs held out of its only split, and a trade-off of them."""
+    plain = Scores(0.2, 0.1, 0.1, 0.1, 0.1, auroc=0.9, refinement=0.1, levels=100)
+    row = HeldOutRow(0, 0.1, 10, 10, plain, replace(plain, **after))
+    held = HeldOut((own,), (np.arange(5),), (np.arange(5),), (row,))
+    return recalibration_section(held, TradeOff(0.1, np.array([0.5]), (row.after,), plain), (0.1,))
+
+
+def test_a_caution_stands_once_right_below_the_answer(data):
+    told = (
+        "This bound holds for these inputs. The map was taught by only 3 wrong predictions among the certified inputs, "
+        "so on other inputs it may do much worse."
+    )
+    guess = IsotonicMap([0.0, 1.0], [0.1, 0.9], about={"certified": [50], "wrong": [3]})
+    section = one_split(guess, auroc=0.5)
+    assert section["caution"] == told
+    assert [said[:25] for said in section["warnings"]] == ["The map tells right from "]
+    shown, _ = render_page(data | {"recalibration": section}).split('<script type="application/json"')
+    assert shown.count("was taught by only 3") == shown.count(told) == 1
+    assert shown.index('id="about"') < shown.index(told) < shown.index('id="headline"')
+    assert one_split(replace(guess, about={"certified": [50], "wrong": [20]}))["caution"] == ""
+    assert data["recalibration"]["caution"] == ""
+
+
+@pytest.mark.parametrize(
+    ("own", "told"),
+    [
+        (IsotonicMap([0.2, 0.6], [0.91037, 0.95]), "After the map all confidences lie in 0.910–0.950."),
+        (ScoreMap(np.linspace(0.90991, 0.9991, 256)), "After the map all confidences lie in 0.909–1.000."),
+        (STEPS, "After the map there are 3 confidences: 0.120, 0.550 and 0.971."),
+        (FullMap(ScoreMap(np.linspace(0.5, 1, 256)), STEPS), "After the map there are 2 confidences: 0.550 and 0.971."),
+        (TemperedMap(0.5, StepsMap([], [0.8], [0.8])), "After the map there is 1 confidence: 0.800."),
+    ],
+    ids=lambda own: getattr(own, "kind", ""),
+)
+def test_the_page_says_which_confidences_there_are_after_the_map(own, told):
+    text = lead(HeldOut((own,), (np.arange(5),), (np.arange(5),), ()), (0.1,))
+    assert text.endswith(f"Predictions are the same before and after. {told}")
+    inside, outside = own.stages
+    scores = np.linspace(0, 1, 1001)
+    found = outside.transform(scores if inside is None else inside.transform(scores))
+    named = [float(text) for text in re.findall(r"[01]\.\d{3}", told)]
+    if outside.bands is None:
+        assert named[0] <= found.min() <= found.max() <= named[1]
+    else:
+        assert {round(value, 2) for value in found} == {round(value, 2) for value in named}
+
+
+def test_a_temperature_alone_has_no_range_to_tell():
+    text = lead(HeldOut((TemperedMap(0.5, IdentityMap()),), (np.arange(5),), (np.arange(5),), ()), (0.1,))
+    assert text.endswith("before and after.")
+
+
+def test_only_the_better_of_two_scores_is_bold(data):
+    own = IsotonicMap([0.0, 1.0], [0.1, 0.9])
+    section = one_split(own, certified_ece=0.1, certified_brier=0.2, auroc=0.8, refinement=0.2, levels=3, ece=np.nan)
+    bold = dict(
+        zip(
+            (row[0].split(",")[0].split(":")[0] for row in section["tables"][0]["rows"]),
+            section["tables"][0]["better"],
+            strict=True,
+        )
+    )
+    assert bold == {
+        "certified ECE": 2,
+        "certified Brier score": 1,
+        "ECE without an attack": 0,
+        "Brier score without an attack": 0,
+        "AUROC": 1,
+        "refinement": 1,
+        "distinct confidences or steps": 0,
+    }
+    page = render_page(data | {"recalibration": section})
+    assert re.findall(r'class="better">([^<]*)<', page) == ["10.00 %", "0.1000", "0.9000", "0.1000"]
+    assert one_split(own, auroc=0.95)["tables"][0]["better"][4] == 2
+
+
 def test_the_figure_says_what_the_map_is_of(data):
     rising = ScoreMap(np.linspace(0, 1, 256))
     assert data["recalibration"]["map"]["of"] == "confidence"
@@ -120,10 +206,7 @@ def test_the_figure_says_what_the_map_is_of(data):
         (rising, ""),
         (FullMap(rising, IsotonicMap([0.0, 1.0], [0.1, 0.9])), "map of the mean (isotonic)"),
     ):
-        sharp = Scores(0.2, 0.1, 0.1, 0.1, 0.1, auroc=0.9, refinement=0.1, levels=100)
-        held = HeldOut((own,), (np.arange(5),), (np.arange(5),), (HeldOutRow(0, 0.1, 10, 10, sharp, sharp),))
-        curve = TradeOff(0.1, np.array([0.5]), (sharp,), sharp)
-        section = recalibration_section(held, curve, (0.1,))
+        section = one_split(own)
         assert section["map"]["of"] == "score"
         assert section["map"]["told"].startswith("From the score of each draw")
         assert then in section["map"]["told"]
@@ -169,6 +252,9 @@ def test_scores_trade_off_and_map_are_those_of_the_data(data, path):
         )
         wanted = [row for part in own["tables"] for row in part["rows"]]
         assert rows == wanted
+        bold = "rows => rows.map(row => [...row.cells].findIndex(c => getComputedStyle(c).fontWeight > 500))"
+        found = page.eval_on_selector_all(".scores tbody tr", bold)
+        assert [max(place, 0) for place in found] == [place for part in own["tables"] for place in part["better"]]
         assert page.locator("#plot-tradeoff .marks path.point").count() == len(own["curve"]["clean_weight"]) + 1
         places = page.eval_on_selector_all(
             "#plot-tradeoff .marks path.correct.point", "nodes => nodes.map(node => node.getAttribute('transform'))"

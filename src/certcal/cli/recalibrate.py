@@ -52,6 +52,8 @@ def _show(result: "Recalibration") -> None:
     splits, held = len(result.held_out.fit), len(result.held_out.test[result.held_out.kept])
     over = f"mean ± deviation over {splits_shown(result.held_out)}" if splits > 1 else "one split"
     title = f"{map_name(result.map)} for {listed(result.radii)}, {over}, {held:,} inputs held out"
+    if over_all := without_map(result.held_out, result.radii):
+        console.print(Text(over_all, style="bold"))
     console.print(Text(title, style="bold"))
     for radius in result.radii:
         table = new_table(f"at R = {exactly(radius)}" if len(result.radii) > 1 else "")
@@ -62,8 +64,6 @@ def _show(result: "Recalibration") -> None:
         console.print(table)
     if result.map.kind == "identity":
         console.print(f"\n{lead(result.held_out, result.radii)}", style="yellow")
-    elif result.held_out.without_map:
-        console.print(f"\n{without_map(result.held_out)}", style="yellow")
     if isinstance(result.compared, Choice):
         console.print(f"\n{chosen_because(result.compared, result.held_out)}")
     shown = next(place for place, row in enumerate(result.report) if row.radius == result.radius)

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from certcal.errors import several
-from certcal.evaluation import Look, Rounding, percent
+from certcal.evaluation import Look, Rounding, number, percent
 from certcal.recalibration import (
     AnyMap,
     Candidate,
@@ -25,6 +25,7 @@ from certcal.settings import Population
 
 BRIER_RISES = 0.01, 0.02, 0.05  # that a reader may find a smaller error worth
 LIMITED = "auroc", "brier_all"  # scores of all inputs that a choice has limits for
+GUESS, ELSEWHERE = ": take it for a guess.", ", so on other inputs it may do much worse."  # how a caution ends
 
 # By the field of `Scores`; rounded to the nearest: unlike certified values, means over splits bound nothing.
 SCORES = {
@@ -48,7 +49,7 @@ KINDS = {
 def score_rows(held: HeldOut, radius: float, *, first: bool = True) -> list[list[str]]:
     """Label, means over splits before and after, and standard deviation between splits after, of each held-out score.
 
-    They are of the splits that kept a map, if some did: a mean with the others would be of neither. Those of all inputs
+    They are of the splits that kept a map, if some did: `without_map` has the mean with the others. Those of all inputs
     are the same at other radii, and stand only first.
     """
     found = [*held.mean(radius, with_map=_some(held)), held.spread(radius, with_map=_some(held))]
@@ -57,6 +58,15 @@ def score_rows(held: HeldOut, radius: float, *, first: bool = True) -> list[list
         for key, own in SCORES.items()
         if first or not own.label.endswith("all inputs")
     ]
+
+
+def _better(row: Sequence[str]) -> int:
+    """The column of a row with the better score, before (1) or after (2); 0 where they look alike or none is better."""
+    label, before, after, _ = row
+    if before == after or "—" in (before, after) or label == SCORES["levels"].label:
+        return 0
+    rises = float(after.split()[0]) > float(before.split()[0])
+    return 2 if rises == (label == SCORES["auroc"].label) else 1
 
 
 def _some(held: HeldOut) -> bool:
@@ -78,18 +88,21 @@ def recalibration_section(
     """The recalibration part of `page_data`: the kept map, scores over splits, and the trade-off of both scores."""
     kept, graph = held.map, np.linspace(0, 1, 401)
     about = lead(held, radii)
-    if isinstance(compared, Choice):
-        about += " " + chosen_because(compared, held)
-    elif _some(held):
-        about += " In the trade-off they count as unchanged."
     if population == Population.ALL:
         about += " The guarantee counts inputs whose class is not certified too, as far from right as they can be."
+    over = f"{without_map(held, radii)} The table is over {splits_shown(held)}." if _some(held) else ""
+    if over and isinstance(compared, TradeOff):
+        over += " In the trade-off all count."
+    caution, of_each = caution_about(kept), [score_rows(held, own, first=own == radii[0]) for own in radii]
     return {
         "radius": max(radii),
-        "lead": about,
-        "warnings": warnings(held, max(radii)),
+        "lead": [about, chosen_because(compared, held)] if isinstance(compared, Choice) else [about],
+        "caution": f"This bound holds for these inputs. {caution.removesuffix(GUESS)}{ELSEWHERE}" if caution else "",
+        "warnings": [told for told in warnings(held, max(radii)) if told != caution],
+        "over": over,
         "tables": [
-            {"radius": exactly(radius), "rows": score_rows(held, radius, first=radius == radii[0])} for radius in radii
+            {"radius": exactly(radius), "rows": rows, "better": [_better(row) for row in rows]}
+            for radius, rows in zip(radii, of_each, strict=True)
         ],
         **(_choice(compared) if isinstance(compared, Choice) else _curve(compared, kept)),
         "map": {"x": plotted(graph), "y": plotted(mapped(kept).transform(graph)), **_of(kept)},
@@ -184,30 +197,51 @@ def lead(held: HeldOut, radii: Sequence[float]) -> str:
     fitted, tested = len(held.fit[held.kept]), len(held.test[held.kept])
     if kept.kind == "identity":
         why = "" if "chosen" in kept.about else "Nothing could be learned, so "
-        told = f"{why}{'c' if why else 'C'}onfidences stay as they are. {kept.about.get('reason', '')}".strip()
-        return f"{told} The table is over {splits_shown(held)}." if _some(held) else told
+        return f"{why}{'c' if why else 'C'}onfidences stay as they are. {kept.about.get('reason', '')}".strip()
     kind = KINDS.get(kept.kind, f"kind: {kept.kind}")
     weights = kept.about.get("weights", [1.0])
     shares = "" if len(set(weights)) == 1 else f", weighted {' : '.join(f'{weight:.3g}' for weight in weights)},"
     random = "one random split" if splits == 1 else f"{splits} random splits"
-    text = (
+    return (
         f"The map ({kind}) was fitted for {listed(radii)}{shares} on {fitted:,} inputs, and this page is "
-        f"about the {tested:,} others. The table below repeats that over {random}: mean before and after"
-        f"{f', over {splits_shown(held)}' if _some(held) else ''}, always on inputs held out of the fitting. "
-        "Predictions are the same before and after."
+        f"about the {tested:,} others. The table below repeats that over {random}: mean before and after, "
+        "always on inputs held out of the fitting. Predictions are the same before and after. "
+        f"{confidences_after(kept)}"
+    ).strip()
+
+
+def confidences_after(kept: AnyMap) -> str:
+    """Which confidences the map can give, attacked or not: its steps, or its range rounded outward."""
+    inside, outside = kept.stages
+    if inside is None and outside.kind == "identity":
+        return ""
+    low, high = outside.transform([0.0, 1.0] if inside is None else inside.levels[[0, -1]]).tolist()
+    if outside.bands is None:
+        return f"After the map all confidences lie in {number(low, Rounding.DOWN, 3)}–{number(high, Rounding.UP, 3)}."
+    steps = [own.mean() for own in outside.bands if low <= own[1] and own[0] <= high]
+    many = f"{'is' if len(steps) == 1 else 'are'} {several(len(steps), 'confidence')}"
+    return f"After the map there {many}: {_joined([number(step, Rounding.NEAREST, 3) for step in steps])}."
+
+
+def without_map(held: HeldOut, radii: Sequence[float]) -> str:
+    """The certified ECE over all splits, where some have no map; nothing where all have one, or none has."""
+    if not _some(held):
+        return ""
+    means = (
+        (radius, [SCORES["certified_ece"].show(own.certified_ece) for own in held.mean(radius)]) for radius in radii
     )
-    return f"{text} {without_map(held)}" if _some(held) else text
-
-
-def without_map(held: HeldOut) -> str:
-    """How many splits kept no map."""
-    return f"{held.without_map} of {len(held.maps)} splits kept no map: there confidences stay as they are."
+    told = ", ".join(f"{' → '.join(both)} at R = {exactly(radius)}" for radius, both in means)
+    splits = f"{several(len(held.maps), 'split')}, {held.without_map} of them without a map"
+    return f"{splits}, where confidences stay as they are: certified ECE {told}."
 
 
 def listed(radii: Sequence[float]) -> str:
     """R = 0.1, 0.25 and 0.5."""
-    texts = [exactly(radius) for radius in radii]
-    return "R = " + (texts[0] if len(texts) == 1 else f"{', '.join(texts[:-1])} and {texts[-1]}")
+    return f"R = {_joined([exactly(radius) for radius in radii])}"
+
+
+def _joined(texts: Sequence[str]) -> str:
+    return texts[0] if len(texts) == 1 else f"{', '.join(texts[:-1])} and {texts[-1]}"
 
 
 def warnings(held: HeldOut, radius: float) -> list[str]:
