@@ -2,39 +2,106 @@
 
 import statistics
 from collections import Counter, defaultdict
+from collections.abc import Iterable
+from typing import NamedTuple
 
+from certcal.errors import several
 from certcal.evaluation import Outcome, select
 from certcal.studies import ReferenceRow
-from experiments.pack_table import Table, down, markdown, up
+from experiments.pack_table import METHODS, Table, down, markdown, stem_of, up
 
-METHODS = ("Finetuned AT", "Brier-ACT", "ACCE-ACT", "ACCE-ACT*", "CCE-ACT", "Certified Brier")
 WITHIN = 0.03  # of the best certified accuracy, as the paper selects
 CLOSE = 1.5  # points between methods that no direction is read off: seeds differ by as much
-SAME, OTHER, ELSE = "as in the paper", "**not as in the paper**", "; from another baseline"
-DIRECTIONS = (
-    "Whether a method is better than AT, as the paper has it: differences of the models selected, in points of CCE by "
-    f"the paper's bounds, beside the paper's of ACCE. Differences below {CLOSE:g} points count as too small to tell"
-    "{seeds}."
-)
+SMALL = 0.2  # radii up to which AT alone is compared with Brier-ACT
+SAME, OTHER, ELSE = "as in the paper", "**not as in the paper**", "; other baseline"
+TOO_SMALL = "too small in the paper", "too small here"
+NO_VERDICT = ": no verdict"
 TUNED = (
-    "Models of other baselines differ by their baselines too. So this is what fine-tuning changes of its own baseline: "
-    "points of CCE by the paper's bounds and, in brackets, of CA. Each model is compared with the baseline of its own "
-    "seed; numbers are means over the number of seeds given, and † marks a single one. Per method it is the setting "
-    "that the paper's selection takes among those of this baseline. Baselines are those within 3 points of the best CA "
-    "at R."
+    "What fine-tuning changes of its own baseline, of the same seed: points of CCE by the paper's bounds and, in "
+    "brackets, of CA. Numbers are means over seeds, of the mean of each; † of a single one. Per method it "
+    "is the setting that the paper's selection takes among those of this baseline. Baselines are those within "
+    f"{100 * WITHIN:g} points of the best CA at R:"
 )
+STARTS = (
+    "Where model and baseline are of one commit, the model started from that baseline as far as the pack tells: so in "
+    "{same} of the {every} comparisons behind these numbers.{others}"
+)
+ANOTHER = " In the others it may be another training with the same settings and seed."
+LEFT_OUT = "Left out here, with what was fine-tuned from it, for fewer draws would pass for a larger error: {names}."
+DIRECTIONS = (
+    "Is a method better than AT, as in the paper? Differences in points of CCE by the paper's bounds: of the model "
+    "selected to its own baseline, as above, and to the AT selected, as the paper has it of ACCE. The latter may be "
+    "another baseline:"
+)
+NOISE = (
+    f"Differences below {CLOSE:g} points are too small to tell{{seeds}}. There is no verdict on one seed, nor where a "
+    "model's CA, in whole points, is outside the paper's range."
+)
+
+
+class Pair(NamedTuple):
+    """What a model changes of a baseline with its seed."""
+
+    seed: int | None
+    error: float
+    accuracy: float
+    same: bool  # both are of one commit
+
+
+Pairs = list[Pair]
+
+
+class Direction(NamedTuple):
+    """A method beside AT at one radius: differences in points, and whether they go as the paper's does."""
+
+    radius: float
+    method: str
+    own: float  # ours to the baseline of the model selected, NaN if there is none
+    selected: float  # ours between the models selected
+    paper: float
+    own_verdict: str
+    verdict: str
+    unlike: str  # in what else the models selected differ
+
+
+class Change(NamedTuple):
+    """What fine-tuning changes of one baseline at one radius, by method, beside how many seeds there are at most."""
+
+    radius: float
+    baseline: str
+    start: list[ReferenceRow]
+    most: int
+    pairs: dict[str, Pairs]
 
 
 def directions(table: Table) -> str:
     """Whether methods order as in the paper, said plainly."""
     lines = [
-        [f"{radius:g}", f"{method} − AT", f"{ours:+.2f}", f"{paper:+.2f}", verdict + unlike]
-        for radius, method, ours, paper, verdict, unlike in compared(table)
-    ]
+        [f"{one.radius:g}", one.method, "—" if one.own != one.own else f"{one.own:+.2f}",
+         f"{one.selected:+.2f}", f"{one.paper:+.2f}", one.own_verdict, one.verdict + one.unlike]
+        for one in compared(table)
+    ]  # fmt: skip
     if not lines:
         return ""
-    heads = ["R", "methods", "ours", "the paper", "direction"]
-    return f"{DIRECTIONS.format(seeds=_apart_by_seeds(table))}\n\n{markdown(heads, lines, 2)}"
+    heads = ["R", "method", "to its own baseline", "to the AT selected", "the paper", "own baseline", "AT selected"]
+    return f"{DIRECTIONS}\n\n{markdown(heads, lines, 2)}\n{NOISE.format(seeds=_apart_by_seeds(table))}\n"
+
+
+def alike(table: Table) -> str:
+    """Whether fine-tuning by AT alone comes to the same as by Brier-ACT at small radii, in a sentence."""
+    names = "Finetuned AT", "Brier-ACT"
+    both = [
+        [_difference(one.pairs[name]) for name in names]
+        for one in changes(table) if one.radius <= SMALL and all(one.pairs.get(name) for name in names)
+    ]  # fmt: skip
+    gap = max((abs(plain - brier) for plain, brier in both), default=CLOSE)
+    if gap >= CLOSE:
+        return ""
+    plain, brier = (statistics.fmean(pair[place] for pair in both) for place in (0, 1))
+    return (
+        f" At R ≤ {SMALL:g} fine-tuning by AT alone changes the error as Brier-ACT does: by {plain:+.2f} and "
+        f"{brier:+.2f} points in the mean of {several(len(both), 'comparison')}, never more than {gap:.2f} apart."
+    )
 
 
 def _apart_by_seeds(table: Table) -> str:
@@ -49,27 +116,72 @@ def _apart_by_seeds(table: Table) -> str:
         return "; one seed each"
     more = sum(gap > CLOSE for gap in apart) / len(apart)
     return (
-        f": seeds of the same settings are {statistics.median(apart):.2f} points apart in the median, and {more:.0%} "
-        f"of settings by more than {CLOSE:g}"
+        f": trainings of the same settings with several seeds are {statistics.median(apart):.2f} points apart in the "
+        f"median, and {more:.0%} of settings by more than {CLOSE:g}"
     )
 
 
-def compared(table: Table) -> list[tuple[float, str, float, float, str, str]]:
-    """Radius, method, our and the paper's difference to AT, the verdict, and in what else the models differ."""
+def compared(table: Table) -> list[Direction]:
+    """Brier-ACT and ACCE-ACT beside AT at each radius."""
     found = []
     for radius in sorted({row.radius for row in table.rows}):
         rows = table.at("paper", radius)
         best = {entry.method: entry.name for entry in table.selected(radius, "ece")}
-        own = {method: rows[name].certified_ece for method, name in best.items()}
+        errors = {method: rows[name].certified_ece for method, name in best.items()}
         for method in ("Brier-ACT", "ACCE-ACT"):
             theirs = [table.theirs("ACCE", one, radius) for one in (method, "AT")]
-            if method in own and "AT" in own and None not in theirs:
-                ours, paper = 100 * (own[method] - own["AT"]), theirs[0] - theirs[1]
-                verdict = SAME if ours * paper > 0 else OTHER
-                if min(abs(ours), abs(paper)) < CLOSE:
-                    verdict = f"{'the paper’s' if abs(paper) < CLOSE else 'ours'} is too small to tell"
-                found.append((radius, method, ours, paper, verdict, _unlike(table, best[method], best["AT"])))
+            if method in errors and "AT" in errors and None not in theirs:
+                ours, paper = 100 * (errors[method] - errors["AT"]), theirs[0] - theirs[1]
+                stems, name = _by_settings(table, radius), best[method]
+                model, start, plain = (
+                    stems.get(stem, [])
+                    for stem in (
+                        stem_of(name),
+                        f"{table.data}-{table.entries[name].baseline.lower()}",
+                        stem_of(best["AT"]),
+                    )
+                )
+                pairs = _pairs(table, model, start)
+                own = _difference(pairs) if pairs else float("nan")
+                verdicts = (
+                    _verdict(own, paper, _why_none(table, radius, model, start)),
+                    _verdict(ours, paper, _why_none(table, radius, model, plain)),
+                )
+                found.append(Direction(radius, method, own, ours, paper, *verdicts, _unlike(table, name, best["AT"])))
     return found
+
+
+def _verdict(ours: float, paper: float, why_none: str) -> str:
+    """Whether a difference goes as the paper's does, or why that is not said."""
+    if ours != ours:
+        return "—"
+    if abs(paper) < CLOSE:
+        return TOO_SMALL[0]
+    if why_none:
+        return why_none + NO_VERDICT
+    return TOO_SMALL[1] if abs(ours) < CLOSE else SAME if ours * paper > 0 else OTHER
+
+
+def _why_none(table: Table, radius: float, *both: list[ReferenceRow]) -> str:
+    """Why nothing can be said of a difference between trainings of two settings; empty if something can."""
+    low, high = table.paper["CA"][table.paper["radii"].index(radius)]
+    found = [round(100 * _mean(table, rows, "certified_accuracy")) for rows in both if rows]
+    seeds = min(len({table.entries[row.entry].train_seed for row in rows}) for rows in both)
+    why = {"one seed": seeds < 2, "below the paper's CA": min(found, default=low) < low,
+           "above the paper's CA": max(found, default=high) > high}  # fmt: skip
+    return ", ".join(words for words, holds in why.items() if holds)
+
+
+def _difference(pairs: Pairs) -> float:
+    return 100 * over_seeds((pair.seed, pair.error) for pair in pairs)
+
+
+def over_seeds(values: Iterable[tuple[int | None, float]]) -> float:
+    """The mean over seeds, each with the mean of its trainings: one that was trained again counts once."""
+    found = defaultdict(list)
+    for seed, value in values:
+        found[seed].append(value)
+    return statistics.fmean(map(statistics.fmean, found.values()))
 
 
 def _unlike(table: Table, name: str, plain: str) -> str:
@@ -81,29 +193,51 @@ def _unlike(table: Table, name: str, plain: str) -> str:
 
 def tuned(table: Table) -> str:
     """Changes of the certified calibration error and accuracy, per radius and baseline."""
+    found = changes(table)
+    if not found:
+        return ""
+    lines = [
+        [f"{one.radius:g}", one.baseline, str(one.most),
+         down(_mean(table, one.start, "certified_accuracy")), up(_mean(table, one.start, "certified_ece")),
+         *(_change(one.pairs.get(method), one.most) for method in METHODS)]
+        for one in found
+    ]  # fmt: skip
+    names = left_out(table, found)
+    few = f" {LEFT_OUT.format(names=', '.join(names))}" if names else ""
+    same = [pair.same for one in found for pairs in one.pairs.values() for pair in pairs]
+    starts = STARTS.format(same=sum(same), every=len(same), others="" if all(same) else ANOTHER)
+    shown = markdown(["R", "baseline", "seeds", "its CA", "its CCE", *METHODS], lines, 2)
+    return f"{TUNED}\n\n{shown}\n{starts}{few}\n"
+
+
+def left_out(table: Table, found: list[Change]) -> list[str]:
+    """Trainings of the baselines of the table that are not in it for their draws, with these."""
+    names: dict[str, None] = {}
+    for one in found:
+        taken, stem = {row.entry for row in one.start}, f"{table.data}-{one.baseline}"
+        left = (name for name, row in table.at("paper", one.radius).items()
+                if stem_of(name) == stem and row.certified_accuracy > 0 and name not in taken
+                and table.inputs[name] == table.usual)  # fmt: skip
+        names |= {f"{table.short(name)} ({table.draws[name]} draws)": None for name in left}
+    return list(names)
+
+
+def changes(table: Table) -> list[Change]:
+    """What fine-tuning changes of each baseline that is near the best accuracy, per radius."""
     names = sorted({one.baseline for one in table.models.values() if one.baseline and one.network == table.network})
-    lines = []
+    found = []
     for radius in table.paper.get("radii", ()):
         stems = _by_settings(table, radius)
         starts = {name: stems[own] for name in names if (own := f"{table.data}-{name.lower()}") in stems}
-        best = max((_mean(rows, "certified_accuracy") for rows in starts.values()), default=0.0)
+        best = max((_mean(table, rows, "certified_accuracy") for rows in starts.values()), default=0.0)
         for name, start in starts.items():
-            if _mean(start, "certified_accuracy") < best - WITHIN:
+            if _mean(table, start, "certified_accuracy") < best - WITHIN:
                 continue
             settings = _selected(table, stems, name, radius)
             pairs = {method: _pairs(table, stems[stem], start) for method, stem in settings.items()}
-            most = max(map(_seeds, pairs.values()), default=0)
-            if not most:  # nothing is fine-tuned from it that can be compared
-                continue
-            told = [str(most), down(_mean(start, "certified_accuracy")), up(_mean(start, "certified_ece"))]
-            cells = [_change(pairs.get(method), most) for method in METHODS]
-            lines.append([f"{radius:g}", name.lower(), *told, *cells])
-    if not lines:
-        return ""
-    return f"{TUNED}\n\n{markdown(['R', 'baseline', 'seeds', 'its CA', 'its CCE', *METHODS], lines, 2)}"
-
-
-Pairs = list[tuple[int | None, float, float]]  # seed, change of the error, change of the accuracy
+            if most := max(map(_seeds, pairs.values()), default=0):  # else nothing fine-tuned can be compared
+                found.append(Change(radius, name.lower(), start, most, pairs))
+    return found
 
 
 def _pairs(table: Table, rows: list[ReferenceRow], starts: list[ReferenceRow]) -> Pairs:
@@ -115,19 +249,19 @@ def _pairs(table: Table, rows: list[ReferenceRow], starts: list[ReferenceRow]) -
         if same:  # of baselines trained again, the one of the same session, else the first
             start = max(same, key=lambda one: (table.entries[one.entry].commit == own.commit, -len(one.entry)))
             change = row.certified_ece - start.certified_ece, row.certified_accuracy - start.certified_accuracy
-            found.append((own.train_seed, *change))
+            found.append(Pair(own.train_seed, *change, table.entries[start.entry].commit == own.commit))
     return found
 
 
 def _seeds(pairs: Pairs) -> int:
-    return len({seed for seed, _, _ in pairs})
+    return len({pair.seed for pair in pairs})
 
 
 def _change(pairs: Pairs | None, most: int) -> str:
     if not pairs:
         return "—"
-    error, accuracy = (100 * statistics.fmean(pair[place] for pair in pairs) for place in (1, 2))
-    return f"{error:+.2f} ({accuracy:+.1f}){' †' if _seeds(pairs) == 1 < most else ''}"
+    accuracy = 100 * over_seeds((pair.seed, pair.accuracy) for pair in pairs)
+    return f"{_difference(pairs):+.2f} ({accuracy:+.1f}){' †' if _seeds(pairs) == 1 < most else ''}"
 
 
 def _by_settings(table: Table, radius: float) -> dict[str, list[ReferenceRow]]:
@@ -140,7 +274,7 @@ def _by_settings(table: Table, radius: float) -> dict[str, list[ReferenceRow]]:
     usual = Counter(table.draws[name] for name in own).most_common(1)[0][0] if own else ""
     for name, row in own.items():
         if row.certified_accuracy > 0 and table.draws[name] == usual:
-            found[name.rpartition("-seed")[0]].append(row)
+            found[stem_of(name)].append(row)
     return found
 
 
@@ -150,10 +284,11 @@ def _selected(table: Table, stems: dict[str, list[ReferenceRow]], baseline: str,
         Outcome(table.entries[row.entry].method, stem, radius, row.certified_accuracy, row.certified_ece,
                 row.certified_brier)
         for stem, rows in stems.items() for row in rows
-        if table.entries[row.entry].baseline == baseline and row.entry.endswith("-seed0")
+        if (own := table.entries[row.entry]).baseline == baseline and own.train_seed == 0
+        and not own.name.endswith("-again")
     ]  # fmt: skip
     return {method: one.model for method, one in select(made, radius=radius).ece.items()} if made else {}
 
 
-def _mean(rows: list[ReferenceRow], name: str) -> float:
-    return statistics.fmean(getattr(row, name) for row in rows)
+def _mean(table: Table, rows: list[ReferenceRow], name: str) -> float:
+    return over_seeds((table.entries[row.entry].train_seed, getattr(row, name)) for row in rows)

@@ -8,10 +8,9 @@ import matplotlib
 import numpy as np
 from matplotlib.figure import Figure
 
-from certcal.studies import study_names
-from experiments.directions import ELSE, OTHER, SAME, compared
-from experiments.not_run import FULL
-from experiments.pack_table import Table, markdown, up
+from certcal.studies import Entry, ReferenceRow, study_names
+from experiments.directions import ELSE, NO_VERDICT, OTHER, SAME, TOO_SMALL, alike, compared
+from experiments.pack_table import FULL, Table, mapped, mark, markdown, stem_of, up
 
 # Ways to the certified calibration error, with their colours in the figure.
 WAYS = (
@@ -22,22 +21,32 @@ WAYS = (
 )
 NEAR = 3.0  # points from the paper that count as reproduced
 GLANCE = 0.5  # the radius of the overview
-OVERVIEW = "What is run, and the least error among models of seed 0 whose CA reaches the range that the paper compares:"
-IN_SHORT = (
-    "The certified calibration error of the models selected, from the least to the largest of the paper's methods:"
+OVERVIEW = (
+    f"What is run, and the least CCE with a map at R = {GLANCE:g}, of any method and network, among models of seed 0 "
+    "whose CA reaches the range that the paper compares, without what “With a map” leaves out:"
 )
+IN_SHORT = (
+    "The CCE of the models selected, from the least to the largest of the paper's methods that are run; in brackets of "
+    "how many, where not of all:"
+)
+Cell = tuple[float, str]  # a number, and how it is told
 
 
 def answers(tables: list[Table]) -> str:
     """A few plain lines: what is reproduced, what is not, what goes beyond the paper, and what is not run."""
-    lines = [_answer(table) for table in tables if table.paper]
+    told = [f"**{table.data}**\n\n{''.join(f'- {line}{chr(10)}' for line in _answer(table))}"
+            for table in tables if table.paper]  # fmt: skip
     run = {table.data for table in tables}
     left = ", ".join(name for name in study_names() if name not in run)
-    return "\n".join(f"- {line}" for line in [*lines, f"Not run: {left}."]) + "\n"
+    return "\n".join([*told, f"Not run: {left}.\n"])
 
 
-def _answer(table: Table) -> str:
-    """What there is to say of one data set."""
+def _answer(table: Table) -> list[str]:
+    """What there is to say of one data set: how near, from what to what, and whether methods order alike."""
+    return [line for line in (_nearness(table), _chain(table), _sharper(table), _order(table)) if line]
+
+
+def _nearness(table: Table) -> str:
     apart = _apart(table)
     near = sum(abs(points) <= NEAR for points in apart)
     low = [
@@ -47,38 +56,107 @@ def _answer(table: Table) -> str:
     ]
     missed = sum(100 * best < least for best, least in low)
     weak = f" ({table.network} is less accurate here than the paper's at {missed} of {len(low)} radii)"
-    found = [(verdict, unlike) for *_, verdict, unlike in compared(table)]
-    same = sum(verdict == SAME for verdict, _ in found)
-    other = [unlike for verdict, unlike in found if verdict == OTHER]
-    apart_too = f" ({sum(ELSE in unlike for unlike in other)} of these start from another baseline than AT)"
-    told = (
-        f"**{table.data}**: by the paper's bounds, {near} of {len(apart)} certified errors are within {NEAR:g} points "
-        f"of the paper's{weak if missed else ''}. Of {len(found)} directions {same} {'is' if same == 1 else 'are'} as "
-        f"in the paper and {len(other)} not{apart_too if other else ''}; the others are too small to tell."
+    return (
+        f"By the paper's bounds, {near} of {len(apart)} errors are within {NEAR:g} points of the paper's"
+        f"{weak if missed else ''}."
     )
+
+
+def _chain(table: Table) -> str:
+    """The least error of the paper's methods at one radius, from the paper's over the same bounds to ours."""
     shown = next((ways for radius, ways in ranges(table) if radius == GLANCE), None)
     if shown is None:
-        return told
-    (paper, _), _, (sharp, _), (mapped, _) = shown
+        return ""
+    (paper, _), (same, _), (sharp, _), (after, _) = (tuple(text for _, text in way) for way in shown)
+    rows = table.at("paper", GLANCE)
+    own = sorted(_both(table, GLANCE), key=lambda one: rows[one.name].certified_ece)
+    first, others = own[0], [up(rows[one.name].certified_ece) for one in own[1:]]
+    choice, theirs = "", table.theirs("ACCE", first.method, GLANCE)
+    if 100 * rows[first.name].certified_ece < shown[0][0][0] - NEAR and others:
+        between = "–".join(dict.fromkeys((others[0], others[-1])))
+        name = table.short(first.name).removesuffix("-seed0")
+        choice = (
+            f" The step to {same} is a choice of model, not of bounds: it is {first.method}, {name}, where the paper's "
+            f"{first.method} has {theirs:.2f}. The other methods here have {between}."
+        )
     draws = sorted({table.draws[one.name] for one in table.selected(GLANCE, "ece")})
-    few = "" if draws == [FULL] else f", from {' to '.join(draws)} draws where the paper has {FULL}"
+    few = "" if draws == [FULL] else f" Draws are {' to '.join(draws)}, the paper's {FULL}."
     return (
-        f"{told} At R = {GLANCE:g} the least error of the paper's methods is {paper:.2f} in the paper, {sharp:.2f} by "
-        f"our bounds and {mapped:.2f} with a map{few}{_other_trainings(table)}."
+        f"At R = {GLANCE:g} the least error of the paper's methods, on {table.network}, is {paper} in the paper; here "
+        f"{same} by the paper's bounds, {sharp} by cdf-cp and {after} with a map.{choice}{few}{_other_trainings(table)}"
     )
 
 
 def _other_trainings(table: Table) -> str:
     """What the model with the least error after a map came to when it was trained otherwise alike."""
     rows = table.at("recalibrated", GLANCE)
-    known = [one.name for one in table.selected(GLANCE, "ece") if one.name in rows]
-    least = min((name for name in known if table.theirs("ACCE", table.entries[name].method, GLANCE) is not None),
+    least = min((one.name for one in _both(table, GLANCE) if one.name in rows), default=None,
                 key=lambda name: rows[name].certified_ece)  # fmt: skip
-    others = [up(row.certified_ece) for name, row in rows.items()
-              if name != least and name.rpartition("-seed")[0] == least.rpartition("-seed")[0]]  # fmt: skip
+    if least is None:
+        return ""
+    others = [row for name, row in rows.items()
+              if name != least and stem_of(name) == stem_of(least)]  # fmt: skip
     if not others:
-        return " (one training)"
-    return f" ({', '.join(others)} when trained again or with other seeds: the least of many errs low)"
+        return " One training."
+    learned = sorted({f"{row.maps:.0%}" for row in others if mark(row)})
+    fewer = f": a map was learned in {' to '.join(learned)} of their halves, in {_share(rows[least])} of its own"
+    return (
+        f" The model with {mapped(rows[least])}, trained again or with other seeds, has "
+        f"{', '.join(map(mapped, others))}{fewer if learned else ''}. The least of many also errs low."
+    )
+
+
+def _share(row: ReferenceRow) -> str:
+    return f"{row.maps:.0%}" if row.maps < 1 else "all"
+
+
+def _sharper(table: Table) -> str:
+    """At which radii sharper bounds alone are no better than the paper's numbers."""
+    least = {radius: [way[0][0] for way in ways] for radius, ways in ranges(table)}
+    above = [radius for radius, (paper, _, sharp, _) in least.items() if sharp >= paper]
+    lower = [radius for radius in above if least[radius][-1] < least[radius][0]]
+    if not above:
+        return ""
+    where = "At every R" if len(above) == len(least) else f"At R = {_listed(above)}"
+    with_map = "with a map it is below" + ("" if lower == above else f" at R = {_listed(lower)}")
+    return (
+        f"{where} sharper bounds alone gain nothing: the least error by cdf-cp is above the paper's"
+        f"{f'; {with_map}' if lower else ', with a map too'}."
+    )
+
+
+def _listed(radii: list[float]) -> str:
+    return ", ".join(f"{radius:g}" for radius in radii)
+
+
+def _order(table: Table) -> str:
+    """Whether methods order as in the paper: from their own baselines, and as selected."""
+    found = compared(table)
+    total, (own, selected) = len(found), ([getattr(one, name) for one in found] for name in ("own_verdict", "verdict"))
+    apart = sum(ELSE in one.unlike for one in found if one.verdict == OTHER)
+    told = (
+        f"Compared with its own baseline, fine-tuning goes as in the paper in {own.count(SAME)} of {total} directions "
+        f"and the other way in {own.count(OTHER)}; {own.count(TOO_SMALL[0])} are too small to tell in the paper, "
+        f"{own.count(TOO_SMALL[1])} here{_without(own)}."
+    )
+    if any(ELSE in one.unlike for one in found):
+        told += (
+            f" Compared with the AT selected, it goes as in the paper in {selected.count(SAME)} and the other way in "
+            f"{selected.count(OTHER)}{_without(selected)}; {apart} of these start from another baseline than this AT."
+        )
+    return told + alike(table)
+
+
+def _without(verdicts: list[str]) -> str:
+    """On how many directions there is no verdict, and why."""
+    found = [one for one in verdicts if one.endswith(NO_VERDICT)]
+    why = "; ".join(dict.fromkeys(one.removesuffix(NO_VERDICT) for one in found))
+    return f", {len(found)} without a verdict ({why})" if found else ""
+
+
+def _both(table: Table, radius: float) -> list[Entry]:
+    """The models selected of the methods that the paper has at a radius."""
+    return [one for one in table.selected(radius, "ece") if table.theirs("ACCE", one.method, radius) is not None]
 
 
 def _apart(table: Table) -> list[float]:
@@ -94,43 +172,43 @@ def overview(tables: list[Table]) -> str:
     """What is run of each data set, and the least certified error at one radius of models as the paper's."""
     lines = []
     for table in tables:
-        row, told = table.headlines.get((GLANCE, False)), ["—", "—", "—"]
+        row, told = table.headlines.get((GLANCE, False)), ["—"] * 4
         if row is not None:
-            network = table.entries[row.entry].network
-            other = "" if network == table.network else f", {network} where the paper has {table.network}"
-            place = table.paper["radii"].index(GLANCE)
+            one, place = table.entries[row.entry], table.paper["radii"].index(GLANCE)
+            other = "" if one.network == table.network else f" (the paper: {table.network})"
             least = (min(line[place] for line in table.paper[name].values()) for name in ("ACCE", "CBS"))
-            ours = row.certified_ece, row.certified_brier
-            told = [f"{up(own)} ({theirs:.2f})" for own, theirs in zip(ours, least, strict=True)]
-            told.append(f"{100 * (row.brier_all - row.brier_all_before):+.2f}{other}")
+            told = [f"{one.method}, {one.network}{other}"]
+            told += [f"{mapped(row, name)} ({theirs:.2f})"
+                     for name, theirs in zip(("certified_ece", "certified_brier"), least, strict=True)]  # fmt: skip
+            told.append(f"{100 * (row.brier_all - row.brier_all_before):+.2f}{mark(row)}")
         seeds = ", ".join(map(str, sorted({one.train_seed for one in table.models.values()} - {None})))
         lines.append([table.data, str(table.distinct), seeds or "—", *told])
-    run = {table.data for table in tables}
-    lines += [[name, "not run", "—", "—", "—", "—"] for name in study_names() if name not in run]
-    heads = ["data", "models", "seeds run", f"certified ECE at R = {GLANCE:g} with a map (the paper's best ACCE)",
-             "certified Brier (the paper's best CBS)", "clean Brier"]  # fmt: skip
-    return f"{OVERVIEW}\n\n{markdown(heads, lines, 1)}"
+    heads = ["data", "models", "seeds run", "model with the least CCE", "CCE (the paper's ACCE)", "CBS (the paper's)",
+             "rise of the clean Brier score, points"]  # fmt: skip
+    return f"{OVERVIEW}\n\n{markdown(heads, lines, 4)}"
 
 
-def ranges(table: Table) -> list[tuple[float, list[tuple[float, float]]]]:
+def ranges(table: Table) -> list[tuple[float, list[tuple[Cell, Cell]]]]:
     """Per radius, the least and largest of the methods that the paper has too: its ACCE, and our CCE three ways."""
     found = []
     for radius in table.paper.get("radii", ()):
-        own = [one for one in table.selected(radius, "ece") if table.theirs("ACCE", one.method, radius) is not None]
-        ways = [[table.theirs("ACCE", one.method, radius) for one in own]]
+        own = _both(table, radius)
+        ways = [[(theirs, f"{theirs:.2f}") for one in own if (theirs := table.theirs("ACCE", one.method, radius))]]
         for track in ("paper", "plain", "recalibrated"):
             rows = table.at(track, radius)
-            ways.append([float(up(rows[one.name].certified_ece)) for one in own if one.name in rows])
+            errors = [(float(up(rows[one.name].certified_ece)), rows[one.name]) for one in own if one.name in rows]
+            ways.append([(error, mapped(row)) for error, row in errors])
         if own:
-            found.append((radius, [(min(way, default=math.nan), max(way, default=math.nan)) for way in ways]))
+            none = math.nan, "—"
+            found.append((radius, [(min(way, default=none), max(way, default=none)) for way in ways]))
     return found
 
 
 def in_short(table: Table) -> str:
     """Per radius the range over the methods that the paper has too: theirs, ours by its bounds, by ours, with a map."""
     lines = [
-        [f"{radius:g}", *("—" if low != low else "–".join(dict.fromkeys((f"{low:.2f}", f"{high:.2f}")))
-                          for low, high in ways)]
+        [f"{radius:g}", *("–".join(dict.fromkeys((low, high))) + some for ((_, low), (_, high)), some in
+                          zip(ways, _some(table, radius), strict=True))]
         for radius, ways in ranges(table)
     ]  # fmt: skip
     if not lines:
@@ -143,6 +221,15 @@ def in_short(table: Table) -> str:
     return f"{IN_SHORT}\n\n{markdown(['R', *(label for label, _ in WAYS)], lines, 1)}\n{told}\n"
 
 
+def _some(table: Table, radius: float) -> list[str]:
+    """Of how many of the paper's methods that are run each range is, where not of all."""
+    run = {one.method for one in table.models.values() if one.network == table.network}
+    every, own = len(run & set(table.paper["ACCE"])), _both(table, radius)
+    rows = [{one.name for one in own}, *(table.at(track, radius) for track in ("paper", "plain", "recalibrated"))]
+    counts = [sum(one.name in known for one in own) for known in rows]
+    return [f" ({count} of {every})" if 0 < count < every else "" for count in counts]
+
+
 def picture(table: Table) -> bytes:
     """The figure: per radius the range of the certified calibration error over the paper's methods, four ways."""
     with matplotlib.rc_context({"svg.hashsalt": "certcal", "axes.spines.top": False, "axes.spines.right": False}):
@@ -151,11 +238,11 @@ def picture(table: Table) -> bytes:
         shown = ranges(table)
         for place, (label, colour) in enumerate(WAYS):
             at = np.arange(len(shown)) + 0.2 * (place - 1.5)
-            low, high = np.array([own[place] for _, own in shown]).T
+            low, high = np.array([[value for value, _ in own[place]] for _, own in shown]).T
             axes.bar(at, np.maximum(high - low, 0.4), 0.17, low, color=colour, label=label)
             under = {"textcoords": "offset points", "ha": "center", "va": "top", "fontsize": 7}
-            for x, y in zip(at, low, strict=True):
-                axes.annotate(f"{y:.2f}", (x, y), (0, -2), **under)
+            for x, (_, own) in zip(at, shown, strict=True):
+                axes.annotate(own[place][0][1], (x, own[place][0][0]), (0, -2), **under)
         axes.set_xticks(range(len(shown)), [f"R = {radius:g}" for radius, _ in shown])
         axes.set(ylim=(0, None), ylabel="certified calibration error, %")
         axes.set_title(f"{table.data}: the least to the largest of AT, ACCE-ACT and Brier-ACT", loc="left", fontsize=10)

@@ -1,91 +1,139 @@
 """Table 1 of the paper, and what is not run of the others: what it would take, and what to know of what is run."""
 
 import json
+import math
 import re
 import statistics
+from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
 
+from certcal.errors import several
 from certcal.studies import load_study, paper_table, study_trials
-from experiments.pack_table import Table, markdown
+from experiments.pack_table import FULL, Table, epochs_of, markdown, stem_of
 
 ROOT = Path(__file__).resolve().parents[1]
 ACE = {"standard": "ace_table-cifar10-preact-resnet18", "adversarial": "ace_table-cifar10-preact-resnet18-adversarial"}
-FULL = "100,000"  # draws, the paper's
 NETWORKS = (
-    "The networks, PreAct-ResNet-18, are ours, trained for fewer epochs than the paper's; [attacks](attacks.md) says "
-    "what follows. The paper's table has ImageNet too, which is not run."
+    "The networks, PreAct-ResNet-18, are ours, trained for {epochs} epochs; [attacks](attacks.md) says what follows. "
+    "The paper's table has ImageNet too, which is not run."
 )
 SPEEDS = (
-    "All of a study as the paper ran it, on one H200: at the speeds of [Measured](measured.md), fashion-mnist at the "
-    "mean times of the pack's models:"
+    "All models of a study on one {device}: its baselines and the methods that the paper's table of that data has, and "
+    "beside them the study's other methods. At the speeds of [Measured](measured.md), fashion-mnist at the mean times "
+    "of the pack's models:"
 )
-FINE_TUNED = """\
-- Of {data}, {run} of {every} baselines are run. Of {settings} settings of each of {methods} methods the pack has
-  what was selected, fine-tuned from {tuned}.{left}"""
-SETTINGS = 4  # of each method are tried (--sample)
-NOT_RUN = """\
-- Baselines were trained for the epochs [listed](reproduction_tables.md), not the paper's 150. The recipes are in
-  `experiments/recipes`. The schedule of the learning rate of Fashion-MNIST's entries before commit 8f825f1 was not
-  recorded.
-{tuned}
-- Models fine-tuned from the baseline with σ = 0.12 start from that baseline trained again, but for Finetuned AT 04.
-  Those of seed 1 at commit 799b5a7, and of seeds 1 and 2 at commit eb847ff, start from baselines of that seed trained
-  again, which are not in the pack. The baseline with σ = 0.5 and ε = 0.5 is trained again with seed 0, for all draws at
-  one planned look.
-- ACCE-ACT* takes the mean: with the paper's sum it diverged in all trials.
-- Of CIFAR-10, ResNet-110 is trained for {trained} epochs with noise and with SmoothAdv at two σ, and fine-tuned for
-  {finetuned} by one setting of Brier-ACT and of ACCE-ACT. PreAct-ResNet-18 stands beside it: with SmoothAdv, and with
-  consistent copies, then fine-tuned on the certificate. One seed each.
-"""
+NOTED = "(noted when it was run)"  # behind what no file records
+RECIPE = ROOT / "experiments" / "recipes"
+SAMPLE = 4  # settings of each method that are tried, where the recipe of a short study does not say
 
 
 def not_run(tables: list[Table]) -> str:
     """What whole studies would take, and in what those here differ."""
-    (images,) = (table for table in tables if table.data == "cifar10")
-    epochs: dict[bool, set[str]] = {False: set(), True: set()}  # of models that were fine-tuned, and of the others
-    for one in images.models.values():
-        if one.network == images.network:
-            epochs[bool(one.baseline)].add(one.settings.partition(" ")[0])
-    told = NOT_RUN.format(
-        tuned=fine_tuned(tables[0]),
-        trained=" or ".join(sorted(epochs[False])),
-        finetuned=" or ".join(sorted(epochs[True])),
-    )
-    return f"{SPEEDS}\n\n{costs(tables[0])}\n{told}{few_draws(tables)}"
+    first, others = tables[0], [table for table in tables[1:] if table.paper]
+    count, place = len(fewer(tables)), "reproduction_tables.md#certified-with-fewer-draws"
+    told = [
+        "Baselines were trained for the epochs [listed](reproduction_tables.md#where-each-comes-from), not for the "
+        f"{load_study(first.data).train['epochs']} of the study. The recipes are in `experiments/recipes`. The "
+        f"schedule of the learning rate of Fashion-MNIST's entries before commit 8f825f1 was not recorded {NOTED}.",
+        fine_tuned(first), starts(first), again(first), as_mean(first.data), *map(what_is_run, others),
+        f"{several(count, 'entry', 'entries')} with [fewer draws]({place}) than {FULL}, for some inputs or all."
+        if count else "",
+    ]  # fmt: skip
+    lines = "".join(f"- {line}\n" for line in told if line)
+    device = Counter(one.device for one in first.models.values()).most_common(1)[0][0]
+    return f"{SPEEDS.format(device=device)}\n\n{costs(first)}\n{lines}"
 
 
 def fine_tuned(table: Table) -> str:
     """The baselines that models are fine-tuned from, and those that are selected without; what these would take."""
     known = {one.baseline.lower() for one in table.models.values() if one.baseline}
     selected = {
-        table.short(one.name).removesuffix("-seed0")
+        table.short(stem_of(one.name))
         for radius in table.paper["radii"] for one in table.selected(radius, "ece") if one.method == "AT"
     }  # fmt: skip
     every = [one for one in table.models.values() if one.baseline and one.train_seconds and one.certify_seconds]
-    spent = statistics.fmean(one.train_seconds + one.certify_seconds for one in every)
-    methods = len({one.method for one in every})
-    models = SETTINGS * methods
+    spent = statistics.fmean(one.train_seconds + one.certify_seconds for one in every) if every else math.nan
+    methods, settings = len({one.method for one in every}), _sample(table.data)
     left = "".join(
-        f"\n  Nothing is fine-tuned from {name}, which is selected too, so differences to AT are large\n"
-        f"  there: {models} models, {models * spent / 60:.0f} minutes at the mean times of the others."
+        f" Nothing is fine-tuned from {name}, which is selected too: {settings * methods} models, "
+        f"{settings * methods * spent / 60:.0f} minutes at the mean times of the others."
         for name in sorted(selected - known)
     )
-    found = {table.short(one.name).removesuffix("-seed0") for one in table.models.values()}
+    found = {table.short(stem_of(one.name)) for one in table.models.values()}
     paper = {one.name.lower() for one in load_study(table.data).baseline}
-    return FINE_TUNED.format(
-        data=table.data, tuned=", ".join(sorted(known)), left=left,
-        run=len(paper & found), every=len(paper), settings=SETTINGS, methods=methods,
-    )  # fmt: skip
+    tuned = ", ".join(sorted(known))
+    return (
+        f"Of {table.data}, {len(paper & found)} of {len(paper)} baselines are run. Of {settings} settings of each of "
+        f"{several(methods, 'method')} the pack has what was selected, fine-tuned from {tuned}.{left}"
+    )
+
+
+def _sample(data: str) -> int:
+    """How many settings of each method the short study of a data set tried."""
+    path = RECIPE / f"{data}-short.toml"
+    found = re.search(r"--sample (\d+)", path.read_text(encoding="utf-8")) if path.is_file() else None
+    return int(found[1]) if found else SAMPLE
+
+
+def starts(table: Table) -> str:
+    """How many fine-tuned models have a baseline of their seed and commit in the pack, and which have none."""
+    tuned, none = [one for one in table.models.values() if one.baseline], Counter[tuple[str, int | None]]()
+    for one in tuned:
+        stem = f"{table.data}-{one.baseline}".lower()
+        commits = {other.commit for other in table.models.values()
+                   if stem_of(other.name) == stem and other.train_seed == one.train_seed}  # fmt: skip
+        none.update([] if one.commit in commits else [(one.baseline.lower(), one.train_seed)])
+    if not none:
+        return ""
+    names = defaultdict(list)
+    for (name, seed), count in sorted(none.items(), key=str):
+        names[name].append(f"{count} of seed {seed}")
+    listed = "; ".join(f"{name}, {', '.join(counts)}" for name, counts in names.items())
+    return (
+        f"Of {len(tuned)} fine-tuned models, {len(tuned) - none.total()} have a baseline of their seed and commit in "
+        f"the pack. The others, here by baseline, may start from a training of it that the pack has not: {listed}."
+    )
+
+
+def again(table: Table) -> str:
+    """Which models the pack has of two trainings with one seed."""
+    names = dict.fromkeys(
+        table.short(stem_of(one.name)) for one in table.models.values() if one.name.endswith("-again")
+    )
+    return f"Trained twice with one seed: {', '.join(names)}." if names else ""
+
+
+def as_mean(data: str) -> str:
+    """Where the study takes the mean in ACCE-ACT*, that it does."""
+    methods = {one.name: one.objective for one in load_study(data).method}
+    if methods.get("ACCE-ACT*", {}).get("reduction") != "mean":
+        return ""
+    return f"ACCE-ACT* takes the mean: with the paper's sum it diverged in all trials {NOTED}."
+
+
+def what_is_run(table: Table) -> str:
+    """The methods that are run of a data set, by network, with σ and epochs, in a line."""
+    told = []
+    for network in sorted({one.network for one in table.models.values()}, key=lambda one: one != table.network):
+        own = [one for one in sorted(table.models.values(), key=table.place) if one.network == network]
+        parts = []
+        for method, epochs in dict.fromkeys((one.method, epochs_of(one)) for one in own):
+            sigmas = sorted({table.sigma[one.name] for one in own if (one.method, epochs_of(one)) == (method, epochs)})
+            parts.append(f"{method} at σ = {' and '.join(f'{one:g}' for one in sigmas)} ({epochs or '?'} epochs)")
+        told.append(f"{network} by {', '.join(parts)}")
+    seeds = ", ".join(sorted({"?" if one.train_seed is None else str(one.train_seed) for one in table.models.values()}))
+    return f"What is run of {table.data}, with seed {seeds}: {'; '.join(told)}."
 
 
 def attacks() -> str:
     """Table 1 on CIFAR-10."""
     told = paper_table("cifar10", "attacks") or {}
-    lines = []
+    lines, epochs = [], []
     for how, name in ACE.items():
-        rows = json.loads((ROOT / "experiments" / "results" / f"{name}.json").read_text(encoding="utf-8"))["paper"]
-        for row in rows:
+        made = json.loads((ROOT / "experiments" / "results" / f"{name}.json").read_text(encoding="utf-8"))
+        epochs.append(str(made["settings"]["epochs"]))
+        for row in made["paper"]:
             if row["epsilon"] in (0.0, 8 / 255):
                 key = f"{row['eta']} {row['omega']}" if row["epsilon"] else "none"
                 paper, ours = told[how][key], 100 * row["adaptive_ece"]
@@ -102,7 +150,7 @@ def attacks() -> str:
     return (
         f"{told}\nAgainst no attack, AdaECE moves the other way than in the paper under {len(unlike)} of {len(moves)} "
         f"attacks: {', '.join(unlike)}. The adversarially trained network has {clean[3]} without an attack, the "
-        f"paper's {clean[2]}.\n{NETWORKS}\n"
+        f"paper's {clean[2]}.\n{NETWORKS.format(epochs=' and '.join(epochs))}\n"
     )
 
 
@@ -120,30 +168,44 @@ def costs(fashion: Table) -> str:
     }
     lines = []
     for name, images, inputs in (("cifar10", 50_000, 10_000), ("cifar100", 50_000, 500), ("svhn", 73_257, 500)):
-        every = _models_of(name)
-        work = sum(one.train.epochs * images * one.objective.draws * (one.objective.steps + 1) for one in every)
-        certify = len(every) * inputs * every[0].certify.n / rate["ResNet-110"]
-        lines.append([name, str(len(every)), f"{work / passes / 3600:,.0f} h", f"{certify / 3600:,.0f} h"])
-    every = _models_of("imagenet")
-    certify = len(every) * 500 * every[0].certify.n / rate["ResNet-50"]
-    lines.append(["imagenet", str(len(every)), "not measured", f"{certify / 3600:,.0f} h"])
-    every, known = _models_of(fashion.data), [one for one in fashion.models.values() if one.train_seconds]
-    spent = sum(one.train_seconds / int(one.settings.split()[0]) for one in known) / len(known)  # an epoch
-    certify = statistics.fmean(one.certify_seconds for one in known)
-    work = sum(one.train.epochs for one in every) * spent
-    lines.append([fashion.data, str(len(every)), f"{work / 3600:,.0f} h", f"{len(every) * certify / 3600:,.0f} h"])
-    return markdown(["study", "models", "training", "certification"], lines, 1)
+        lines.append([name])
+        for every in _models_of(name):
+            work = sum(one.train.epochs * images * one.objective.draws * (one.objective.steps + 1) for one in every)
+            certify = sum(inputs * one.certify.n for one in every) / rate["ResNet-110"]
+            lines[-1] += [str(len(every)), f"{work / passes / 3600:,.0f} h", f"{certify / 3600:,.0f} h"]
+    lines.append(["imagenet"])
+    for every in _models_of("imagenet"):
+        certify = sum(500 * one.certify.n for one in every) / rate["ResNet-50"]
+        lines[-1] += [str(len(every)), "not measured", f"{certify / 3600:,.0f} h"]
+    known = [(one.train_seconds / epochs, one.certify_seconds) for one in fashion.models.values()
+             if one.train_seconds and one.certify_seconds and (epochs := epochs_of(one))]  # fmt: skip
+    epoch, certify = (statistics.fmean(times) for times in zip(*known, strict=True))
+    lines.append([fashion.data])
+    for every in _models_of(fashion.data):
+        work = epoch * sum(one.train.epochs for one in every)
+        lines[-1] += [str(len(every)), f"{work / 3600:,.0f} h", f"{len(every) * certify / 3600:,.0f} h"]
+    heads = ["study", "the paper's models", "training", "certification", "other models", "training", "certification"]
+    return markdown(heads, lines, 1)
 
 
-def _models_of(study: str) -> list[Any]:
-    """The recipes of all models of a study."""
-    return [one.recipe for first, tuned in study_trials(load_study(study), Path("x")) for one in (first, *tuned)]
+def _models_of(study: str) -> tuple[list[Any], list[Any]]:
+    """The recipes of a study's baselines and of methods in the paper's table of that data; those of other methods."""
+    loaded: tuple[list[Any], list[Any]] = [], []
+    paper = (paper_table(study) or {}).get("ACCE", {})
+    for first, tuned in study_trials(load_study(study), Path("x")):
+        loaded[0].append(first.recipe)
+        for one in tuned:
+            loaded[one.method not in paper].append(one.recipe)
+    return loaded
 
 
 def few_draws(tables: list[Table]) -> str:
-    """Which entries have fewer draws than the paper's."""
-    named = [
-        f"{name} ({table.draws[name]})" for table in tables if table.paper for name in table.models
-        if table.draws[name] != FULL
-    ]  # fmt: skip
-    return f"- Certified with fewer draws than {FULL}, for some inputs or all: {', '.join(named)}.\n"
+    """Which entries have fewer draws than the paper's, in lines."""
+    lines = [[f"`{name}`", draws] for name, draws in fewer(tables).items()]
+    return f"Fewer than {FULL}, for some inputs or all:\n\n{markdown(['entry', 'draws'], lines, 1)}"
+
+
+def fewer(tables: list[Table]) -> dict[str, str]:
+    """The draws of entries that have fewer than the paper's."""
+    every = {name: table.draws[name] for table in tables if table.paper for name in table.models}
+    return {name: draws for name, draws in every.items() if draws != FULL}

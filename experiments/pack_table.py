@@ -6,25 +6,47 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
 
-from certcal.certificates import average_certified_radius, confidence_bounds_at
 from certcal.evaluation import Outcome, Rounding, select
 from certcal.report import percent
 from certcal.studies import Entry, Pack, ReferenceRow, draws_of, paper_table
-from certcal.studies.reference_rows import as_fixed
 
-ALPHA = 0.001
 POINT = 0.01  # by which a map of the headline may raise the clean Brier score
+OURS = "certcal"  # the source of entries that stand in every statistic; those of others stand apart
+FULL = "100,000"  # draws, the paper's
+NO_MAP = " ◦"  # behind means over halves of which some learned no map
+METHODS = ("Finetuned AT", "Brier-ACT", "ACCE-ACT", "ACCE-ACT*", "CCE-ACT", "Certified Brier")
+_SEED = re.compile(r"-seed(\d+(?:-again)*)$")  # of entries' names; submitted ones may do without
+ORDER = ("Noise", "AT", *METHODS, "Consistency")  # of the lines of a table
+
+
+def stem_of(name: str) -> str:
+    """An entry's name without its seed, which trainings with the same settings share; the name if it has none."""
+    return _SEED.sub("", name)
+
+
+def seed_in(name: str) -> str:
+    """What an entry's name says of its seed, such as “0 again”."""
+    found = _SEED.search(name)
+    return found[1].replace("-", " ") if found else "—"
+
+
+def epochs_of(entry: Entry) -> int | None:
+    """The epochs that an entry was trained for, if its settings say so."""
+    found = re.match(r"(\d+) epochs", entry.settings)
+    return int(found[1]) if found else None
 
 
 class Table:
-    """The rows of a pack that are about one data set."""
+    """The rows of a pack that are about one data set: our own, or those that others submitted."""
 
-    def __init__(self, pack: Pack, data: str) -> None:
-        self.entries = {one.name: one for one in pack.entry if one.data == data}
+    def __init__(self, pack: Pack, data: str, *, ours: bool = True) -> None:
+        own = [one for one in pack.entry if one.data == data and (one.source == OURS) == ours]
+        self.entries = {one.name: one for one in own}
         self.rows = [row for row in pack.rows() if row.entry in self.entries]
         evidence = {name: pack.evidence(one) for name, one in self.entries.items()}
         self.draws = {name: draws_of(own) for name, own in evidence.items()}
         self.inputs = {name: len(own) for name, own in evidence.items()}
+        self.sigma = {name: own.header.sigma for name, own in evidence.items()}
         self.model = {name: own.header.model for name, own in evidence.items()}  # some have several sets of inputs
         self.pack, self.data, self.paper = pack, data, paper_table(data) or {}
 
@@ -37,16 +59,6 @@ class Table:
     def distinct(self) -> int:
         """How many models have rows."""
         return len({self.model[name] for name in self.models})
-
-    @cached_property
-    def mean_radius(self) -> dict[str, float]:
-        """The average certified radius of each entry, 0 where it is wrong."""
-        found = {}
-        for name, one in self.models.items():
-            fixed = as_fixed(self.pack.evidence(one))
-            (own,) = confidence_bounds_at(fixed, radii=[0.0], alpha=ALPHA, method="cdf", split_alpha=False)
-            found[name] = average_certified_radius(own.certified_radius, own.correct)
-        return found
 
     @cached_property
     def network(self) -> str:
@@ -87,15 +99,25 @@ class Table:
 
     def with_seeds(self, row: ReferenceRow) -> list[ReferenceRow]:
         """The row and those of the same settings, inputs and track with other seeds."""
-        others = self.at(row.track, row.radius)
-        names = (row.entry.replace("-seed0", f"-seed{seed}") for seed in range(10))
-        return [others[name] for name in names if name in others]
+        alike = [
+            other for name, other in self.at(row.track, row.radius).items()
+            if name != row.entry and stem_of(name) == stem_of(row.entry) and not name.endswith("-again")
+        ]  # fmt: skip
+        return [row, *sorted(alike, key=lambda one: (self.entries[one.entry].train_seed or 0, one.entry))]
 
     def held_out(self, name: str, score: str, radius: float) -> bool:
         """Whether held-out training images chose the model of an entry by a score at R."""
         words = rf"held-out training images:[^;]*\b{score} at {radius:g}(,|;|$)"
         same = [one for other, one in self.entries.items() if self.model[other] == self.model[name]]
         return any(re.search(words, one.chosen) for one in same)
+
+    def chosen_held_out(self, radius: float, score: str) -> Iterator[Entry]:
+        """The entries of seed 0 that held-out training images chose by a score at R, where they certify anything."""
+        rows = self.at("paper", radius)
+        for one in sorted(self.entries.values(), key=self.place):
+            usual = self.inputs[one.name] == self.usual or one.network != self.network
+            if one.name in rows and rows[one.name].certified_accuracy > 0 and one.train_seed == 0 and usual:
+                yield from [one] if self.held_out(one.name, score, radius) else []
 
     def others(self, radius: float) -> list[Entry]:
         """Entries of other networks with a row at R."""
@@ -147,9 +169,29 @@ class Table:
         accuracy = "—" if first is None else down(first.certified_accuracy)
         quoted = "—" if paper is None else f"{paper:.2f}"
         acce = "—" if first is None or name != "CCE" or first.acce != first.acce else f"{100 * first.acce:.2f}"
-        about = [acce, self.draws[entry.name], self.short(entry.name).removesuffix("-seed0")]  # models of seed 0
+        about = [acce, self.short(entry.name).removesuffix("-seed0") + self.fewer(entry.name)]  # models of seed 0
+        after = "—" if rows[2] is None else mapped(rows[2], score)
         method = entry.method if entry.network == self.network else f"{entry.method}, {entry.network}"
-        return [f"{radius:g}", name, method, accuracy, quoted, up(ours[0]), apart, *map(up, ours[1:]), *about]
+        return [f"{radius:g}", name, method, accuracy, quoted, up(ours[0]), apart, up(ours[1]), after, *about]
+
+    def fewer(self, name: str) -> str:
+        """The draws of an entry, to be told behind its name where the paper has others."""
+        return "" if self.draws[name] == FULL else f" ({self.draws[name]} draws)"
+
+    def place(self, entry: Entry) -> tuple[bool, int, str]:
+        """Where an entry stands among the lines of a table."""
+        known = ORDER.index(entry.method) if entry.method in ORDER else len(ORDER)
+        return entry.network != self.network, known, entry.name
+
+
+def mapped(row: ReferenceRow, score: str = "certified_ece") -> str:
+    """A score after a map, marked where some halves learned none."""
+    return up(getattr(row, score)) + mark(row)
+
+
+def mark(row: ReferenceRow) -> str:
+    """What stands behind a number after a map: a sign, where some halves learned none."""
+    return NO_MAP if row.maps < 1 else ""
 
 
 def up(value: float | None) -> str:

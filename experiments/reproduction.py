@@ -5,8 +5,10 @@
 Every number comes from reference/, experiments/results, bench/results or the paper's tables in paper.toml.
 """
 
+import html
 import math
 import statistics
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -16,8 +18,8 @@ from experiments.beside_others import approximations, correlations, published, s
 from experiments.directions import directions, tuned
 from experiments.glance import answers, in_short, overview, picture
 from experiments.headlines import freer, headline, unseen
-from experiments.not_run import attacks, not_run
-from experiments.pack_table import Table, markdown
+from experiments.not_run import attacks, few_draws, not_run
+from experiments.pack_table import FULL, NO_MAP, OURS, Table, down, mapped, mark, markdown, stem_of, up
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "reproduction.md"
@@ -39,13 +41,24 @@ The paper's numbers of training, and ours from the evidence in [the reference pa
 Words and units, here and in the figure:
 
 - All numbers are in percent, R is the radius. Certified accuracy (CA) is rounded down, certified errors up.
-- CCE is the certified calibration error, exact. The paper has the ACCE, which approximates it from below. CBS is the
-  certified Brier score.
+- CCE, or error, is the certified calibration error, exact. The paper has the ACCE, which approximates it from below.
+  CBS is the certified Brier score.
 - AT (SmoothAdv), Brier-ACT, ACCE-ACT and ACCE-ACT* are the paper's [ways to train](training.md). CCE-ACT, Certified
   Brier and Consistency are not in its tables.
-- A model is called by σ, ε, draws m and steps T of its baseline, then by method and setting.
+- A model is called by σ, ε, draws m and steps T of its baseline, then by method and setting. “Selected” is as in the
+  paper: per method, the least error at R among models of seed 0 within 3 points of the best CA of its network, on the
+  inputs reported on. The least of many errs low.
 - “The paper's bounds” are its certificate (cdf). cdf-cp gives sharper bounds from the same draws. A map
-  [recalibrates](recalibration.md) confidences. More words are in the [glossary](glossary.md).
+  [recalibrates](recalibration.md) confidences; most maps leave [two or three](recalibration.md#steps) of them.
+- A map is chosen and fitted on one random half of the inputs and scored on the other, each in turn. Numbers are means
+  over the halves. ± is the standard deviation over the halves, which share inputs: no confidence interval.
+- ◦: in some halves no map could be learned; confidences stayed as they are there, and the number is the mean over both.
+- More words are in the [glossary](glossary.md).
+"""
+DETAILS = f"""
+CA is by the paper's bounds; by cdf-cp it differs by tenths. ADMM's ACCE is the paper's approximation from our bounds.
+By cdf-cp, looks at the draws count: evidence that was drawn on without a plan has limits up to a point wider. Draws are
+{FULL} where nothing else is said. Models of another network than the paper's are all listed.
 """
 TABLES_HEAD = f"""# Reproduction: all tables
 
@@ -53,19 +66,17 @@ TABLES_HEAD = f"""# Reproduction: all tables
 Every row behind [Reproduction](reproduction.md), where words and units are explained. `certcal reference recompute
 reference` makes the rows again from stored evidence, with `--approximate` ADMM's ACCE too. Tables about published logs,
 approximations and attacks come from `experiments/results`. Differences are of the numbers before they are rounded.
-"""
-SELECTED = (
-    "Ours are selected as in the paper: per method, the least error among models of seed 0 within 3 points of the best "
-    "CA at R, on the inputs reported on. The least of many errs low."
+{DETAILS}"""
+SUBMITTED = (
+    "Rows of entries whose source is another than this project's. They are in no other table and no number of either "
+    "page. [The pack's page](reference_pack.md#submitting-a-row) says what such rows prove:"
 )
-DETAILS = (
-    "CA is by the paper's bounds; by cdf-cp it differs by tenths. ADMM's ACCE is the paper's approximation from our "
-    "bounds. By cdf-cp, looks at the draws count: evidence that was drawn on without a plan has limits up to a point "
-    "wider."
-)
+TIMES = "Maps are fitted on halves of the inputs, or on another entry. Wall times are of models that ran beside others."
+BRIEFLY = ((", or a reference pack", ""), (" or a reference pack", ""), (" or evidence files, one for each σ", ""),
+           (", an evidence file", ""), ("a folder of `certcal reproduce`", "a study"))  # fmt: skip
 Part = Callable[[Table], str]
 HEADS = ["R", "metric", "method", "CA", "paper", "ours, paper's bounds", "difference", "ours, cdf-cp",
-         "with a map", "ADMM's ACCE", "draws", "model"]  # fmt: skip
+         "with a map", "ADMM's ACCE", "model"]  # fmt: skip
 
 
 def training(table: Table) -> str:
@@ -73,12 +84,12 @@ def training(table: Table) -> str:
     bands = ", ".join(f"{low}–{high} at R = {radius:g}" for radius, (low, high) in
                       zip(table.paper.get("radii", ()), table.paper.get("CA", ()), strict=True))  # fmt: skip
     compared = f"The paper compares models with a CA of {bands}." if bands else "It is not in the paper."
-    return f"{compared} {SELECTED}\n\n{_parts(table, ANSWERS)}"
+    return f"{compared}\n\n{_parts(table, ANSWERS)}"
 
 
 def every_row(table: Table) -> str:
-    """What is behind it: the models selected, by either choice, their seeds, and where each comes from."""
-    return f"{SELECTED} {DETAILS}\n\n{_parts(table, ROWS)}"
+    """What is behind it: the models selected, by either choice, and their seeds."""
+    return _parts(table, ROWS)
 
 
 def _parts(table: Table, wanted: Mapping[str, Sequence[Part]]) -> str:
@@ -93,7 +104,7 @@ def chosen(table: Table) -> str:
         table.line(radius, name, theirs, score, entry)
         for radius in sorted({row.radius for row in table.rows})
         for name, theirs, score, field in SCORES
-        for entry in (*table.selected(radius, field), *table.others(radius))
+        for entry in sorted((*table.selected(radius, field), *table.others(radius)), key=table.place)
     ]
     return f"{markdown(HEADS, lines, 3)}\n{worse(table)}"
 
@@ -110,7 +121,10 @@ def worse(table: Table) -> str:
         sum(getattr(row, name) > getattr(before, name) for row, before in pairs)
         for name in ("certified_ece", "certified_brier")
     )
-    return f"With a map the CCE is larger than without in {error} of {len(pairs)} rows, the CBS in {brier}.\n"
+    return (
+        f"With a map the CCE is larger than without in {error} of {len(pairs)} rows, the CBS in {brier}. Of these rows "
+        f"{sum(bool(mark(row)) for row, _ in pairs)} are{NO_MAP}.\n"
+    )
 
 
 def missed(table: Table) -> str:
@@ -128,32 +142,41 @@ def honest(table: Table) -> str:
     """The models that held-out training images choose, at the radii they are chosen for."""
     lines = [
         table.line(radius, name, theirs, score, entry)
-        for name, theirs, score, field in SCORES
         for radius in sorted({row.radius for row in table.rows})
-        for entry in table.entries.values()
-        if entry.name in table.at("paper", radius) and table.held_out(entry.name, field, radius)
-        and (table.inputs[entry.name] == table.usual or entry.network != table.network)
-        and entry.train_seed == 0 and table.at("paper", radius)[entry.name].certified_accuracy > 0
-    ]  # fmt: skip
+        for name, theirs, score, field in SCORES
+        for entry in table.chosen_held_out(radius, field)
+    ]
     if not lines:
         return ""
+    twice = several_lines(table)
+    again = f"; {twice} times these are of one baseline, of which several studies chose" if twice else ""
     told = (
-        "Chosen on held-out training images instead, the test inputs unseen. Models of each baseline were chosen among "
-        "themselves, so a method has a line for each baseline it starts from:"
+        "Chosen on held-out training images instead, the test inputs unseen. Each study chose among its own models of "
+        f"each baseline, so a method has several lines at some R{again}:"
     )
-    return f"{told}\n\n{markdown(HEADS, sorted(lines, key=lambda line: (float(line[0]), line[1], line[2])), 3)}"
+    return f"{told}\n\n{markdown(HEADS, lines, 3)}"
+
+
+def several_lines(table: Table) -> int:
+    """How often held-out images chose several models of one method and baseline at one R by one score."""
+    counts = Counter(
+        (radius, field, one.method, one.baseline.lower() or table.short(stem_of(one.name)))
+        for radius in {row.radius for row in table.rows} for *_, field in SCORES
+        for one in table.chosen_held_out(radius, field)
+    )  # fmt: skip
+    return sum(count > 1 for count in counts.values())
 
 
 def sources(table: Table) -> str:
     """What each entry is, and what it took."""
     lines = [
-        [one.name, one.method, one.settings or "—", _fitted(one), one.device, one.commit,
+        [table.short(one.name), one.method, one.settings or "—", _fitted(one), one.commit,
          *(f"{took:.0f} s" if took else "—" for took in (one.train_seconds, one.certify_seconds))]
         for one in table.entries.values()
     ]  # fmt: skip
-    heads = ["entry", "method", "settings", "maps fitted on", "device", "commit", "training", "certification"]
-    told = "Wall times are of models that ran beside others on the same device."
-    return f"{markdown(heads, lines, 6)}\n{told}\n"
+    heads = ["entry", "method", "settings", "maps fitted on", "commit", "training", "certification"]
+    devices = ", ".join(sorted({one.device for one in table.entries.values()}))
+    return f"### {table.data}: entries\n\nMade on {devices}:\n\n{markdown(heads, lines, 5)}"
 
 
 def _fitted(entry: Entry) -> str:
@@ -164,17 +187,24 @@ def _fitted(entry: Entry) -> str:
 
 def exhibits() -> str:
     """The names under which `certcal reproduce` draws what the paper shows."""
-    lines = [[f"`{one.name}`", one.place, one.shows, one.source or "nothing"] for one in EXHIBITS.values()]
+    lines = [[f"`{one.name}`", one.place, one.shows, _briefly(one.source) or "nothing"] for one in EXHIBITS.values()]
     told = (
-        "`certcal reproduce NAME --from reference` draws each again from the pack, where it has the data; `--from` "
-        "also takes runs, studies and evidence files:"
+        "`certcal reproduce NAME --from reference` draws each again from the pack, where it has the data. `--from` "
+        "also takes evidence files in place of runs, one run for each σ, and studies: folders of `certcal reproduce`."
     )
     return f"{told}\n\n{markdown(['name', 'in the paper', 'shows', 'drawn from'], lines, 4)}"
 
 
+def _briefly(source: str) -> str:
+    """What an exhibit is drawn from, in words of the sentence above the table."""
+    for long, short in BRIEFLY:
+        source = source.replace(long, short)
+    return source
+
+
 ANSWERS: dict[str, Sequence[Part]] = {
     "The paper's methods": (in_short, missed),
-    "Directions": (directions, tuned),
+    "Directions": (tuned, directions),
     "With a map": (headline, freer, unseen),
     "Beside published logs": (published,),
     "The paper's approximations": (approximations,),
@@ -184,29 +214,63 @@ ROWS: dict[str, Sequence[Part]] = {
     "Selected on the test inputs": (chosen,),
     "Selected on held-out images": (honest,),
     "Seeds": (spread,),
-    "Where each comes from": (sources,),
 }
 
 
 def tables_of(pack: Pack) -> list[Table]:
-    """The pack by data set, those of the paper first."""
-    found = [Table(pack, data) for data in dict.fromkeys(one.data for one in pack.entry)]
+    """Our entries of the pack by data set, those of the paper first."""
+    found = [Table(pack, data) for data in dict.fromkeys(one.data for one in pack.entry if one.source == OURS)]
     return sorted(found, key=lambda one: not one.paper)
 
 
 def page(found: list[Table]) -> str:
     """The page of answers."""
     parts = [HEAD.format(answers=answers(found)), overview(found)]
-    parts += [f"## {table.data}\n\n{_models(table)} {training(table)}" for table in found if table.paper]
+    for table in found:
+        parts += [_once(f"## {table.data}\n\n{_models(table)} {training(table)}", parts)] if table.paper else []
     parts.append(f"## Table 1, CIFAR-10, ε = 8/255: AdaECE under attack\n\n{attacks()}")
     parts.append(f"## What is not run, and what it would take\n\n{not_run(found)}")
     parts.append(f"## The paper's tables and figures\n\n{exhibits()}")
     return "\n".join(parts)
 
 
+def _once(text: str, before: Sequence[str]) -> str:
+    """The text without the paragraphs above a table that stand on the page already."""
+    known = {one for part in before for one in part.split("\n\n")}
+    told = text.split("\n\n")
+    return "\n\n".join("As above:" if one in known and one.endswith((":", ".")) else one for one in told)
+
+
 def tables_page(found: list[Table]) -> str:
     """The page of all tables."""
-    return "\n".join([TABLES_HEAD, *(f"## {table.data}\n\n{_models(table)} {every_row(table)}" for table in found)])
+    parts = [TABLES_HEAD, *(f"## {table.data}\n\n{_models(table)}\n\n{every_row(table)}" for table in found)]
+    parts.append(f"## Certified with fewer draws\n\n{few_draws(found)}")
+    parts += [f"## Where each comes from\n\n{TIMES}\n", *map(sources, found)]
+    return "\n".join([*parts, *submitted(found[0].pack)])
+
+
+def submitted(pack: Pack) -> list[str]:
+    """The rows that others submitted, with who did; they stand in nothing else."""
+    others = [one for one in pack.entry if one.source != OURS]
+    lines = []
+    for table in (Table(pack, data, ours=False) for data in dict.fromkeys(one.data for one in others)):
+        for name, one in table.models.items():
+            for radius in one.radii:
+                paper, plain, after = (
+                    table.at(track, radius).get(name) for track in ("paper", "plain", "recalibrated")
+                )
+                lines.append([*map(_told, (one.source, name, one.data, one.network, one.method)), f"{radius:g}",
+                              "—" if paper is None else down(paper.certified_accuracy),
+                              *("—" if row is None else up(row.certified_ece) for row in (paper, plain)),
+                              "—" if after is None else mapped(after), table.draws[name]])  # fmt: skip
+    heads = ["source", "entry", "data", "network", "method", "R", "CA", "CCE, paper's bounds", "cdf-cp", "with a map",
+             "draws"]  # fmt: skip
+    return [f"## Submitted by others\n\n{SUBMITTED}\n\n{markdown(heads, lines, 5)}"] if lines else []
+
+
+def _told(text: str) -> str:
+    """What a stranger wrote, as plain text in a cell of a table."""
+    return html.escape(" ".join(text.split()).replace("|", "/").replace("`", "'"), quote=False) or "—"
 
 
 def _models(table: Table) -> str:
