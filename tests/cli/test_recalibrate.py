@@ -55,11 +55,13 @@ def run(tmp_path):
     return made
 
 
-def test_the_screen_says_over_which_splits_the_means_are(run, tmp_path, monkeypatch):
+@pytest.mark.parametrize(("without", "whose"), [(1, "isotonic map"), (0, "the maps of other splits")])
+def test_the_screen_says_over_which_splits_the_means_are(run, tmp_path, monkeypatch, without, whose):
     def some(own: HeldOut) -> HeldOut:
-        """The second split has no map: there after is as before."""
-        rows = [HeldOutRow(**vars(row) | {"after": row.before}) if row.split == 1 else row for row in own.rows]
-        return HeldOut((own.maps[0], IdentityMap(), *own.maps[2:]), own.fit, own.test, tuple(rows))
+        """A split has no map: there after is as before."""
+        rows = [HeldOutRow(**vars(row) | {"after": row.before}) if row.split == without else row for row in own.rows]
+        maps = tuple(IdentityMap() if split == without else one for split, one in enumerate(own.maps))
+        return HeldOut(maps, own.fit, own.test, tuple(rows))
 
     made = recalibrate.held_out_maps
     monkeypatch.setattr(recalibrate, "held_out_maps", lambda *given, **terms: some(made(*given, **terms)))
@@ -69,5 +71,5 @@ def test_the_screen_says_over_which_splits_the_means_are(run, tmp_path, monkeypa
     every = json.loads((run.path / "recalibration" / "held_out.json").read_text())["scores"][0]
     before, after = (f"{100 * every[when]['certified_ece']:.2f} %" for when in ("before", "after"))
     first = f"3 splits, 1 of them without a map, where confidences stay as they are: certified ECE {before} → {after}"
-    assert text.index(f"{first} at R = ") < text.index(told)
+    assert text.index(f"{first} at R = ") < text.index(f"{whose} for R = ") < text.index(told)
     assert after != text[text.index("certified ECE, certified") :].split("%")[1].strip() + " %"

@@ -49,7 +49,7 @@ def test_standings_have_the_numbers_of_their_rows(made_up):
             assert (one.name, one.radius, one.brier) == (row.entry, row.radius, row.brier_all)
             assert [getattr(one, name) for name in NUMBERS] == [getattr(row, name) for name in NUMBERS]
             assert (one.deviation, one.maps) == (row.deviation, row.maps)
-    assert TOLD["freer"][1].endswith("by up to 5 points; others by up to 1.")
+    assert "by up to 5 points; others by at most 1. Limits" in TOLD["freer"][1]
     assert {one.name: one.method for one in board.tracks[0].standings} == {"one": "own", "two": "other"}
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from certcal.evaluation import Outcome
-from certcal.recalibration import IdentityMap
+from certcal.recalibration import IdentityMap, IsotonicMap
 from certcal.studies import EXHIBITS, Pack, reference_rows
 from certcal.studies.pack_checks import differences, row_problems
 from certcal.studies.ranked import each_once
@@ -69,6 +69,14 @@ def test_a_row_says_in_which_share_of_halves_a_map_was_learned(drawn, monkeypatc
     rows = reference_rows.entry_rows("own", part, [0.1], mapped=[0.1], splits=2)
     learned = rows[-1].maps
     assert (len(found), learned) == (4, 0.0)  # the identity is no map, whatever it says
+
+
+@pytest.mark.parametrize(("wrong", "learned"), [(1, 0.0), (2, 1.0)])
+def test_a_row_has_no_map_that_a_single_prediction_decides_about(drawn, monkeypatch, wrong, learned):
+    """As `certcal recalibrate` keeps none."""
+    own = IsotonicMap([0.0, 1.0], [0.1, 0.9], about={"certified": [25], "wrong": [wrong]})
+    monkeypatch.setattr(reference_rows, "choose_map", lambda *_, **__: SimpleNamespace(map=own))
+    assert reference_rows.entry_rows("own", drawn, [0.1], mapped=[0.1], splits=2)[-1].maps == learned
 
 
 def test_numbers_without_a_fit_are_compared_to_the_last_digit(made_up):

@@ -51,9 +51,11 @@ def _show(result: "Recalibration") -> None:
     console = wide_console()
     splits, held = len(result.held_out.fit), len(result.held_out.test[result.held_out.kept])
     over = f"mean ± deviation over {splits_shown(result.held_out)}" if splits > 1 else "one split"
-    title = f"{map_name(result.map)} for {listed(result.radii)}, {over}, {held:,} inputs held out"
+    kept = map_name(result.map)
     if over_all := without_map(result.held_out, result.radii):
         console.print(Text(over_all, style="bold"))
+        kept = "the maps of other splits" if result.map.kind == "identity" else kept
+    title = f"{kept} for {listed(result.radii)}, {over}, {held:,} inputs held out"
     console.print(Text(title, style="bold"))
     for radius in result.radii:
         table = new_table(f"at R = {exactly(radius)}" if len(result.radii) > 1 else "")

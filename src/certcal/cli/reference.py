@@ -216,8 +216,10 @@ def _add(pack: Path, run: str | None, name: str | None, facts: list[str], *, app
     from certcal.smoothing import load_evidence
     from certcal.studies import add_to_pack, entry_of_run
 
-    if run is None or name is None:
-        raise InputError("Missing --run or --name: which run's evidence to add, and under which name.")
+    if run is None:
+        raise InputError("Missing --run: which run's evidence to add.")
+    if name is None:
+        raise InputError("Missing --name: what to call the entry.")
     given: dict[str, Any] = {}
     for key, value in map(_fact, facts):
         if given.setdefault(key, value) != value:

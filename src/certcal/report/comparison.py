@@ -41,6 +41,7 @@ class Comparison:
     lines: tuple[Line, ...]
     has_paper: bool
     below: str = ""  # where our best accuracy is below the paper's range, and by how much
+    above: str = ""  # where all that we compare are above it
     outside: tuple[str, ...] = ()  # per radius, methods none of whose models comes within it, each at its most accurate
 
 
@@ -73,10 +74,15 @@ def comparison_table(
     accuracies = tuple("—" if one.best_accuracy == 0 else _range(one) for one in selections)
     ends = _at(radii, theirs, theirs.get("CA"))
     ranges = tuple(None if own is None else f"{own[0]}–{own[1]}" for own in ends)
-    gaps = [(one.radius, own[0] - 100 * one.best_accuracy) for one, own in zip(selections, ends, strict=True) if own]
-    below = ", ".join(f"{gap:.1f} at R = {radius:g}" for radius, gap in gaps if gap > 0)
+    both = [(one, own) for one, own in zip(selections, ends, strict=True) if own]
+    below = _gaps((one.radius, own[0] - 100 * one.best_accuracy) for one, own in both)
+    above = _gaps(((one.radius, 100 * one.least_accuracy - own[1]) for one, own in both), over=0.5)  # rounded ends
     outside = tuple(told for one in selections if (told := _outside(one, outcomes)))
-    return Comparison(radii, accuracies, ranges, tuple(lines), bool(paper), below, outside)
+    return Comparison(radii, accuracies, ranges, tuple(lines), bool(paper), below, above, outside)
+
+
+def _gaps(points: Iterable[tuple[float, float]], *, over: float = 0.0) -> str:
+    return ", ".join(f"{gap:.1f} at R = {radius:g}" for radius, gap in points if gap > over)
 
 
 def _outside(selection: Selection, outcomes: Sequence[Outcome]) -> str:
@@ -143,6 +149,8 @@ def reading(table: Comparison, *, held_out: bool = False) -> str:
         own += ", and which chose by its test inputs." if held_out else "."
     if table.below:
         own += f" The best CA is below the paper's range, in points: {table.below}. So errors are not comparable there."
+    if table.above:
+        own += f" All models compared are above the paper's range, in points: {table.above}. Errors differ by that too."
     if table.outside:
         listed = "".join(f"\n- {one}" for one in table.outside)
         own += f"\n\nOutside these points, the most accurate model of each method that has none there:\n{listed}"

@@ -163,7 +163,8 @@ def _for_more(choice: Choice) -> str:
             told.append(f"{percent(found, Rounding.NEAREST)} with --brier-loss {rise:g}")
             least = found
     now = percent(choice.within()[1].certified_ece, Rounding.NEAREST)
-    return f" There it has a certified ECE of {now}; a larger limit would give {', '.join(told)}." if told else ""
+    more = f" On the parts to fit on it has a certified ECE of {now}; a larger limit would give {', '.join(told)}."
+    return more if told else ""
 
 
 def map_name(kept: AnyMap) -> str:

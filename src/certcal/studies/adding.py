@@ -59,7 +59,7 @@ def _check_place(path: Path) -> None:
 def _with_entry(path: Path, evidence: Evidence, entry: Mapping[str, Any], approximate: bool) -> Pack:
     """The manifest is written last: without it an entry is not there, and the same command adds it again."""
     pack = Pack.read(path) if (path / MANIFEST).is_file() else Pack(path, ())
-    own = build(Entry, _as_others(pack, entry) | {"sha256": ""}, "entry")
+    own = build(Entry, _as_others(pack, entry) | {"sha256": ""}, f"entry {entry.get('name', '')}".strip())
     names, file = {one.name: one for one in pack.entry}, pack.file(own)
     if before := names.get(own.name):
         same = replace(before, sha256="") == own and evidence_digest(pack.evidence(before)) == evidence_digest(evidence)

@@ -25,8 +25,8 @@ TOLD = {
     ),
     "freer": (
         "Recalibrated, freer",
-        f"The same, by maps that may raise the clean Brier score by up to {100 * FREER_LOSS:g} points; others by up to "
-        f"{100 * BRIER_LOSS:g}.",
+        f"The same, by maps that may raise the clean Brier score by up to {100 * FREER_LOSS:g} points; others by at "
+        f"most {100 * BRIER_LOSS:g}. Limits are of the inputs that maps are fitted on; others can pass them.",
     ),
 }
 

@@ -33,7 +33,7 @@ _RUNS, _RUN = (
     "runs or evidence files, one for each σ, or a reference pack",
     "a run, an evidence file or a reference pack",
 )
-PAIRED = ", each beside the baseline that it started from, with as many draws; of each baseline one seed"
+PAIRED = ", each beside a baseline of its settings and seed, with as many draws; of each baseline one seed"
 _ATTACKED = "runs attacked with `certcal attack --family ace`"
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from certcal.certificates import confidence_bounds_at
 from certcal.errors import InputError
 from certcal.evaluation import row_at
-from certcal.recalibration import AnyMap, choose_map, held_out_maps, score_bounds
+from certcal.recalibration import AnyMap, choose_map, held_out_maps, score_bounds, unless_one_decides
 from certcal.scalars import check_choice, check_number
 from certcal.settings import BRIER_LOSS
 from certcal.smoothing import Evidence
@@ -147,7 +147,9 @@ def _mapped(
     terms: dict[str, Any] = {"alpha": ALPHA, **PLAIN["plain"]}
 
     def choose(part: Evidence) -> AnyMap:
-        return choose_map(part, radii=radius, brier_loss=brier_loss, on_failure="identity", **terms).map
+        return unless_one_decides(
+            choose_map(part, radii=radius, brier_loss=brier_loss, on_failure="identity", **terms).map
+        )
 
     if fit is None:
         held = held_out_maps(evidence, choose, radii=radius, terms=terms, folds=HALVES, repeats=splits)
