@@ -135,8 +135,8 @@ def _with_seeds(table: Table) -> str:
     names = ", ".join(f"{table.short(stem)} ({count})" for stem, count in fewer.items())
     seconds = sum((3 - count) * _seconds(table, stem) for stem, count in fewer.items())
     return (
-        f"{done} With fewer seeds, in brackets: {names}. Training and certifying the missing ones took "
-        f"{seconds / 60:.0f} minutes with seed 0, beside other models on the same device."
+        f"{done} With fewer seeds, in brackets: {names}. As seed 0 took beside other models on the same "
+        f"device, the missing ones would take {seconds / 60:.0f} minutes."
     )
 
 

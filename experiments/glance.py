@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from certcal.studies import Entry, ReferenceRow, study_names
 from experiments.directions import ELSE, NO_VERDICT, OTHER, SAME, TOO_SMALL, alike, compared
-from experiments.pack_table import FULL, Table, mapped, mark, markdown, stem_of, up
+from experiments.pack_table import FULL, Table, mapped, mark, markdown, seed_in, stem_of, up
 
 # Ways to the certified calibration error, with their colours in the figure.
 WAYS = (
@@ -77,7 +77,7 @@ def _chain(table: Table) -> str:
         name = table.short(first.name).removesuffix("-seed0")
         choice = (
             f" The step to {same} is a choice of model, not of bounds: it is {first.method}, {name}, where the paper's "
-            f"{first.method} has {theirs:.2f}. The other methods here have {between}."
+            f"{first.method} has {theirs:.2f}. {' and '.join(one.method for one in own[1:])} here: {between}."
         )
     draws = sorted({table.draws[one.name] for one in table.selected(GLANCE, "ece")})
     few = "" if draws == [FULL] else f" Draws are {' to '.join(draws)}, the paper's {FULL}."
@@ -94,20 +94,21 @@ def _other_trainings(table: Table) -> str:
                 key=lambda name: rows[name].certified_ece)  # fmt: skip
     if least is None:
         return ""
-    others = [row for name, row in rows.items()
-              if name != least and stem_of(name) == stem_of(least)]  # fmt: skip
+    others = {name: row for name, row in sorted(rows.items()) if name != least and stem_of(name) == stem_of(least)}
     if not others:
         return " One training."
-    learned = sorted({f"{row.maps:.0%}" for row in others if mark(row)})
+    learned = sorted({_share(row) for row in others.values() if mark(row)})
     fewer = f": a map was learned in {' to '.join(learned)} of their halves, in {_share(rows[least])} of its own"
+    draws = {name: "" if table.draws[name] == FULL else f", {table.draws[name]} draws" for name in others}
+    told = ", ".join(f"{mapped(row)} (seed {seed_in(name)}{draws[name]})" for name, row in others.items())
     return (
-        f" The model with {mapped(rows[least])}, trained again or with other seeds, has "
-        f"{', '.join(map(mapped, others))}{fewer if learned else ''}. The least of many also errs low."
+        f" Other trainings of the model with {mapped(rows[least])} have {told}{fewer if learned else ''}. The least of "
+        "many estimates tends to be too small."
     )
 
 
 def _share(row: ReferenceRow) -> str:
-    return f"{row.maps:.0%}" if row.maps < 1 else "all"
+    return f"{math.floor(100 * row.maps)} %" if row.maps < 1 else "all"
 
 
 def _sharper(table: Table) -> str:
@@ -118,10 +119,10 @@ def _sharper(table: Table) -> str:
     if not above:
         return ""
     where = "At every R" if len(above) == len(least) else f"At R = {_listed(above)}"
-    with_map = "with a map it is below" + ("" if lower == above else f" at R = {_listed(lower)}")
+    with_map = "with a map they do" + ("" if lower == above else f" at R = {_listed(lower)}")
     return (
-        f"{where} sharper bounds alone gain nothing: the least error by cdf-cp is above the paper's"
-        f"{f'; {with_map}' if lower else ', with a map too'}."
+        f"{where} sharper bounds alone do not reach the paper's least error"
+        f"{f'; {with_map}' if lower else ', nor do they with a map'}."
     )
 
 
@@ -142,7 +143,7 @@ def _order(table: Table) -> str:
     if any(ELSE in one.unlike for one in found):
         told += (
             f" Compared with the AT selected, it goes as in the paper in {selected.count(SAME)} and the other way in "
-            f"{selected.count(OTHER)}{_without(selected)}; {apart} of these start from another baseline than this AT."
+            f"{selected.count(OTHER)}{f' ({apart} from another baseline)' if apart else ''}{_without(selected)}."
         )
     return told + alike(table)
 

@@ -37,7 +37,8 @@ def not_run(tables: list[Table]) -> str:
         f"{load_study(first.data).train['epochs']} of the study. The recipes are in `experiments/recipes`. The "
         f"schedule of the learning rate of Fashion-MNIST's entries before commit 8f825f1 was not recorded {NOTED}.",
         fine_tuned(first), starts(first), again(first), as_mean(first.data), *map(what_is_run, others),
-        f"{several(count, 'entry', 'entries')} with [fewer draws]({place}) than {FULL}, for some inputs or all."
+        f"{several(count, 'entry', 'entries')} of the paper's data with [fewer draws]({place}) than {FULL}, for some "
+        "inputs or all."
         if count else "",
     ]  # fmt: skip
     lines = "".join(f"- {line}\n" for line in told if line)

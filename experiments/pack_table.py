@@ -6,9 +6,11 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
 
+from certcal.certificates import confidence_bounds_at
 from certcal.evaluation import Outcome, Rounding, select
 from certcal.report import percent
 from certcal.studies import Entry, Pack, ReferenceRow, draws_of, paper_table
+from certcal.studies.reference_rows import ALPHA, PLAIN
 
 POINT = 0.01  # by which a map of the headline may raise the clean Brier score
 OURS = "certcal"  # the source of entries that stand in every statistic; those of others stand apart
@@ -173,6 +175,13 @@ class Table:
         after = "—" if rows[2] is None else mapped(rows[2], score)
         method = entry.method if entry.network == self.network else f"{entry.method}, {entry.network}"
         return [f"{radius:g}", name, method, accuracy, quoted, up(ours[0]), apart, up(ours[1]), after, *about]
+
+    def certified(self, name: str, radius: float) -> str:
+        """How many inputs of an entry are certified at R by cdf-cp and, in brackets, how many of these are wrong."""
+        (bounds,) = confidence_bounds_at(
+            self.pack.evidence(self.entries[name]), radii=[radius], alpha=ALPHA, **PLAIN["plain"]
+        )
+        return f"{bounds.certified.sum()} ({(bounds.certified & ~bounds.correct).sum()})"
 
     def fewer(self, name: str) -> str:
         """The draws of an entry, to be told behind its name where the paper has others."""

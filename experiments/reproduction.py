@@ -9,11 +9,11 @@ import html
 import math
 import statistics
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
 from certcal.errors import several
-from certcal.studies import EXHIBITS, Entry, Pack
+from certcal.studies import EXHIBITS, Entry, Exhibit, Pack
 from experiments.beside_others import approximations, correlations, published, spread
 from experiments.directions import directions, tuned
 from experiments.glance import answers, in_short, overview, picture
@@ -43,11 +43,12 @@ Words and units, here and in the figure:
 - All numbers are in percent, R is the radius. Certified accuracy (CA) is rounded down, certified errors up.
 - CCE, or error, is the certified calibration error, exact. The paper has the ACCE, which approximates it from below.
   CBS is the certified Brier score.
-- AT (SmoothAdv), Brier-ACT, ACCE-ACT and ACCE-ACT* are the paper's [ways to train](training.md). CCE-ACT, Certified
-  Brier and Consistency are not in its tables.
+- “The paper's methods” are AT (SmoothAdv), Brier-ACT and ACCE-ACT, whose numbers it has for the data sets run here; see
+  [training](training.md). Finetuned AT, AT trained on like the others, it has for CIFAR-10 only, ACCE-ACT* for ImageNet
+  only. CCE-ACT, Certified Brier and Consistency it does not have.
 - A model is called by σ, ε, draws m and steps T of its baseline, then by method and setting. “Selected” is as in the
   paper: per method, the least error at R among models of seed 0 within 3 points of the best CA of its network, on the
-  inputs reported on. The least of many errs low.
+  inputs reported on. The least of many estimates tends to be too small.
 - “The paper's bounds” are its certificate (cdf). cdf-cp gives sharper bounds from the same draws. A map
   [recalibrates](recalibration.md) confidences; most maps leave [two or three](recalibration.md#steps) of them.
 - A map is chosen and fitted on one random half of the inputs and scored on the other, each in turn. Numbers are means
@@ -149,7 +150,7 @@ def honest(table: Table) -> str:
     if not lines:
         return ""
     twice = several_lines(table)
-    again = f"; {twice} times these are of one baseline, of which several studies chose" if twice else ""
+    again = f"; in {several(twice, 'case')} several studies chose a model of the same baseline" if twice else ""
     told = (
         "Chosen on held-out training images instead, the test inputs unseen. Each study chose among its own models of "
         f"each baseline, so a method has several lines at some R{again}:"
@@ -185,14 +186,25 @@ def _fitted(entry: Entry) -> str:
     return "halves" if entry.mapped else "—"
 
 
-def exhibits() -> str:
+def exhibits(data: Collection[str]) -> str:
     """The names under which `certcal reproduce` draws what the paper shows."""
-    lines = [[f"`{one.name}`", one.place, one.shows, _briefly(one.source) or "nothing"] for one in EXHIBITS.values()]
+    lines = [
+        [f"`{one.name}`", one.place, one.shows, _briefly(one.source) or "nothing", _stored(one, data)]
+        for one in EXHIBITS.values()
+    ]
     told = (
-        "`certcal reproduce NAME --from reference` draws each again from the pack, where it has the data. `--from` "
-        "also takes evidence files in place of runs, one run for each σ, and studies: folders of `certcal reproduce`."
+        "`certcal reproduce NAME --from reference --into FOLDER` draws those again that the pack has the data for. "
+        "`--from` also takes evidence files in place of runs, one run for each σ, and studies: folders of `certcal "
+        "reproduce`. What is drawn from nothing takes no `--from`."
     )
-    return f"{told}\n\n{markdown(['name', 'in the paper', 'shows', 'drawn from'], lines, 4)}"
+    return f"{told}\n\n{markdown(['name', 'in the paper', 'shows', 'drawn from', 'in the pack'], lines, 5)}"
+
+
+def _stored(exhibit: Exhibit, data: Collection[str]) -> str:
+    """Whether a pack with these data sets is enough to draw an exhibit."""
+    if not exhibit.source:
+        return "—"
+    return "yes" if "reference pack" in exhibit.source and (exhibit.data or "cifar10") in data else "no"
 
 
 def _briefly(source: str) -> str:
@@ -230,7 +242,7 @@ def page(found: list[Table]) -> str:
         parts += [_once(f"## {table.data}\n\n{_models(table)} {training(table)}", parts)] if table.paper else []
     parts.append(f"## Table 1, CIFAR-10, ε = 8/255: AdaECE under attack\n\n{attacks()}")
     parts.append(f"## What is not run, and what it would take\n\n{not_run(found)}")
-    parts.append(f"## The paper's tables and figures\n\n{exhibits()}")
+    parts.append(f"## The paper's tables and figures\n\n{exhibits([one.data for one in found])}")
     return "\n".join(parts)
 
 
@@ -274,8 +286,12 @@ def _told(text: str) -> str:
 
 
 def _models(table: Table) -> str:
+    """How many models there are, of which methods, and on how many inputs."""
     methods = sorted({one.method for one in table.models.values()})
-    return f"{several(table.distinct, 'model')} ({', '.join(methods)})."
+    sizes = Counter(table.inputs[name] for name in table.models)
+    inputs = ", ".join(f"{count} on {size:,}" for size, count in sorted(sizes.items()))
+    told = f"{next(iter(sizes)):,} test inputs each" if len(sizes) == 1 else f"by test inputs: {inputs}"
+    return f"{several(table.distinct, 'model')} ({', '.join(methods)}), {told}."
 
 
 if __name__ == "__main__":

@@ -96,8 +96,9 @@ def test_a_headline_is_of_an_accurate_model_of_seed_0_within_a_point():
     }  # fmt: skip
     lines = reproduction.headline(table).splitlines()
     assert [line for line in lines if line.startswith("| 0.5 |")] == [
-        "| 0.5 | good | 77.00 | test | 3: 9.00–12.00 | 9.00 ± 1.00 (39.62) | 7.50 | 20.01 (17.77) | 10.00 → 10.90 |",
-        "| 0.5 | honest | 77.00 | held-out | the only one | 12.00 ± 1.00 (39.62) | 7.50 | 20.01 (17.77) |"
+        "| 0.5 | good | 77.00 | 400 (14) | test | 3: 9.00–12.00 | 9.00 ± 1.00 (39.62) | 7.50 | 20.01 (17.77) |"
+        " 10.00 → 10.90 |",
+        "| 0.5 | honest | 77.00 | 400 (14) | held-out | the only one | 12.00 ± 1.00 (39.62) | 7.50 | 20.01 (17.77) |"
         " 10.00 → 10.90 |",
     ]
     table.rows = [replace(row, maps=0.0) if row.entry == "good-seed0" else row for row in table.rows]
@@ -125,7 +126,7 @@ def test_the_headlines_stay_where_they_are(pack):
              for one in cifar.selected(R, "ece") if (theirs := cifar.theirs("ACCE", one.method, R))]  # fmt: skip
     assert len(apart) > 8
     assert min(apart) > 0
-    told = "more than halve the paper's certified errors, costing clean Brier score and distinct confidences; [CIFAR-10"
+    told = "maps halve the paper's least certified calibration error, costing clean Brier score and distinct"
     assert told in (reproduction.ROOT / "README.md").read_text(encoding="utf-8")
     alone = ("s0.25-e0.50-m4-t2-finetuned-at-04", "s0.50-e1.00-m4-t10-acce-act-093", "s0.12-e0.25-m4-t2-acce-act-004")
     told = f"With fewer seeds, in brackets: {', '.join(f'{name} (1)' for name in alone)}. "
@@ -158,7 +159,7 @@ def test_directions_are_read_off_only_where_they_are_clear(monkeypatch, error, v
     told = reproduction.directions(few)
     assert " | one seed: no verdict; " in told
     assert "There is no verdict on one seed" in told
-    assert "1 without a verdict (one seed); 0 of these start" in glance.answers([few])
+    assert "the other way in 0, 1 without a verdict (one seed)." in glance.answers([few])
     monkeypatch.setitem(few.paper["ACCE"], "Brier-ACT", [0.0, 0.0, 0.0, 41.55, 0.0])
     assert "| too small in the paper;" in reproduction.directions(few)
 
@@ -254,7 +255,7 @@ def test_the_spread_counts_seeds_and_shows_maps_with_their_cost():
     assert "| base | 0 / 0 again / 1 | 77.00 / 76.00 / 78.00 | 50.00 / 25.00 / 37.50 |" in told
     assert "12.50 (+0.40) / 12.50 (+0.00) / 6.25 (+1.20)" in told
     assert "0 of 1 models quoted, by either choice, have three seeds. With fewer seeds, in brackets: base (2)." in told
-    assert "took 1 minutes" in told
+    assert "would take 1 minutes" in told
     assert "again (1)" not in told
     table.entries["base-seed1"] = replace(table.entries["base-seed1"], chosen="on held-out training images: ece at 0.5")
     assert "0 of 1 models quoted" in reproduction.spread(table)  # other seeds are no models of their own
