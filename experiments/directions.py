@@ -29,10 +29,11 @@ STARTS = (
 ANOTHER = " In the others it may be another training with the same settings and seed."
 LEFT_OUT = "Left out here, with what was fine-tuned from it, for fewer draws would pass for a larger error: {names}."
 DIRECTIONS = (
-    "Is a method better than AT, as in the paper? Differences in points of CCE by the paper's bounds: of the model "
-    "selected to its own baseline, as above, and to the AT selected, as the paper has it of ACCE. The latter may be "
-    "another baseline:"
+    "Which method is better, as in the paper? Differences in points of CCE by the paper's bounds: of the first "
+    "method's model to its own baseline, as above, or to what the other method makes of that baseline; and between the "
+    "models selected, as the paper has it of ACCE. These may be of different baselines:"
 )
+ORDERS = ("Brier-ACT", "AT"), ("ACCE-ACT", "AT"), ("ACCE-ACT", "Brier-ACT")  # the paper's claims
 NOISE = (
     f"Differences below {CLOSE:g} points are too small to tell{{seeds}}. There is no verdict on one seed, nor where a "
     "model's CA, in whole points, is outside the paper's range."
@@ -52,11 +53,12 @@ Pairs = list[Pair]
 
 
 class Direction(NamedTuple):
-    """A method beside AT at one radius: differences in points, and whether they go as the paper's does."""
+    """A method beside another at one radius: differences in points, and whether they go as the paper's does."""
 
     radius: float
     method: str
-    own: float  # ours to the baseline of the model selected, NaN if there is none
+    than: str
+    own: float  # ours from the baseline of the model selected, NaN if there is none
     selected: float  # ours between the models selected
     paper: float
     own_verdict: str
@@ -77,13 +79,13 @@ class Change(NamedTuple):
 def directions(table: Table) -> str:
     """Whether methods order as in the paper, said plainly."""
     lines = [
-        [f"{one.radius:g}", one.method, "—" if one.own != one.own else f"{one.own:+.2f}",
+        [f"{one.radius:g}", f"{one.method} − {one.than}", "—" if one.own != one.own else f"{one.own:+.2f}",
          f"{one.selected:+.2f}", f"{one.paper:+.2f}", one.own_verdict, one.verdict + one.unlike]
         for one in compared(table)
     ]  # fmt: skip
     if not lines:
         return ""
-    heads = ["R", "method", "to its own baseline", "to the AT selected", "the paper", "own baseline", "AT selected"]
+    heads = ["R", "methods", "own baseline", "selected", "the paper", "own baseline: verdict", "selected: verdict"]
     return f"{DIRECTIONS}\n\n{markdown(heads, lines, 2)}\n{NOISE.format(seeds=_apart_by_seeds(table))}\n"
 
 
@@ -122,33 +124,34 @@ def _apart_by_seeds(table: Table) -> str:
 
 
 def compared(table: Table) -> list[Direction]:
-    """Brier-ACT and ACCE-ACT beside AT at each radius."""
+    """The methods that the paper sets against each other, at each radius."""
     found = []
     for radius in sorted({row.radius for row in table.rows}):
-        rows = table.at("paper", radius)
         best = {entry.method: entry.name for entry in table.selected(radius, "ece")}
-        errors = {method: rows[name].certified_ece for method, name in best.items()}
-        for method in ("Brier-ACT", "ACCE-ACT"):
-            theirs = [table.theirs("ACCE", one, radius) for one in (method, "AT")]
-            if method in errors and "AT" in errors and None not in theirs:
-                ours, paper = 100 * (errors[method] - errors["AT"]), theirs[0] - theirs[1]
-                stems, name = _by_settings(table, radius), best[method]
-                model, start, plain = (
-                    stems.get(stem, [])
-                    for stem in (
-                        stem_of(name),
-                        f"{table.data}-{table.entries[name].baseline.lower()}",
-                        stem_of(best["AT"]),
-                    )
-                )
-                pairs = _pairs(table, model, start)
-                own = _difference(pairs) if pairs else float("nan")
-                verdicts = (
-                    _verdict(own, paper, _why_none(table, radius, model, start)),
-                    _verdict(ours, paper, _why_none(table, radius, model, plain)),
-                )
-                found.append(Direction(radius, method, own, ours, paper, *verdicts, _unlike(table, name, best["AT"])))
+        for method, than in ORDERS:
+            theirs = [table.theirs("ACCE", one, radius) for one in (method, than)]
+            if method in best and than in best and None not in theirs:
+                found.append(_direction(table, radius, best[method], best[than], theirs[0] - theirs[1]))
     return found
+
+
+def _direction(table: Table, radius: float, name: str, than: str, paper: float) -> Direction:
+    """The model selected beside that of another method, and beside what this makes of its own baseline."""
+    rows, stems, one, other = (
+        table.at("paper", radius),
+        _by_settings(table, radius),
+        *map(table.entries.get, (name, than)),
+    )
+    baseline, method = one.baseline, other.method
+    start = f"{table.data}-{baseline.lower()}" if method == "AT" else (
+        _selected(table, stems, baseline, radius).get(method, ""))  # fmt: skip
+    model, beside, plain = (stems.get(stem, []) for stem in (stem_of(name), start, stem_of(than)))
+    pairs = _pairs(table, model, beside)
+    own = _difference(pairs) if pairs else float("nan")
+    ours = 100 * (rows[name].certified_ece - rows[than].certified_ece)
+    verdicts = (_verdict(apart, paper, _why_none(table, radius, model, start_rows))
+                for apart, start_rows in ((own, beside), (ours, plain)))  # fmt: skip
+    return Direction(radius, one.method, method, own, ours, paper, *verdicts, _unlike(table, name, than))
 
 
 def _verdict(ours: float, paper: float, why_none: str) -> str:
@@ -164,12 +167,16 @@ def _verdict(ours: float, paper: float, why_none: str) -> str:
 
 def _why_none(table: Table, radius: float, *both: list[ReferenceRow]) -> str:
     """Why nothing can be said of a difference between trainings of two settings; empty if something can."""
-    low, high = table.paper["CA"][table.paper["radii"].index(radius)]
-    found = [round(100 * _mean(table, rows, "certified_accuracy")) for rows in both if rows]
+    sides = {outside(table, radius, _mean(table, rows, "certified_accuracy")) for rows in both if rows}
     seeds = min(len({table.entries[row.entry].train_seed for row in rows}) for rows in both)
-    why = {"one seed": seeds < 2, "below the paper's CA": min(found, default=low) < low,
-           "above the paper's CA": max(found, default=high) > high}  # fmt: skip
+    why = {"one seed": seeds < 2, "below the paper's CA": -1 in sides, "above the paper's CA": 1 in sides}
     return ", ".join(words for words, holds in why.items() if holds)
+
+
+def outside(table: Table, radius: float, accuracy: float) -> int:
+    """Whether a certified accuracy is, in whole points, below (-1) or above (1) the range that the paper compares."""
+    low, high = table.paper["CA"][table.paper["radii"].index(radius)]
+    return (round(100 * accuracy) > high) - (round(100 * accuracy) < low)
 
 
 def _difference(pairs: Pairs) -> float:

@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from certcal.studies import Entry, ReferenceRow, study_names
-from experiments.directions import ELSE, NO_VERDICT, OTHER, SAME, TOO_SMALL, alike, compared
+from experiments.directions import ELSE, NO_VERDICT, OTHER, SAME, TOO_SMALL, Direction, alike, compared, outside
 from experiments.pack_table import FULL, Table, mapped, mark, markdown, seed_in, stem_of, up
 
 # Ways to the certified calibration error, with their colours in the figure.
@@ -56,9 +56,12 @@ def _nearness(table: Table) -> str:
     ]
     missed = sum(100 * best < least for best, least in low)
     weak = f" ({table.network} is less accurate here than the paper's at {missed} of {len(low)} radii)"
+    like = _apart(table, alike=True)
+    same = sum(abs(points) <= NEAR for points in like)
+    some = f"; of the {len(like)} whose CA is in the range that it compares, {same}"
     return (
         f"By the paper's bounds, {near} of {len(apart)} errors are within {NEAR:g} points of the paper's"
-        f"{weak if missed else ''}."
+        f"{some if 0 < len(like) < len(apart) else ''}{weak if missed else ''}."
     )
 
 
@@ -119,7 +122,10 @@ def _sharper(table: Table) -> str:
     if not above:
         return ""
     where = "At every R" if len(above) == len(least) else f"At R = {_listed(above)}"
+    weak = any(outside(table, radius, max(row.certified_accuracy for row in table.comparable(radius).values())) < 0
+               for radius in lower)  # fmt: skip
     with_map = "with a map they do" + ("" if lower == above else f" at R = {_listed(lower)}")
+    with_map += ", of less accurate models" if weak else ""
     return (
         f"{where} sharper bounds alone do not reach the paper's least error"
         f"{f'; {with_map}' if lower else ', nor do they with a map'}."
@@ -134,18 +140,28 @@ def _order(table: Table) -> str:
     """Whether methods order as in the paper: from their own baselines, and as selected."""
     found = compared(table)
     total, (own, selected) = len(found), ([getattr(one, name) for one in found] for name in ("own_verdict", "verdict"))
-    apart = sum(ELSE in one.unlike for one in found if one.verdict == OTHER)
     told = (
-        f"Compared with its own baseline, fine-tuning goes as in the paper in {own.count(SAME)} of {total} directions "
-        f"and the other way in {own.count(OTHER)}; {own.count(TOO_SMALL[0])} are too small to tell in the paper, "
-        f"{own.count(TOO_SMALL[1])} here{_without(own)}."
+        f"From the same baseline, methods order as in the paper in {own.count(SAME)} of {total} comparisons and the "
+        f"other way in {own.count(OTHER)}{_named(found, 'own_verdict')}; {own.count(TOO_SMALL[0])} are too small to "
+        f"tell in the paper, {own.count(TOO_SMALL[1])} here{_without(own)}."
     )
     if any(ELSE in one.unlike for one in found):
         told += (
-            f" Compared with the AT selected, it goes as in the paper in {selected.count(SAME)} and the other way in "
-            f"{selected.count(OTHER)}{f' ({apart} from another baseline)' if apart else ''}{_without(selected)}."
+            " As selected, which may be from different baselines, they order as in the paper in "
+            f"{selected.count(SAME)} and the other way in {selected.count(OTHER)}{_named(found, 'verdict')}"
+            f"{_without(selected)}."
         )
     return told + alike(table)
+
+
+def _named(found: list[Direction], verdict: str) -> str:
+    """Which comparisons go the other way than in the paper."""
+    radii: dict[str, list[float]] = {}
+    for one in found:
+        if getattr(one, verdict) == OTHER:
+            radii.setdefault(f"{one.method} − {one.than}", []).append(one.radius)
+    told = "; ".join(f"{methods} at R = {_listed(own)}" for methods, own in radii.items())
+    return f" ({told})" if told else ""
 
 
 def _without(verdicts: list[str]) -> str:
@@ -160,12 +176,16 @@ def _both(table: Table, radius: float) -> list[Entry]:
     return [one for one in table.selected(radius, "ece") if table.theirs("ACCE", one.method, radius) is not None]
 
 
-def _apart(table: Table) -> list[float]:
-    """Our CCE by the paper's bounds less its ACCE, in points, of all methods and radii that both have."""
+def _apart(table: Table, *, alike: bool = False) -> list[float]:
+    """Our CCE by the paper's bounds less its ACCE, in points, of all methods and radii that both have.
+
+    With `alike`, of models whose certified accuracy is in the range that the paper compares.
+    """
     return [
         100 * table.at("paper", radius)[one.name].certified_ece - theirs
         for radius in table.paper["radii"] for one in table.selected(radius, "ece")
         if (theirs := table.theirs("ACCE", one.method, radius)) is not None
+        and not (alike and outside(table, radius, table.at("paper", radius)[one.name].certified_accuracy))
     ]  # fmt: skip
 
 

@@ -69,7 +69,7 @@ class Table:
 
     @cached_property
     def usual(self) -> int:
-        """How many inputs most entries have, which are the paper's; errors of other inputs are not compared."""
+        """How many inputs most entries have; errors of other inputs are not compared with theirs."""
         return Counter(self.inputs[name] for name in self.models).most_common(1)[0][0]
 
     @property
@@ -130,7 +130,7 @@ class Table:
         return {row.entry: row for row in self.rows if (row.track, row.radius) == (track, radius) and row.maps != 0}
 
     def comparable(self, radius: float) -> dict[str, ReferenceRow]:
-        """Rows by the paper's bounds of models with the paper's network and number of inputs, each training once."""
+        """Rows by the paper's bounds of models with the usual network and number of inputs, each training once."""
         return {
             name: row
             for name, row in self.at("paper", radius).items()
@@ -181,7 +181,8 @@ class Table:
         (bounds,) = confidence_bounds_at(
             self.pack.evidence(self.entries[name]), radii=[radius], alpha=ALPHA, **PLAIN["plain"]
         )
-        return f"{bounds.certified.sum()} ({(bounds.certified & ~bounds.correct).sum()})"
+        own = bounds.certified
+        return f"{own.sum():,} of {len(own):,} ({(own & ~bounds.correct).sum()})"
 
     def fewer(self, name: str) -> str:
         """The draws of an entry, to be told behind its name where the paper has others."""

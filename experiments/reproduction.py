@@ -7,6 +7,7 @@ Every number comes from reference/, experiments/results, bench/results or the pa
 
 import html
 import math
+import re
 import statistics
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -282,7 +283,8 @@ def submitted(pack: Pack) -> list[str]:
 
 def _told(text: str) -> str:
     """What a stranger wrote, as plain text in a cell of a table."""
-    return html.escape(" ".join(text.split()).replace("|", "/").replace("`", "'"), quote=False) or "—"
+    plain = html.escape(" ".join(text.split()).replace("|", "/").replace("`", "'"), quote=False)
+    return re.sub(r"([\\\[\]*_~])", r"\\\1", plain) or "—"  # neither links nor images
 
 
 def _models(table: Table) -> str:

@@ -5,7 +5,7 @@ import statistics
 from dataclasses import replace
 
 import pytest
-from experiments import approximations, glance, not_run, published, reproduction
+from experiments import approximations, directions, glance, not_run, published, reproduction
 from experiments.glance import ranges
 from experiments.pack_table import FULL
 
@@ -96,17 +96,17 @@ def test_a_headline_is_of_an_accurate_model_of_seed_0_within_a_point():
     }  # fmt: skip
     lines = reproduction.headline(table).splitlines()
     assert [line for line in lines if line.startswith("| 0.5 |")] == [
-        "| 0.5 | good | 77.00 | 400 (14) | test | 3: 9.00–12.00 | 9.00 ± 1.00 (39.62) | 7.50 | 20.01 (17.77) |"
-        " 10.00 → 10.90 |",
-        "| 0.5 | honest | 77.00 | 400 (14) | held-out | the only one | 12.00 ± 1.00 (39.62) | 7.50 | 20.01 (17.77) |"
-        " 10.00 → 10.90 |",
+        "| 0.5 | good | 77.00 | 400 of 500 (14) | test | 3 (median 10.01, most 12.00) | 9.00 ± 1.00 (39.62) | "
+        "7.50 (77.00, +2.00) | 20.01 (17.77) | 10.00 → 10.90 |",
+        "| 0.5 | honest | 77.00 | 400 of 500 (14) | held-out | the only one | 12.00 ± 1.00 (39.62) | "
+        "7.50 (77.00, +2.00) | 20.01 (17.77) | 10.00 → 10.90 |",
     ]
     table.rows = [replace(row, maps=0.0) if row.entry == "good-seed0" else row for row in table.rows]
     assert table.headlines[0.5, False].entry == "elsewhere-seed0"  # where no half learned a map, there is none
 
 
 def test_the_headlines_stay_where_they_are(pack):
-    """At least as accurate as the paper's models, on inputs that maps have not seen, and with three seeds."""
+    """On inputs that maps have not seen, each seed; what held-out images chose at R = 1 has a CBS above 10 %."""
     fashion, cifar = (reproduction.Table(pack, data) for data in ("fashion-mnist", "cifar10"))
     for table, radius, most in ((fashion, 0.5, 0.1), (fashion, 1.0, 0.1), (cifar, 0.5, 0.15)):
         for honest in (False, True):
@@ -115,8 +115,10 @@ def test_the_headlines_stay_where_they_are(pack):
         row = table.headlines[radius, False]
         assert row.certified_ece <= most < 0.5 * min(line[table.paper["radii"].index(radius)] for line in
                                                       table.paper["ACCE"].values()) / 100  # fmt: skip
-        assert row.certified_brier <= (0.1 if table is fashion else 0.15)
-        assert row.brier_all - row.brier_all_before <= 0.01
+        for one in table.with_seeds(row):
+            assert one.certified_brier <= (0.1 if table is fashion else 0.15)
+            assert one.brier_all - one.brier_all_before <= 0.01
+        assert directions.outside(table, radius, row.certified_accuracy) >= 0
     for place, radius in enumerate(fashion.paper["radii"]):  # as the README has it
         theirs = min(line[place] for line in fashion.paper["ACCE"].values())
         seeds = fashion.with_seeds(fashion.headlines[radius, False])
@@ -126,7 +128,7 @@ def test_the_headlines_stay_where_they_are(pack):
              for one in cifar.selected(R, "ece") if (theirs := cifar.theirs("ACCE", one.method, R))]  # fmt: skip
     assert len(apart) > 8
     assert min(apart) > 0
-    told = "maps halve the paper's least certified calibration error, costing clean Brier score and distinct"
+    told = "training and maps halve the paper's least certified calibration error, [at a price; CIFAR-10 lags]"
     assert told in (reproduction.ROOT / "README.md").read_text(encoding="utf-8")
     alone = ("s0.25-e0.50-m4-t2-finetuned-at-04", "s0.50-e1.00-m4-t10-acce-act-093", "s0.12-e0.25-m4-t2-acce-act-004")
     told = f"With fewer seeds, in brackets: {', '.join(f'{name} (1)' for name in alone)}. "
@@ -147,7 +149,7 @@ def test_directions_are_read_off_only_where_they_are_clear(monkeypatch, error, v
     table = made_up(*models)
     monkeypatch.setitem(table.paper["ACCE"], "Brier-ACT", [0.0, 0.0, 0.0, 40.55, 0.0])  # two points below AT's
     (line,) = [line for line in reproduction.directions(table).splitlines() if "Brier-ACT" in line]
-    assert line == f"| 0.5 | Brier-ACT | — | {100 * (error - 0.4):+.2f} | -2.00 | — | {verdict}; other baseline |"
+    assert line == f"| 0.5 | Brier-ACT − AT | — | {100 * (error - 0.4):+.2f} | -2.00 | — | {verdict}; other baseline |"
     for accuracy, why in ((0.754, "below"), (0.796, "above")):  # in whole points 75 and 80; the paper has 76 to 79
         table.rows = [replace(row, certified_accuracy=accuracy) for row in table.rows]
         assert f" | {why} the paper's CA: no verdict; " in reproduction.directions(table)
@@ -202,7 +204,7 @@ def test_a_seed_that_was_trained_again_counts_once():
         ("fashion-mnist-one-seed0-again", 0, 0.75, 0.5, 0.1, 0.0, ""),
         ("fashion-mnist-one-seed1", 1, 0.8125, 0.5, 0.1, 0.0, ""),
         ("fashion-mnist-one-tuned-1-seed0", 0, 0.75, 0.25, 0.1, 0.0, ""),
-        ("fashion-mnist-one-tuned-1-seed0-again", 0, 0.875, 0.5, 0.1, 0.0, ""),
+        ("fashion-mnist-one-tuned-1-seed0-again", 0, 0.75, 0.5, 0.1, 0.0, ""),
         ("fashion-mnist-one-tuned-1-seed1", 1, 0.8125, 0.25, 0.1, 0.0, ""),
         ("fashion-mnist-one-tuned-2-seed0", 0, 0.75, 0.375, 0.1, 0.0, ""),
         ("fashion-mnist-one-tuned-2-seed0-again", 0, 0.75, 0.125, 0.1, 0.0, ""),  # which selects nothing
@@ -210,7 +212,7 @@ def test_a_seed_that_was_trained_again_counts_once():
     for name, one in table.entries.items():
         table.entries[name] = replace(one, baseline="one" if "tuned" in name else "")
     (line,) = [line for line in reproduction.tuned(table).splitlines() if line.startswith("| 0.5 |")]
-    assert line == "| 0.5 | one | 2 | 78.12 | 43.75 | — | -6.25 (+3.1) | — | — | — | — |"  # 0 from 0: 0 and +0.25
+    assert line == "| 0.5 | one | 2 | 78.12 | 43.75 | — | -6.25 (+0.0) | — | — | — | — |"  # 0 from 0: 0 and +0.25
 
 
 def test_commits_tell_which_models_may_start_elsewhere():

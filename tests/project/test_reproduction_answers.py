@@ -135,8 +135,8 @@ def test_a_method_is_compared_with_its_own_baseline_before_others(monkeypatch):
     assert (one.own, one.selected) == (pytest.approx(-4.0), pytest.approx(6.0))  # to `one`, and to `two`
     monkeypatch.setattr(directions, "_why_none", lambda *_: "")  # one seed each
     told = glance.answers([table])
-    assert "goes as in the paper in 1 of 1 directions and the other way in 0; 0 are too small to tell in" in told
-    assert "Compared with the AT selected, it goes as in the paper in 0 and the other way in 1 (1 from another" in told
+    assert "order as in the paper in 1 of 1 comparisons and the other way in 0; 0 are too small to tell in" in told
+    assert "in the paper in 0 and the other way in 1 (Brier-ACT − AT at R = 0.5)." in told
 
 
 def test_at_alone_is_said_to_do_as_much_only_where_it_does(monkeypatch):
@@ -221,7 +221,7 @@ STRANGERS = [
     (IMAGES, DOCUMENTED),
     (IMAGES, DOCUMENTED | {"method": "AT", "name": "cifar10-a-seed0"}),
     (FASHION, DOCUMENTED | {"method": "AT", "name": "b", "source": "source not stated"}),
-    (FASHION, DOCUMENTED | {"data": "svhn", "name": "c", "method": "<b>|AT", "source": "A |\n`B`"}),
+    (FASHION, DOCUMENTED | {"data": "svhn", "name": "c", "method": "<b>|AT", "source": "A |\n`B`![p](//c)"}),
 ]
 
 
@@ -233,7 +233,7 @@ def test_submitted_rows_stand_apart_and_change_no_other_number(pack, tmp_path):
     assert same == reproduction.TABLES.read_text(encoding="utf-8")
     lines = rows_of(added)[2:]
     about = [("A. Author", "my-model-s0.5", "my method"), ("A. Author", "cifar10-a-seed0", "AT"),
-             ("source not stated", "b", "AT"), ("A / 'B'", "c", "&lt;b&gt;/AT")]  # fmt: skip
+             ("source not stated", "b", "AT"), (r"A / 'B'!\[p\](//c)", "c", "&lt;b&gt;/AT")]  # fmt: skip
     assert list(dict.fromkeys((line[0], line[1], line[4]) for line in lines)) == about
     assert {len(line) for line in lines} == {11}
     errors = {row.track: row.certified_ece for row in pack.rows() if (row.entry, row.radius) == (IMAGES, 0.5)}
@@ -292,7 +292,7 @@ def test_sentences_have_the_counts_of_the_files(pack):
     told = reproduction.unseen(fashion)
     assert "saw: 2,000 images choose and fit the map, and 2,000 others score" in told
     fashion.inputs |= {name: 2001 for name, one in fashion.entries.items() if one.fitted_on}
-    assert "fit the map, and 2,001 others score" in reproduction.unseen(fashion)
+    assert "saw: 2,000 images choose and fit the map, and 2,001 others score" in reproduction.unseen(fashion)
     assert "of 20 epochs and 10,000 draws, beside that in the logs of 500 inputs" in published(images)
     assert "resnet110 by Noise at σ = 0.25 and 0.5 (20 epochs), " in not_run.what_is_run(images)
     assert "trained for 30 and 40 epochs" in not_run.attacks()

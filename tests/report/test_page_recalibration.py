@@ -17,7 +17,6 @@ from certcal.recalibration import (
     IsotonicMap,
     ScoreMap,
     Scores,
-    StepsMap,
     TemperedMap,
     TradeOff,
     caution_about,
@@ -26,10 +25,9 @@ from certcal.recalibration import (
 )
 from certcal.report import lead, map_name, recalibration_section, score_rows, splits_shown, warnings, without_map
 from certcal.report.html import render_page
+from certcal.report.recalibrated import _better
 from page_samples import page_sample, recalibrated_sample
 from smoothing_oracles import random_evidence
-
-STEPS = StepsMap([0.3, 0.8], [0.12, 0.55, 0.97], [0.12, 0.5501, 0.9712])
 
 
 @pytest.fixture(scope="module")
@@ -146,35 +144,6 @@ def test_a_caution_stands_once_right_below_the_answer(data):
     assert data["recalibration"]["caution"] == ""
 
 
-@pytest.mark.parametrize(
-    ("own", "told"),
-    [
-        (IsotonicMap([0.2, 0.6], [0.91037, 0.95]), "After the map all confidences lie in 0.910–0.950."),
-        (ScoreMap(np.linspace(0.90991, 0.9991, 256)), "After the map all confidences lie in 0.909–1.000."),
-        (STEPS, "After the map there are 3 confidences: 0.120, 0.550 and 0.971."),
-        (FullMap(ScoreMap(np.linspace(0.5, 1, 256)), STEPS), "After the map there are 2 confidences: 0.550 and 0.971."),
-        (TemperedMap(0.5, StepsMap([], [0.8], [0.8])), "After the map there is 1 confidence: 0.800."),
-    ],
-    ids=lambda own: getattr(own, "kind", ""),
-)
-def test_the_page_says_which_confidences_there_are_after_the_map(own, told):
-    text = lead(HeldOut((own,), (np.arange(5),), (np.arange(5),), ()), (0.1,))
-    assert text.endswith(f"Predictions are the same before and after. {told}")
-    inside, outside = own.stages
-    scores = np.linspace(0, 1, 1001)
-    found = outside.transform(scores if inside is None else inside.transform(scores))
-    named = [float(text) for text in re.findall(r"[01]\.\d{3}", told)]
-    if outside.bands is None:
-        assert named[0] <= found.min() <= found.max() <= named[1]
-    else:
-        assert {round(value, 2) for value in found} == {round(value, 2) for value in named}
-
-
-def test_a_temperature_alone_has_no_range_to_tell():
-    text = lead(HeldOut((TemperedMap(0.5, IdentityMap()),), (np.arange(5),), (np.arange(5),), ()), (0.1,))
-    assert text.endswith("before and after.")
-
-
 def test_only_the_better_of_two_scores_is_bold(data):
     own = IsotonicMap([0.0, 1.0], [0.1, 0.9])
     section = one_split(own, certified_ece=0.1, certified_brier=0.2, auroc=0.8, refinement=0.2, levels=3, ece=np.nan)
@@ -197,6 +166,7 @@ def test_only_the_better_of_two_scores_is_bold(data):
     page = render_page(data | {"recalibration": section})
     assert re.findall(r'class="better">([^<]*)<', page) == ["10.00 %", "0.1000", "0.9000", "0.1000"]
     assert one_split(own, auroc=0.95)["tables"][0]["better"][4] == 2
+    assert [_better(["ECE", *pair, ""]) for pair in (("—", "1 %"), ("2 %", "—"), ("2 %", "1 %"))] == [0, 0, 2]
 
 
 def test_the_figure_says_what_the_map_is_of(data):

@@ -1,5 +1,6 @@
 """Small decisions behind tables, figures and packs that once could be turned round without a test failing."""
 
+import math
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -96,6 +97,24 @@ def test_an_approximation_from_below_is_not_above():
     rows[place] = replace(rows[place], acce=rows[place].certified_ece + 0.01)
     (told,) = row_problems(pack.folder, pack.entry, rows)
     assert "but approximates" in told
+
+
+@pytest.mark.parametrize(
+    ("track", "changed", "wrong"),
+    [
+        ("plain", {"acce": 0.0}, "acce is of the paper's bounds"),
+        ("recalibrated", {"acce": 0.0}, "acce is of the paper's bounds"),
+        ("paper", {"acce": 0.0, "certified_ece": math.nan}, "acce is of the paper's bounds"),
+        ("recalibrated", {"maps": math.nan}, "after a map there are maps"),
+        ("recalibrated", {"brier_all_before": math.nan}, "after a map there are maps"),
+        ("recalibrated", {"certified_accuracy": 1.0}, "a map changed certified_accuracy"),
+    ],
+)
+def test_a_row_has_what_its_track_has(made_up, track, changed, wrong):
+    pack = made_up(BASE | {"mapped": [0.1]})
+    rows = [replace(row, **changed) if row.track == track else row for row in pack.rows()]
+    (told,) = row_problems(pack.folder, pack.entry, rows)
+    assert told.startswith(f"{BASE['name']}, {track}, R = 0.1: {wrong}")
 
 
 @pytest.mark.parametrize("name", ["figure-training-effect", "figure-fine-tuning", "figure-fine-tuning-with-at"])

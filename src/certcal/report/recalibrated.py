@@ -1,5 +1,6 @@
 """What a recalibration did to inputs that no map was fitted on, as the page shows it."""
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -25,6 +26,7 @@ from certcal.settings import Population
 
 BRIER_RISES = 0.01, 0.02, 0.05  # that a reader may find a smaller error worth
 LIMITED = "auroc", "brier_all"  # scores of all inputs that a choice has limits for
+NARROW = 0.002  # width of a step that is told as one confidence
 GUESS, ELSEWHERE = ": take it for a guess.", ", so on other inputs it may do much worse."  # how a caution ends
 
 # By the field of `Scores`; rounded to the nearest: unlike certified values, means over splits bound nothing.
@@ -197,7 +199,8 @@ def lead(held: HeldOut, radii: Sequence[float]) -> str:
     kept, splits = held.map, len(held.fit)
     fitted, tested = len(held.fit[held.kept]), len(held.test[held.kept])
     if kept.kind == "identity":
-        why = "" if "chosen" in kept.about else "Nothing could be learned, so "
+        of_this = "On the split of this page nothing" if _some(held) else "Nothing"
+        why = "" if "chosen" in kept.about else f"{of_this} could be learned, so "
         return f"{why}{'c' if why else 'C'}onfidences stay as they are. {kept.about.get('reason', '')}".strip()
     kind = KINDS.get(kept.kind, f"kind: {kept.kind}")
     weights = kept.about.get("weights", [1.0])
@@ -218,10 +221,20 @@ def confidences_after(kept: AnyMap) -> str:
         return ""
     low, high = outside.transform([0.0, 1.0] if inside is None else inside.levels[[0, -1]]).tolist()
     if outside.bands is None:
-        return f"After the map all confidences lie in {number(low, Rounding.DOWN, 3)}–{number(high, Rounding.UP, 3)}."
-    steps = [own.mean() for own in outside.bands if low <= own[1] and own[0] <= high]
-    many = f"{'is' if len(steps) == 1 else 'are'} {several(len(steps), 'confidence')}"
-    return f"After the map there {many}: {_joined([number(step, Rounding.NEAREST, 3) for step in steps])}."
+        return f"After the map all confidences lie in {_outward(low, high, 3)}."
+    bands = [own for own in outside.bands.tolist() if low <= own[1] and own[0] <= high]
+    if any(last - first > NARROW for first, last in bands):
+        return f"After the map all confidences lie in {_joined([_outward(first, last, 3) for first, last in bands])}."
+    middles = [sum(own) / 2 for own in bands]
+    digits = next((own for own in range(3, 9) if len({round(one, own) for one in middles}) == len(bands)), 9)
+    many = f"{'is' if len(bands) == 1 else 'are'} {several(len(bands), 'confidence')}"
+    return f"After the map there {many}: {_joined([number(one, Rounding.NEAREST, digits) for one in middles])}."
+
+
+def _outward(low: float, high: float, digits: int) -> str:
+    """A range rounded outward, but for the last bit of floats: 0.9 is no more than 0.900."""
+    ends = math.floor(round(low * 10**digits, 6)), math.ceil(round(high * 10**digits, 6))
+    return "–".join(f"{end / 10**digits:.{digits}f}" for end in ends)
 
 
 def without_map(held: HeldOut, radii: Sequence[float]) -> str:

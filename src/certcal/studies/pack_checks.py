@@ -1,7 +1,7 @@
 """What a pack's files, entries and rows must not contradict, and how stored rows differ from rows made again."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -65,7 +65,20 @@ def row_problems(path: Path, entries: Sequence["Entry"], rows: Sequence[Referenc
         f"{named(row.key)}: acce is {row.acce:.6f}, but approximates {row.certified_ece:.6f} from below"
         for row in rows if row.acce > row.certified_ece + LOOSE
     ]  # fmt: skip
+    plain = {(row.entry, row.radius): row.certified_accuracy for row in rows if row.track == "plain"}
+    found += [f"{named(row.key)}: {told}" for row in rows for told in _contradictions(row, plain)]
     return sorted(found) + [f"{path} has rows of {one!r}, which is not in the manifest" for one in strange]
+
+
+def _contradictions(row: ReferenceRow, plain: Mapping[tuple[str, float], float]) -> Iterator[str]:
+    """What a row of its track cannot have or miss; `plain` has the certified accuracies without a map."""
+    if row.acce == row.acce and (row.track != "paper" or row.certified_ece != row.certified_ece):
+        yield "acce is of the paper's bounds where inputs are certified, and this row is not"
+    if row.track not in PLAIN:
+        if math.isnan(row.maps + row.brier_all_before):
+            yield "after a map there are maps, the share of halves where one was learned, and brier_all_before"
+        if row.certified_accuracy != plain.get((row.entry, row.radius), row.certified_accuracy):
+            yield "a map changed certified_accuracy, which it cannot"
 
 
 def row_keys(entries: Sequence["Entry"]) -> Iterator[Key]:
