@@ -94,6 +94,7 @@ def test_a_headline_is_of_an_accurate_model_of_seed_0_within_a_point():
     assert {honest: row.entry for (_, honest), row in table.headlines.items()} == {
         False: "good-seed0", True: "honest-seed0"
     }  # fmt: skip
+    assert "above the range" not in reproduction.headline(table)
     lines = reproduction.headline(table).splitlines()
     assert [line for line in lines if line.startswith("| 0.5 |")] == [
         "| 0.5 | good | 77.00 | 400 of 500 (14) | test | 3 (median 10.01, most 12.00) | 9.00 ± 1.00 (39.62) | "

@@ -98,8 +98,16 @@ def test_methods_are_compared_with_each_other_from_one_baseline():
     assert (one.own, one.selected, one.paper) == (pytest.approx(2.5), pytest.approx(2.5), pytest.approx(-2.73))
     assert one.own_verdict == one.verdict == directions.OTHER
     assert found["ACCE-ACT", "AT"].own == pytest.approx(-2.5)
+    for name, error, baseline in (("two", 0.4, ""), ("two-b", 0.3, "two")):  # now another baseline's is selected
+        own = f"fashion-mnist-{name}-seed0"
+        like = f"{NAME}{'-b' * bool(baseline)}-seed0"
+        table.entries[own] = replace(table.entries[like], name=own, baseline=baseline)
+        table.rows += [replace(row, entry=own, certified_ece=error) for row in table.rows if row.entry == like]
+        table.inputs[own], table.draws[own], table.model[own] = 500, "100,000", own
+    one = directions.compared(table)[-1]
+    assert (one.own, one.selected) == (pytest.approx(2.5), pytest.approx(7.5))
     assert "the other way in 1 (ACCE-ACT − Brier-ACT at R = 0.5);" in glance.answers([table])
-    assert "| 0.5 | ACCE-ACT − Brier-ACT | +2.50 | +2.50 | -2.73 |" in directions.directions(table)
+    assert "| 0.5 | ACCE-ACT − Brier-ACT | +2.50 | +7.50 | -2.73 |" in directions.directions(table)
 
 
 def test_baselines_within_three_points_take_part_and_single_seeds_are_marked():
@@ -134,6 +142,12 @@ def test_maps_with_a_larger_limit_are_of_models_as_accurate_as_the_papers():
     ]  # fmt: skip
 
 
+def test_headlines_above_the_papers_accuracies_are_named():
+    for accuracy, above in ((0.77, False), (0.796, True)):
+        found = headlines.headline(three(accuracies=(accuracy,) * 3))
+        assert ("At R = 0.5 the CA of these models is above the range" in found) == above
+
+
 def test_a_score_that_a_map_leaves_is_not_called_larger():
     table = three()
     table.rows = [replace(row, certified_ece=0.1, certified_brier=0.05) for row in table.rows]
@@ -165,8 +179,8 @@ def test_table_1_counts_attacks_that_move_the_other_way():
 
 
 def test_what_studies_would_take(monkeypatch):
-    """Two models of ten epochs, one draw and no attack; Fashion-MNIST at an hour an epoch and two a certificate."""
-    one = SimpleNamespace(train=SimpleNamespace(epochs=10), certify=SimpleNamespace(n=100_000),
+    """Two models of many epochs, one draw and no attack; Fashion-MNIST at an hour an epoch and two a certificate."""
+    one = SimpleNamespace(train=SimpleNamespace(epochs=10_000), certify=SimpleNamespace(n=100_000),
                           objective=SimpleNamespace(draws=1, steps=0))  # fmt: skip
     monkeypatch.setattr(not_run, "_models_of", lambda study: ([one, one], []))
     table = three()
@@ -174,11 +188,11 @@ def test_what_studies_would_take(monkeypatch):
         table.entries[name] = replace(entry, settings="10 epochs", train_seconds=36_000.0, certify_seconds=7_200.0)
     lines = [line.strip("| ").split(" | ") for line in not_run.costs(table).splitlines()]
     found = {line[0]: line[1:4] for line in lines}
-    assert found["fashion-mnist"] == ["2", "20 h", "4 h"]
+    assert found["fashion-mnist"] == ["2", "20,000 h", "4 h"]
     known = json.loads((not_run.ROOT / "bench" / "results" / "training-gpu.json").read_text())["figures"]
     (note,) = {row["note"] for row in known if "smoothadv" in row["note"]}
     words = note.replace(",", "").split()
     batch, draws, steps, taken = (int(words[words.index(word) + step]) for word, step in
                                   (("batch", 1), ("draws", -1), ("T", 2), ("smoothadv", 1)))  # fmt: skip
     passes = batch * draws * (steps + 1) / (taken / 1000)
-    assert found["cifar10"][1] == f"{2 * 10 * 50_000 / passes / 3600:,.0f} h"
+    assert found["cifar10"][1] == f"{2 * 10_000 * 50_000 / passes / 3600:,.0f} h"
