@@ -13,6 +13,7 @@ from certcal.studies.ranked import FEWEST, each_once, trade_off_values
 from certcal.studies.stored import Model
 from experiments.pack_table import Table, down, epochs_of, mapped, markdown, seed_in, stem_of, up
 
+WEAK = 0.3  # rank correlations nearer to 0 tell nothing
 RESULTS = Path(__file__).resolve().parent / "results"
 KEYS = (("certified_accuracy", down), ("certified_ece", up), ("certified_brier", up))
 
@@ -81,7 +82,20 @@ def correlations(table: Table) -> str:
         "`certcal reproduce figure-trade-off` draws them. Fine-tunings of one baseline are alike: this is a hint only."
     )
     heads = ["R", "models", *(f"{one}, {other}" for one, other in combinations(("CA", "ACR", "CBS", "CCE"), 2))]
-    return f"{told}\n\n{markdown(heads, lines, 1)}"
+    return f"{told}\n\n{markdown(heads, lines, 1)}\n{harmony([(line[0], *map(float, line[3:5])) for line in lines])}\n"
+
+
+def harmony(found: list[tuple[str, float, float]]) -> str:
+    """Whether more accurate models are better calibrated, of radii with the correlations of CA with CBS and CCE."""
+    sides: dict[str, list[str]] = {"harmonise": [], "compete": [], "are too weakly related to tell": []}
+    for radius, *both in found:
+        harmonise, compete = max(both) <= -WEAK, min(both) >= WEAK
+        sides["harmonise" if harmonise else "compete" if compete else "are too weakly related to tell"].append(radius)
+    told = ", ".join(f"at R = {', '.join(radii)} they {words}" for words, radii in sides.items() if radii)
+    return (
+        "In the paper, on CIFAR-10, CA harmonises with CBS and CCE at small radii and competes with them at large "
+        f"ones. Here {told} (correlations of both beyond ±{WEAK:g} count)."
+    )
 
 
 def spread(table: Table) -> str:

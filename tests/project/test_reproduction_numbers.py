@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 from experiments import directions, glance, headlines, not_run, reproduction
-from experiments.beside_others import published
+from experiments.beside_others import harmony, published
 
 from certcal.studies import Pack, paper_table
 from made_up_tables import made_up
@@ -162,6 +162,11 @@ def test_published_accuracies_are_taken_from_ours():
     assert len(lines) > 8
     for _, _, theirs, ours, apart, *_ in lines:
         assert float(apart) == pytest.approx(float(ours) - float(theirs), abs=0.051)
+
+
+def test_correlations_say_where_accuracy_and_calibration_go_together():
+    told = harmony([("0.1", -0.5, -0.3), ("0.2", -0.5, 0.1), ("0.5", 0.3, 0.9), ("1", 0.9, -0.9)])
+    assert "at R = 0.1 they harmonise, at R = 0.5 they compete, at R = 0.2, 1 they are too weakly related" in told
 
 
 def test_table_1_counts_attacks_that_move_the_other_way():
