@@ -177,12 +177,13 @@ class Table:
         return [f"{radius:g}", name, method, accuracy, quoted, up(ours[0]), apart, up(ours[1]), after, *about]
 
     def certified(self, name: str, radius: float) -> str:
-        """How many inputs of an entry are certified at R by cdf-cp and, in brackets, how many of these are wrong."""
+        """How many inputs of an entry are certified at R by cdf-cp, of how many if not the usual, and the wrong."""
         (bounds,) = confidence_bounds_at(
             self.pack.evidence(self.entries[name]), radii=[radius], alpha=ALPHA, **PLAIN["plain"]
         )
         own = bounds.certified
-        return f"{own.sum():,} of {len(own):,} ({(own & ~bounds.correct).sum()})"
+        some = "" if len(own) == self.usual else f" of {len(own):,}"
+        return f"{own.sum():,}{some} ({(own & ~bounds.correct).sum()})"
 
     def fewer(self, name: str) -> str:
         """The draws of an entry, to be told behind its name where the paper has others."""

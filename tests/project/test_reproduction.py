@@ -88,7 +88,8 @@ def test_a_headline_is_of_an_accurate_model_of_seed_0_within_a_point():
         ("weak-seed0", 0, 0.755, 0.4, 0.02, 0.001, held),
         ("other-seed1", 1, 0.77, 0.4, 0.01, 0.001, held),
         ("alone-seed0", 0, 0.77, 0.4, 0.02, 0.001, held),
-        *((f"{name}-seed1", 1, 0.77, 0.4, 0.075, 0.02, "") for name in ("good", "honest", "elsewhere", "dear", "weak")),
+        ("good-seed1", 1, 0.77, 0.4, 0.075, 0.02, ""),
+        *((f"{name}-seed1", 1, 0.77, 0.4, 0.075, 0.01, "") for name in ("honest", "elsewhere", "dear", "weak")),
         ("good-seed0-again", 0, 0.77, 0.4, 0.01, 0.001, held),
     )
     assert {honest: row.entry for (_, honest), row in table.headlines.items()} == {
@@ -97,10 +98,10 @@ def test_a_headline_is_of_an_accurate_model_of_seed_0_within_a_point():
     assert "above the range" not in reproduction.headline(table)
     lines = reproduction.headline(table).splitlines()
     assert [line for line in lines if line.startswith("| 0.5 |")] == [
-        "| 0.5 | good | 77.00 | 400 of 500 (14) | test | 3 (median 10.01, most 12.00) | 9.00 ± 1.00 (39.62) | "
-        "7.50 (77.00, +2.00) | 20.01 (17.77) | 10.00 → 10.90 |",
-        "| 0.5 | honest | 77.00 | 400 of 500 (14) | held-out | the only one | 12.00 ± 1.00 (39.62) | "
-        "7.50 (77.00, +2.00) | 20.01 (17.77) | 10.00 → 10.90 |",
+        "| 0.5 | good | 77.00 | 400 (14) | test: 3 (median 10.01) | 9.00 ± 1.00 (39.62) | 7.50‡ | 20.01 (17.77) | "
+        "10.00 → 10.90 |",
+        "| 0.5 | honest | 77.00 | 400 (14) | held-out: the only one | 12.00 ± 1.00 (39.62) | 7.50 | 20.01 (17.77) | "
+        "10.00 → 10.90 |",
     ]
     table.rows = [replace(row, maps=0.0) if row.entry == "good-seed0" else row for row in table.rows]
     assert table.headlines[0.5, False].entry == "elsewhere-seed0"  # where no half learned a map, there is none

@@ -9,7 +9,7 @@ class MadeUp(Table):
     """A table whose rows no evidence stands behind."""
 
     def certified(self, name, radius):
-        return "400 of 500 (14)"
+        return "400 (14)"
 
 
 def made_up(*models):
