@@ -93,8 +93,8 @@ def harmony(found: list[tuple[str, float, float]]) -> str:
         sides["harmonise" if harmonise else "compete" if compete else "are too weakly related to tell"].append(radius)
     told = ", ".join(f"at R = {', '.join(radii)} they {words}" for words, radii in sides.items() if radii)
     return (
-        "In the paper, on CIFAR-10, CA harmonises with CBS and CCE at small radii and competes with them at large "
-        f"ones. Here {told} (correlations of both beyond ±{WEAK:g} count)."
+        "In the paper, CA harmonises with CBS and ACCE at small radii and competes with them at large ones. Here "
+        f"{told} (correlations of both beyond ±{WEAK:g} count)."
     )
 
 

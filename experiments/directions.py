@@ -1,5 +1,6 @@
 """Whether methods order as in the paper, and what each changes of the baseline that it starts from."""
 
+import math
 import statistics
 from collections import Counter, defaultdict
 from collections.abc import Iterable
@@ -31,7 +32,8 @@ LEFT_OUT = "Left out here, with what was fine-tuned from it, for fewer draws wou
 DIRECTIONS = (
     "Which method is better, as in the paper? Differences in points of CCE by the paper's bounds: of the first "
     "method's model to its own baseline, as above, or to what the other method makes of that baseline; and between the "
-    "models selected, as the paper has it of ACCE. These may be of different baselines:"
+    "models selected, as the paper has it of ACCE. These may be of different baselines. Numbers are means over the "
+    "seeds that both have:"
 )
 ORDERS = ("Brier-ACT", "AT"), ("ACCE-ACT", "AT"), ("ACCE-ACT", "Brier-ACT")  # the paper's claims
 NOISE = (
@@ -145,13 +147,16 @@ def _direction(table: Table, radius: float, name: str, than: str, paper: float) 
     baseline, method = one.baseline, other.method
     start = f"{table.data}-{baseline.lower()}" if method == "AT" else (
         _selected(table, stems, baseline, radius).get(method, ""))  # fmt: skip
-    model, beside, plain = (stems.get(stem, []) for stem in (stem_of(name), start, stem_of(than)))
-    pairs = _pairs(table, model, beside)
-    own = _difference(pairs) if pairs else float("nan")
-    ours = 100 * (rows[name].certified_ece - rows[than].certified_ece)
-    verdicts = (_verdict(apart, paper, _why_none(table, radius, model, start_rows))
-                for apart, start_rows in ((own, beside), (ours, plain)))  # fmt: skip
-    return Direction(radius, one.method, method, own, ours, paper, *verdicts, _unlike(table, name, than))
+    model, *others = (stems.get(stem, []) for stem in (stem_of(name), start, stem_of(than)))
+    both = [_pairs(table, model, rows) for rows in others]
+    own, selected = (_difference(pairs) if pairs else math.nan for pairs in both)
+    if not both[1]:  # of different seeds, or numbers of draws
+        selected = 100 * (rows[name].certified_ece - rows[than].certified_ece)
+    verdicts = (
+        _verdict(apart, paper, _why_none(table, radius, pairs, model, other))
+        for apart, pairs, other in zip((own, selected), both, others, strict=True)
+    )
+    return Direction(radius, one.method, method, own, selected, paper, *verdicts, _unlike(table, name, than))
 
 
 def _verdict(ours: float, paper: float, why_none: str) -> str:
@@ -165,11 +170,10 @@ def _verdict(ours: float, paper: float, why_none: str) -> str:
     return TOO_SMALL[1] if abs(ours) < CLOSE else SAME if ours * paper > 0 else OTHER
 
 
-def _why_none(table: Table, radius: float, *both: list[ReferenceRow]) -> str:
+def _why_none(table: Table, radius: float, pairs: Pairs, *both: list[ReferenceRow]) -> str:
     """Why nothing can be said of a difference between trainings of two settings; empty if something can."""
     sides = {outside(table, radius, _mean(table, rows, "certified_accuracy")) for rows in both if rows}
-    seeds = min(len({table.entries[row.entry].train_seed for row in rows}) for rows in both)
-    why = {"one seed": seeds < 2, "below the paper's CA": -1 in sides, "above the paper's CA": 1 in sides}
+    why = {"one seed": _seeds(pairs) < 2, "below the paper's CA": -1 in sides, "above the paper's CA": 1 in sides}
     return ", ".join(words for words, holds in why.items() if holds)
 
 
@@ -272,7 +276,7 @@ def _change(pairs: Pairs | None, most: int) -> str:
 
 
 def _by_settings(table: Table, radius: float) -> dict[str, list[ReferenceRow]]:
-    """Rows by the paper's bounds of all trainings with the same settings, on the paper's number of inputs.
+    """Rows by the paper's bounds of all trainings with the same settings, on the usual number of inputs.
 
     Of as many draws as most have: fewer draws would pass for larger errors of the baseline.
     """

@@ -122,10 +122,11 @@ def _sharper(table: Table) -> str:
     if not above:
         return ""
     where = "At every R" if len(above) == len(least) else f"At R = {_listed(above)}"
-    weak = any(outside(table, radius, max(row.certified_accuracy for row in table.comparable(radius).values())) < 0
-               for radius in lower)  # fmt: skip
+    best = {radius: max(row.certified_accuracy for row in table.comparable(radius).values()) for radius in lower}
+    weak = [radius for radius in lower if outside(table, radius, best[radius]) < 0]
     with_map = "with a map they do" + ("" if lower == above else f" at R = {_listed(lower)}")
     with_map += ", of less accurate models" if weak else ""
+    with_map += f" at R = {_listed(weak)}" if weak and weak != lower else ""
     return (
         f"{where} sharper bounds alone do not reach the paper's least error"
         f"{f'; {with_map}' if lower else ', nor do they with a map'}."

@@ -14,7 +14,7 @@ HEADLINE = (
     "data set has, such as those on other inputs. “Test” is the least of all these; “held-out” the least, on the test "
     "images too, of those that held-out training images chose by their certified error or Brier score. The least of "
     "many estimates tends to be too small. “Certified (wrong)” counts the inputs certified, and those predicted wrong "
-    "among them: about half of them teach each map."
+    "among them; here each map learns from about half of both."
 )
 LIMIT = (
     "Over {splits} splits in halves, a map may raise the mean clean Brier score of all inputs by "
@@ -63,7 +63,8 @@ def headline(table: Table) -> str:
         else ""
     )
     if any(MISSES in cell for line in lines for cell in line):
-        none += f"\n{MISSES}: of this seed the CA is below the range, or the map costs more than that: {PLACE}.\n"
+        none += f"\n{MISSES}: of this seed the CA, not rounded, is below the range, or the map costs more than "
+        none += f"{100 * POINT:g} point: {PLACE}.\n"
     less = f"{100 * POINT:g}" not in limits
     held = f", and of the inputs it is chosen on by {' or '.join(limits)}"
     told = LIMIT.format(limits=held if less else "", splits=" or ".join(splits), seeds=told)
@@ -71,7 +72,7 @@ def headline(table: Table) -> str:
 
 
 def _among(table: Table, radius: float, *, honest: bool) -> str:
-    """How many models the least was taken of, and their range."""
+    """How many models the least was taken of, and their median."""
     rows = sorted(table.candidates(radius, held_out=honest), key=lambda row: row.certified_ece)
     if len(rows) == 1:
         return "the only one"

@@ -10,11 +10,11 @@ import math
 import re
 import statistics
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from certcal.errors import several
-from certcal.studies import EXHIBITS, Entry, Exhibit, Pack
+from certcal.studies import EXHIBITS, Entry, Exhibit, Pack, paper_table
 from experiments.beside_others import approximations, correlations, published, spread
 from experiments.directions import directions, tuned
 from experiments.glance import answers, in_short, overview, picture
@@ -44,7 +44,7 @@ Words and units, here and in the figure:
 - All numbers are in percent, R is the radius. Certified accuracy (CA) is rounded down, certified errors up.
 - CCE, or error, is the certified calibration error, exact. The paper has the ACCE, which approximates it from below.
   CBS is the certified Brier score.
-- “The paper's methods” are AT (SmoothAdv), Brier-ACT and ACCE-ACT, whose numbers it has for the data sets run here; see
+- “The paper's methods” are AT (SmoothAdv), Brier-ACT and ACCE-ACT, whose numbers it has for the data sets below; see
   [training](training.md). Finetuned AT, AT trained on like the others, it has for CIFAR-10 only, ACCE-ACT* for ImageNet
   only. CCE-ACT, Certified Brier and Consistency it does not have.
 - A model is called by σ, ε, draws m and steps T of its baseline, then by method and setting. “Selected” is as in the
@@ -187,10 +187,10 @@ def _fitted(entry: Entry) -> str:
     return "halves" if entry.mapped else "—"
 
 
-def exhibits(data: Collection[str]) -> str:
+def exhibits(found: list[Table]) -> str:
     """The names under which `certcal reproduce` draws what the paper shows."""
     lines = [
-        [f"`{one.name}`", one.place, one.shows, _briefly(one.source) or "nothing", _stored(one, data)]
+        [f"`{one.name}`", one.place, one.shows, _briefly(one.source) or "nothing", _stored(one, found)]
         for one in EXHIBITS.values()
     ]
     told = (
@@ -201,11 +201,18 @@ def exhibits(data: Collection[str]) -> str:
     return f"{told}\n\n{markdown(['name', 'in the paper', 'shows', 'drawn from', 'in the pack'], lines, 5)}"
 
 
-def _stored(exhibit: Exhibit, data: Collection[str]) -> str:
-    """Whether a pack with these data sets is enough to draw an exhibit."""
-    if not exhibit.source:
-        return "—"
-    return "yes" if "reference pack" in exhibit.source and (exhibit.data or "cifar10") in data else "no"
+def _stored(exhibit: Exhibit, found: list[Table]) -> str:
+    """Whether the pack is enough to draw an exhibit; in part, where it has none of the models that this is about."""
+    own = {one.data: one for one in found}.get(exhibit.data or "cifar10")
+    if not exhibit.source or own is None or "reference pack" not in exhibit.source:
+        return "no" if exhibit.source else "—"
+    names = {own.short(stem_of(one)) for one in own.models}
+    theirs = {one.lower() for one in paper_table(own.data, "baselines") or ()}
+    lacks = {
+        "table-ablation": "Finetuned AT" not in {one.method for one in own.models.values()},
+        f"table-baselines-{own.data}": not names & theirs,
+    }
+    return "in part" if lacks.get(exhibit.name) else "yes"
 
 
 def _briefly(source: str) -> str:
@@ -243,7 +250,7 @@ def page(found: list[Table]) -> str:
         parts += [_once(f"## {table.data}\n\n{_models(table)} {training(table)}", parts)] if table.paper else []
     parts.append(f"## Table 1, CIFAR-10, ε = 8/255: AdaECE under attack\n\n{attacks()}")
     parts.append(f"## What is not run, and what it would take\n\n{not_run(found)}")
-    parts.append(f"## The paper's tables and figures\n\n{exhibits([one.data for one in found])}")
+    parts.append(f"## The paper's tables and figures\n\n{exhibits(found)}")
     return "\n".join(parts)
 
 
@@ -284,7 +291,7 @@ def submitted(pack: Pack) -> list[str]:
 def _told(text: str) -> str:
     """What a stranger wrote, as plain text in a cell of a table."""
     plain = html.escape(" ".join(text.split()).replace("|", "/").replace("`", "'"), quote=False)
-    return re.sub(r"([\\\[\]*_~])", r"\\\1", plain) or "—"  # neither links nor images
+    return re.sub(r"([\\\[\]*_~])", r"\\\1", plain) or "—"  # no Markdown of theirs
 
 
 def _models(table: Table) -> str:
@@ -292,8 +299,8 @@ def _models(table: Table) -> str:
     methods = sorted({one.method for one in table.models.values()})
     sizes = Counter(table.inputs[name] for name in table.models)
     inputs = ", ".join(f"{count} on {size:,}" for size, count in sorted(sizes.items()))
-    told = f"{next(iter(sizes)):,} test inputs each" if len(sizes) == 1 else f"by test inputs: {inputs}"
-    return f"{several(table.distinct, 'model')} ({', '.join(methods)}), {told}."
+    told = f"{next(iter(sizes)):,} test inputs each" if len(sizes) == 1 else f"evidence by test inputs: {inputs}"
+    return f"{several(table.distinct, 'model')} ({', '.join(methods)}); {told}."
 
 
 if __name__ == "__main__":

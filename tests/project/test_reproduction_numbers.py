@@ -85,7 +85,19 @@ def test_there_is_no_verdict_where_one_side_is_outside_the_papers_accuracies():
                       ((inside, high), "above the paper's CA"),
                       ((low, high), "below the paper's CA, above the paper's CA"),
                       ((inside[:1], inside), "one seed")):  # fmt: skip
-        assert directions._why_none(table, 0.5, *both) == why
+        assert directions._why_none(table, 0.5, directions._pairs(table, *both), *both) == why
+    table.entries["fashion-mnist-one-in-seed1"] = replace(table.entries["fashion-mnist-one-in-seed1"], train_seed=2)
+    assert directions._why_none(table, 0.5, directions._pairs(table, inside, high), inside, high).startswith("one seed")
+
+
+def test_what_is_selected_is_compared_over_the_seeds_that_both_have():
+    """Seed 0 is 2.5 points better, the mean over three seeds 2.5 points worse."""
+    table = trained(*((name, seed, method, 0.77, error) for name, method, errors in
+                      (("-b", "Brier-ACT", (0.4, 0.4, 0.4)), ("-a", "ACCE-ACT", (0.375, 0.45, 0.45)))
+                      for seed, error in enumerate(errors)))  # fmt: skip
+    (one,) = directions.compared(table)
+    assert (one.method, one.than, one.selected) == ("ACCE-ACT", "Brier-ACT", pytest.approx(2.5))
+    assert one.verdict == directions.OTHER
 
 
 def test_methods_are_compared_with_each_other_from_one_baseline():
@@ -105,7 +117,8 @@ def test_methods_are_compared_with_each_other_from_one_baseline():
         table.rows += [replace(row, entry=own, certified_ece=error) for row in table.rows if row.entry == like]
         table.inputs[own], table.draws[own], table.model[own] = 500, "100,000", own
     one = directions.compared(table)[-1]
-    assert (one.own, one.selected) == (pytest.approx(2.5), pytest.approx(7.5))
+    assert (one.own, one.selected) == (pytest.approx(2.5), pytest.approx(7.5))  # of seed 0, which both have
+    assert one.verdict == "one seed: no verdict"
     assert "the other way in 1 (ACCE-ACT − Brier-ACT at R = 0.5);" in glance.answers([table])
     assert "| 0.5 | ACCE-ACT − Brier-ACT | +2.50 | +7.50 | -2.73 |" in directions.directions(table)
 

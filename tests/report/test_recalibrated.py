@@ -17,6 +17,7 @@ from certcal.recalibration import (
     TemperedMap,
 )
 from certcal.report import lead
+from certcal.report.recalibrated import _outward
 
 STEPS = StepsMap([0.3, 0.8], [0.12, 0.55, 0.97], [0.12, 0.5501, 0.9712])
 
@@ -53,6 +54,11 @@ def test_the_page_says_which_confidences_there_are_after_the_map(own, told):
         assert all(any(low <= value <= high for low, high in ranges) for value in found)
     else:
         assert {round(value, 2) for value in found} == {round(value, 2) for value in named}
+
+
+def test_a_range_is_rounded_outward_but_for_the_last_bit():
+    assert _outward(0.7 - 0.4, 0.1 + 0.2, 3) == "0.300–0.300"
+    assert _outward(0.2999, 0.3001, 3) == "0.299–0.301"
 
 
 def test_the_page_says_how_many_inputs_a_map_was_fitted_on_and_how_many_it_is_about():

@@ -41,7 +41,7 @@ class Comparison:
     lines: tuple[Line, ...]
     has_paper: bool
     below: str = ""  # where our best accuracy is below the paper's range, and by how much
-    above: str = ""  # where all that we compare are above it
+    above: str = ""  # where all models that are shown are above it
     outside: tuple[str, ...] = ()  # per radius, methods none of whose models comes within it, each at its most accurate
 
 
@@ -76,9 +76,15 @@ def comparison_table(
     ranges = tuple(None if own is None else f"{own[0]}–{own[1]}" for own in ends)
     both = [(one, own) for one, own in zip(selections, ends, strict=True) if own]
     below = _gaps((one.radius, own[0] - 100 * one.best_accuracy) for one, own in both)
-    above = _gaps(((one.radius, 100 * one.least_accuracy - own[1]) for one, own in both), over=0.5)  # rounded ends
+    above = _gaps(((one.radius, _least(one) - own[1]) for one, own in both), over=0.5)  # the ends are rounded
     outside = tuple(told for one in selections if (told := _outside(one, outcomes)))
     return Comparison(radii, accuracies, ranges, tuple(lines), bool(paper), below, above, outside)
+
+
+def _least(selection: Selection) -> float:
+    """The least certified accuracy, in percent, of the models selected; NaN if there are none."""
+    shown = [one.certified_accuracy for one in (*selection.ece.values(), *selection.brier.values())]
+    return 100 * min(shown, default=np.nan)
 
 
 def _gaps(points: Iterable[tuple[float, float]], *, over: float = 0.0) -> str:
@@ -150,7 +156,7 @@ def reading(table: Comparison, *, held_out: bool = False) -> str:
     if table.below:
         own += f" The best CA is below the paper's range, in points: {table.below}. So errors are not comparable there."
     if table.above:
-        own += f" All models compared are above the paper's range, in points: {table.above}. Errors differ by that too."
+        own += f" All shown are above the paper's range, in points: {table.above}. So errors are not comparable there."
     if table.outside:
         listed = "".join(f"\n- {one}" for one in table.outside)
         own += f"\n\nOutside these points, the most accurate model of each method that has none there:\n{listed}"

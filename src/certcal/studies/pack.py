@@ -189,7 +189,12 @@ class Pack:
         with hold_folder(self.folder, "pack", "is writing rows of"):
             before = self._stored() if some or (self.folder / ROWS).is_file() else []
             known = {row.key: row.acce for row in before}
-            rows = [replace(row, acce=known.get(row.key, math.nan)) if math.isnan(row.acce) else row for row in made]
+            rows = [
+                replace(row, acce=known.get(row.key, math.nan))
+                if math.isnan(row.acce) and checks.may_have_acce(row)
+                else row
+                for row in made
+            ]
             later = {one.name for one in Pack.read(self.folder).entry} - own  # added while these were made
             kept = [row for row in before if row.entry in later or (some and row.entry not in some)]
             self.write_rows([*kept, *rows])

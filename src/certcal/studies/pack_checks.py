@@ -70,10 +70,15 @@ def row_problems(path: Path, entries: Sequence["Entry"], rows: Sequence[Referenc
     return sorted(found) + [f"{path} has rows of {one!r}, which is not in the manifest" for one in strange]
 
 
+def may_have_acce(row: ReferenceRow) -> bool:
+    """Whether the paper's ACCE can stand in a row: by its bounds, where inputs are certified."""
+    return row.track == "paper" and row.certified_ece == row.certified_ece
+
+
 def _contradictions(row: ReferenceRow, plain: Mapping[tuple[str, float], float]) -> Iterator[str]:
     """What a row of its track cannot have or miss; `plain` has the certified accuracies without a map."""
-    if row.acce == row.acce and (row.track != "paper" or row.certified_ece != row.certified_ece):
-        yield "acce is of the paper's bounds where inputs are certified, and this row is not"
+    if row.acce == row.acce and not may_have_acce(row):
+        yield "acce is there, which only rows of the paper's bounds with certified inputs have"
     if row.track not in PLAIN:
         if math.isnan(row.maps + row.brier_all_before):
             yield "after a map there are maps, the share of halves where one was learned, and brier_all_before"
