@@ -11,25 +11,25 @@ from certcal.evaluation import Outcome, Rounding, select
 from certcal.report import percent
 from certcal.studies import Entry, Pack, ReferenceRow, draws_of, paper_table
 from certcal.studies.reference_rows import ALPHA, PLAIN
+from certcal.studies.starts import AGAIN
 
 POINT = 0.01  # by which a map of the headline may raise the clean Brier score
 OURS = "certcal"  # the source of entries that stand in every statistic; those of others stand apart
 FULL = "100,000"  # draws, the paper's
 NO_MAP = " ◦"  # behind means over halves of which some learned no map
 METHODS = ("Finetuned AT", "Brier-ACT", "ACCE-ACT", "ACCE-ACT*", "CCE-ACT", "Certified Brier")
-_SEED = re.compile(r"-seed(\d+(?:-again)*)$")  # of entries' names; submitted ones may do without
 ORDER = ("Noise", "AT", *METHODS, "Consistency")  # of the lines of a table
 
 
 def stem_of(name: str) -> str:
     """An entry's name without its seed, which trainings with the same settings share; the name if it has none."""
-    return _SEED.sub("", name)
+    return AGAIN.sub("", name)
 
 
 def seed_in(name: str) -> str:
     """What an entry's name says of its seed, such as “0 again”."""
-    found = _SEED.search(name)
-    return found[1].replace("-", " ") if found else "—"
+    found = AGAIN.search(name)  # names that others give may do without
+    return found[0].removeprefix("-seed").replace("-", " ") if found else "—"
 
 
 def epochs_of(entry: Entry) -> int | None:

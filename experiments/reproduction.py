@@ -14,13 +14,15 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from certcal.errors import several
-from certcal.studies import EXHIBITS, Entry, Exhibit, Pack, paper_table
+from certcal.studies import Entry, Pack
 from experiments.beside_others import approximations, correlations, published, spread
-from experiments.directions import directions, tuned
+from experiments.directions import directions
+from experiments.exhibits import exhibits
 from experiments.glance import answers, in_short, overview, picture
 from experiments.headlines import freer, headline, unseen
 from experiments.not_run import attacks, few_draws, not_run
 from experiments.pack_table import FULL, NO_MAP, OURS, Table, down, mapped, mark, markdown, stem_of, up
+from experiments.tuned import tuned
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "reproduction.md"
@@ -74,8 +76,6 @@ SUBMITTED = (
     "page. [The pack's page](reference_pack.md#submitting-a-row) says what such rows prove:"
 )
 TIMES = "Maps are fitted on halves of the inputs, or on another entry. Wall times are of models that ran beside others."
-BRIEFLY = ((", or a reference pack", ""), (" or a reference pack", ""), (" or evidence files, one for each σ", ""),
-           (", an evidence file", ""), ("a folder of `certcal reproduce`", "a study"))  # fmt: skip
 Part = Callable[[Table], str]
 HEADS = ["R", "metric", "method", "CA", "paper", "ours, paper's bounds", "difference", "ours, cdf-cp",
          "with a map", "ADMM's ACCE", "model"]  # fmt: skip
@@ -185,41 +185,6 @@ def _fitted(entry: Entry) -> str:
     if entry.fitted_on:
         return f"{entry.fitted_on}, clean Brier + {100 * entry.brier_loss:g} at most"
     return "halves" if entry.mapped else "—"
-
-
-def exhibits(found: list[Table]) -> str:
-    """The names under which `certcal reproduce` draws what the paper shows."""
-    lines = [
-        [f"`{one.name}`", one.place, one.shows, _briefly(one.source) or "nothing", _stored(one, found)]
-        for one in EXHIBITS.values()
-    ]
-    told = (
-        "`certcal reproduce NAME --from reference --into FOLDER` draws those again that the pack has the data for. "
-        "`--from` also takes evidence files in place of runs, one run for each σ, and studies: folders of `certcal "
-        "reproduce`. What is drawn from nothing takes no `--from`."
-    )
-    return f"{told}\n\n{markdown(['name', 'in the paper', 'shows', 'drawn from', 'in the pack'], lines, 5)}"
-
-
-def _stored(exhibit: Exhibit, found: list[Table]) -> str:
-    """Whether the pack is enough to draw an exhibit; in part, where it has none of the models that this is about."""
-    own = {one.data: one for one in found}.get(exhibit.data or "cifar10")
-    if not exhibit.source or own is None or "reference pack" not in exhibit.source:
-        return "no" if exhibit.source else "—"
-    names = {own.short(stem_of(one)) for one in own.models}
-    theirs = {one.lower() for one in paper_table(own.data, "baselines") or ()}
-    lacks = {
-        "table-ablation": "Finetuned AT" not in {one.method for one in own.models.values()},
-        f"table-baselines-{own.data}": not names & theirs,
-    }
-    return "in part" if lacks.get(exhibit.name) else "yes"
-
-
-def _briefly(source: str) -> str:
-    """What an exhibit is drawn from, in words of the sentence above the table."""
-    for long, short in BRIEFLY:
-        source = source.replace(long, short)
-    return source
 
 
 ANSWERS: dict[str, Sequence[Part]] = {

@@ -7,7 +7,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from experiments import directions, glance, not_run, reproduction
+from experiments import directions, glance, not_run, reproduction, tuned
 from experiments.beside_others import correlations, published
 from experiments.pack_table import ORDER
 from scipy.stats import rankdata
@@ -154,11 +154,11 @@ def test_baselines_left_out_for_their_draws_are_named(fashion):
     table.entries[again] = replace(table.entries["fashion-mnist-one-seed0"], name=again, train_seed=1)
     table.rows += [replace(row, entry=again) for row in table.rows if row.entry == "fashion-mnist-one-seed0"]
     table.inputs[again], table.model[again], table.draws[again] = 500, again, "10,000"
-    assert "larger error: one-seed1 (10,000 draws)." in directions.tuned(table)
+    assert "larger error: one-seed1 (10,000 draws)." in tuned.tuned(table)
     table.draws[again] = "100,000"
-    assert "Left out" not in directions.tuned(table)
-    few = {one.baseline for one in directions.changes(fashion) if one.most < 3}  # whose seeds are not all there
-    named = directions.left_out(fashion, directions.changes(fashion))
+    assert "Left out" not in tuned.tuned(table)
+    few = {one.baseline for one in tuned.changes(fashion) if one.most < 3}  # whose seeds are not all there
+    named = tuned.left_out(fashion, tuned.changes(fashion))
     assert few
     assert few == {name.partition("-seed")[0] for name in named}
 
@@ -255,7 +255,7 @@ def test_our_own_rows_need_no_seed_or_epochs_in_words(pack, tmp_path, monkeypatc
     assert not_run.costs(fashion)
     assert "| cifar10 | 9 |" in glance.overview(every)  # of the same weights
     for table in (fashion, images):
-        for part in (glance.in_short, directions.tuned, directions.directions, reproduction.headline):
+        for part in (glance.in_short, tuned.tuned, directions.directions, reproduction.headline):
             assert part(table)
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
-from experiments import directions, glance, headlines, not_run, reproduction
+from experiments import directions, glance, headlines, not_run, reproduction, tuned
 from experiments.beside_others import harmony, published
 
 from certcal.studies import Pack, paper_table
@@ -85,9 +85,9 @@ def test_there_is_no_verdict_where_one_side_is_outside_the_papers_accuracies():
                       ((inside, high), "above the paper's CA"),
                       ((low, high), "below the paper's CA, above the paper's CA"),
                       ((inside[:1], inside), "one seed")):  # fmt: skip
-        assert directions._why_none(table, 0.5, directions._pairs(table, *both), *both) == why
+        assert directions._why_none(table, 0.5, tuned.pairs_of(table, *both), *both) == why
     table.entries["fashion-mnist-one-in-seed1"] = replace(table.entries["fashion-mnist-one-in-seed1"], train_seed=2)
-    assert directions._why_none(table, 0.5, directions._pairs(table, inside, high), inside, high).startswith("one seed")
+    assert directions._why_none(table, 0.5, tuned.pairs_of(table, inside, high), inside, high).startswith("one seed")
 
 
 def test_what_is_selected_is_compared_over_the_seeds_that_both_have():
@@ -128,7 +128,7 @@ def test_baselines_within_three_points_take_part_and_single_seeds_are_marked():
     seeds = [(name, seed, method, 0.77, 0.4) for seed in (0, 1, 2) for name, method in methods]
     left = {("-a", 2), ("-c", 1), ("-c", 2)}
     table = trained(*(one for one in seeds if one[:2] not in left))
-    (line,) = [line for line in directions.tuned(table).splitlines() if line.startswith("| 0.5 |")]
+    (line,) = [line for line in tuned.tuned(table).splitlines() if line.startswith("| 0.5 |")]
     assert [cell.endswith("†") for cell in line.strip("| ").split(" | ")[5:]] == [False] * 4 + [True, False]
     name = "fashion-mnist-two"
     for stem, accuracy, baseline in ((name, 0.745, ""), (f"{name}-tuned", 0.745, "two")):
@@ -137,7 +137,7 @@ def test_baselines_within_three_points_take_part_and_single_seeds_are_marked():
         table.rows += [replace(row, entry=own, certified_accuracy=accuracy) for row in table.rows
                        if row.entry == f"{NAME}-seed0"]  # fmt: skip
         table.inputs[own], table.draws[own], table.model[own] = 500, "100,000", own
-    assert "| 0.5 | two | 1 | 74.50 |" in directions.tuned(table)
+    assert "| 0.5 | two | 1 | 74.50 |" in tuned.tuned(table)
 
 
 def test_how_far_seeds_are_apart():
