@@ -1,6 +1,6 @@
-"""The paper's approximations of the certified calibration error beside the exact value, on 2000 certified inputs.
+"""The paper's approximations of the certified calibration error beside the exact value, on up to 2000 certified inputs.
 
-    python -m experiments.approximations [--entry cifar10-s0.25-noise-5000-inputs-seed0]
+    python -m experiments.approximations [--entry cifar10-s0.25-noise-3353-inputs-seed0]
 
 From the evidence in the reference pack; experiments/results/approximations-cifar10.json keeps the values. Bounds and
 settings are those of the paper's figure (App. G.3): the Standard certificate, α for each of its parts; one run of ADMM.
@@ -20,7 +20,7 @@ from certcal.worstcase import approximate_certified_calibration_error
 
 ROOT = Path(__file__).resolve().parents[1]
 OUT = ROOT / "experiments" / "results" / "approximations-cifar10.json"
-ENTRY = "cifar10-s0.25-noise-5000-inputs-seed0"
+ENTRY = "cifar10-s0.25-noise-3353-inputs-seed0"
 RADII = (0.05, 0.1, 0.2, 0.25, 0.5)
 MOST = 2000
 METHODS: dict[str, dict[str, Any]] = {

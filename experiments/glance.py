@@ -169,7 +169,8 @@ def _without(verdicts: list[str]) -> str:
     """On how many directions there is no verdict, and why."""
     found = [one for one in verdicts if one.endswith(NO_VERDICT)]
     why = "; ".join(dict.fromkeys(one.removesuffix(NO_VERDICT) for one in found))
-    return f", {len(found)} without a verdict ({why})" if found else ""
+    told = f", {len(found)} without a verdict ({why})" if found else ""
+    return told + (f", {missing} for want of a model in the pack" if (missing := verdicts.count("—")) else "")
 
 
 def _both(table: Table, radius: float) -> list[Entry]:

@@ -10,6 +10,7 @@ from typing import Any
 
 from certcal.errors import several
 from certcal.studies import load_study, paper_table, study_trials
+from experiments.every_setting import room
 from experiments.pack_table import FULL, Table, epochs_of, markdown, stem_of
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -67,6 +68,7 @@ def fine_tuned(table: Table) -> str:
     return (
         f"Of {table.data}, {len(paper & found)} of {len(paper)} baselines are run. Of {settings} settings of each of "
         f"{several(methods, 'method')} the pack has what was selected, fine-tuned from {tuned}.{left}"
+        f"{room(table)}"
     )
 
 
@@ -102,7 +104,7 @@ def again(table: Table) -> str:
     names = dict.fromkeys(
         table.short(stem_of(one.name)) for one in table.models.values() if one.name.endswith("-again")
     )
-    return f"Trained twice with one seed: {', '.join(names)}." if names else ""
+    return f"Trained twice with one seed, to other weights: {', '.join(names)}." if names else ""
 
 
 def as_mean(data: str) -> str:

@@ -17,6 +17,7 @@ from certcal.errors import several
 from certcal.studies import Entry, Pack
 from experiments.beside_others import approximations, correlations, published, spread
 from experiments.directions import directions
+from experiments.every_setting import every_setting
 from experiments.exhibits import exhibits
 from experiments.glance import answers, in_short, overview, picture
 from experiments.headlines import freer, headline, unseen
@@ -69,7 +70,8 @@ TABLES_HEAD = f"""# Reproduction: all tables
 {WRITTEN}
 Every row behind [Reproduction](reproduction.md), where words and units are explained. `certcal reference recompute
 reference` makes the rows again from stored evidence, with `--approximate` ADMM's ACCE too. Tables about published logs,
-approximations and attacks come from `experiments/results`. Differences are of the numbers before they are rounded.
+approximations, attacks and every setting of one baseline come from `experiments/results`. Differences are of the
+numbers before they are rounded.
 {DETAILS}"""
 SUBMITTED = (
     "Rows of entries whose source is another than this project's. They are in no other table and no number of either "
@@ -199,6 +201,7 @@ ROWS: dict[str, Sequence[Part]] = {
     "Selected on the test inputs": (chosen,),
     "Selected on held-out images": (honest,),
     "Seeds": (spread,),
+    "Every setting of one baseline": (every_setting,),
 }
 
 

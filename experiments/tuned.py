@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from certcal.evaluation import Outcome, select
 from certcal.studies import ReferenceRow
+from experiments.every_setting import models_taken, room
 from experiments.pack_table import METHODS, Table, down, markdown, stem_of, up
 
 WITHIN = 0.03  # of the best certified accuracy, as the paper selects
@@ -21,6 +22,7 @@ STARTS = (
     "{same} of the {every} comparisons behind these numbers.{others}"
 )
 ANOTHER = " In the others it may be another training with the same settings and seed."
+DASH = " There a dash stands for a setting that would be taken, and is not in the pack."
 LEFT_OUT = "Left out here, with what was fine-tuned from it, for fewer draws would pass for a larger error: {names}."
 
 
@@ -62,7 +64,7 @@ def tuned(table: Table) -> str:
     same = [pair.same for one in found for pairs in one.pairs.values() for pair in pairs]
     starts = STARTS.format(same=sum(same), every=len(same), others="" if all(same) else ANOTHER)
     shown = markdown(["R", "baseline", "seeds", "its CA", "its CCE", *METHODS], lines, 2)
-    return f"{TUNED}\n\n{shown}\n{starts}{few}\n"
+    return f"{TUNED}\n\n{shown}\n{starts}{few}{room(table)}{DASH if room(table) else ''}\n"
 
 
 def left_out(table: Table, found: list[Change]) -> list[str]:
@@ -156,7 +158,10 @@ def selected_from(table: Table, stems: dict[str, list[ReferenceRow]], baseline: 
         if (own := table.entries[row.entry]).baseline == baseline and own.train_seed == 0
         and not own.name.endswith("-again")
     ]  # fmt: skip
-    return {method: one.model for method, one in select(made, radius=radius).ece.items()} if made else {}
+    found = {method: one.model for method, one in select(made, radius=radius).ece.items()} if made else {}
+    study = models_taken(table.data, baseline, radius)  # of settings too that the pack has no room for
+    return {method: stem for method, stem in found.items()
+            if study.get(method) in (None, table.model[f"{stem}-seed0"])}  # fmt: skip
 
 
 def mean_of(table: Table, rows: list[ReferenceRow], name: str) -> float:

@@ -7,9 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from certcal import save_evidence
+from certcal import load_evidence, save_evidence
 from certcal.recalibration import HeldOut, HeldOutRow, IdentityMap
 from certcal.runs import RunFolder, recalibrate
+from certcal.smoothing import inputs_of
 from command import certcal
 from places import ROOT
 from run_settings import SETTINGS
@@ -23,14 +24,19 @@ def test_a_pack_and_a_file_are_called_so(tmp_path):
     (tmp_path / "notes.txt").write_text("mine")
     (tmp_path / "pack").mkdir()
     shutil.copy(ROOT / "reference" / "manifest.toml", tmp_path / "pack")
-    copy = "Copy {} to FOLDER/evidence.parquet, and name FOLDER."
-    pack = (
-        f"{{0}}, which is a reference pack. {copy.format('pack/evidence/NAME.parquet')} `certcal reference list {{0}}`"
-    )
+    copy = "Copy {} to FOLDER/evidence.parquet and {} to FOLDER, and name FOLDER."
+    named = copy.format("pack/evidence/NAME.parquet", "pack/evidence/inputs-*.parquet")
+    inputs = FILE.with_name(inputs_of(FILE))
+    pack = f"{{0}}, which is a reference pack. {named} `certcal reference list {{0}}`"
+    save_evidence(load_evidence(FILE), tmp_path / "alone.parquet")
+    alone = "Copy alone.parquet to FOLDER/evidence.parquet, and name FOLDER."
+    (tmp_path / "none.parquet").write_text("mine")
     for name, told in (
         ("pack", f"{pack.format('pack')} has its names."),
         ("pack/", f"{pack.format('pack/')} has its names."),
-        (FILE, f"{FILE}, which is a file. {copy.format(FILE)}"),
+        (FILE, f"{FILE}, which is a file. {copy.format(FILE, inputs)}"),
+        ("alone.parquet", f"alone.parquet, which is a file. {alone}"),
+        ("none.parquet", f"none.parquet, which is a file. {alone.replace('alone.', 'none.')}"),
         ("notes.txt", "notes.txt, which is a file."),
     ):
         _, error = certcal("recalibrate", name, cwd=tmp_path, code=2)
@@ -39,6 +45,7 @@ def test_a_pack_and_a_file_are_called_so(tmp_path):
     assert error.strip() == "Expected `RUN` to be a run folder, but got runs/nowhere, which does not exist."
     (tmp_path / "F").mkdir()
     shutil.copy(FILE, tmp_path / "F" / "evidence.parquet")
+    shutil.copy(inputs, tmp_path / "F")
     words = ("recalibrate", "./F", "--repeats", 1, "--on-failure", "identity", "--no-figures")
     assert "F/recalibration/map.json" in certcal(*words, cwd=tmp_path)[0]
 

@@ -100,7 +100,8 @@ def test_a_pack_named_for_a_run_is_told(home, words):
     verb, *others = words
     _, error = certcal(verb, "mine", *others, cwd=home, code=2)
     assert (
-        "but got mine, which is a reference pack. Copy mine/evidence/NAME.parquet to FOLDER/evidence.parquet" in error
+        "but got mine, which is a reference pack. Copy mine/evidence/NAME.parquet to FOLDER/evidence.parquet and "
+        "mine/evidence/inputs-*.parquet to FOLDER, and name FOLDER." in error
     )
     assert error.strip().endswith("`certcal reference list mine` has its names.")
 

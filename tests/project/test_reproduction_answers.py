@@ -160,7 +160,7 @@ def test_baselines_left_out_for_their_draws_are_named(fashion):
     few = {one.baseline for one in tuned.changes(fashion) if one.most < 3}  # whose seeds are not all there
     named = tuned.left_out(fashion, tuned.changes(fashion))
     assert few
-    assert few == {name.partition("-seed")[0] for name in named}
+    assert few <= {name.partition("-seed")[0] for name in named}
 
 
 def test_entries_with_fewer_draws_are_listed_once_and_marked_in_tables(pack):

@@ -164,9 +164,11 @@ def test_a_table_is_drawn_from_the_published_pack(tmp_path):
     assert max(map(len, shown)) <= 100  # a table as other commands print them, not Markdown
     assert out.split()[-1] == "runs/table-fashion-mnist/table-fashion-mnist.md"
     pack = Pack.read(REFERENCE)
-    first = {one.name for one in pack.entry if one.data == "fashion-mnist" and one.method == "ACCE-ACT*"}
-    best = min(row.certified_ece for row in pack.rows()
-               if row.entry in first and (row.track, row.radius) == ("paper", 1.0))  # fmt: skip
+    first = {one.name: one.method for one in pack.entry if (one.data, one.train_seed) == ("fashion-mnist", 0)}
+    rows = [row for row in pack.rows() if row.entry in first and (row.track, row.radius) == ("paper", 1.0)]
+    near = max(row.certified_accuracy for row in rows if "inputs" not in row.entry) - 0.03
+    best = min(row.certified_ece for row in rows
+               if first[row.entry] == "ACCE-ACT*" and row.certified_accuracy >= near)  # fmt: skip
     (line,) = [line for line in text.splitlines() if line.startswith("| CCE | ACCE-ACT* |")]
     assert float(line.split("|")[-2].strip(" *")) == pytest.approx(100 * best, abs=0.011)
     assert "track paper" in text

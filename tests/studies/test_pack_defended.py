@@ -12,7 +12,7 @@ import pytest
 from certcal.errors import InputError
 from certcal.runs import digest_of
 from certcal.settings import toml_list
-from certcal.smoothing import save_evidence
+from certcal.smoothing import inputs_of, save_evidence
 from certcal.studies import (
     Pack,
     ReferenceRow,
@@ -180,6 +180,8 @@ def test_rows_are_those_that_the_manifest_says(made_up):
 def restated(pack, *evidence):
     """The pack with other evidence in its files, whose digests the manifest has: what a stranger can make."""
     entries = []
+    for inputs in pack.evidence_folder.glob("inputs-*"):
+        inputs.unlink()
     for one, own in zip(pack.entry, evidence, strict=True):
         if isinstance(own, bytes):
             pack.file(one).write_bytes(own)
@@ -225,6 +227,25 @@ def test_evidence_behind_a_link_is_noticed(made_up, tmp_path):
     assert pack.problems() == [f"{pack.folder / 'evidence'} is a link to another place"]
 
 
+def test_inputs_are_kept_once_for_all_entries_that_have_them(made_up, tmp_path):
+    pack = made_up({"name": "one"}, {"name": "two"}, {"name": "three", "inputs": 20})
+    names = [inputs_of(pack.file(one)) for one in pack.entry]
+    assert names[0] == names[1] != names[2]
+    assert sorted(path.name for path in pack.evidence_folder.glob("inputs-*")) == sorted({*names})
+    assert pack.problems() == []
+    shared = pack.evidence_folder / names[0]
+    shutil.move(shared, tmp_path / "moved")
+    (problem,) = pack.problems()
+    assert problem.startswith(f"Expected {shared} to hold the inputs of evidence beside it, but it is missing.")
+    assert problem.endswith("(2 entries)")
+    shared.symlink_to(tmp_path / "moved")
+    assert pack.problems() == [f"{name}: {shared} is a link to another place" for name in ("one", "two")]
+    shared.unlink()
+    shutil.move(tmp_path / "moved", shared)
+    (other := pack.evidence_folder / f"inputs-{'0' * 40}.parquet").touch()
+    assert pack.problems() == [f"{other} is not in the manifest"]
+
+
 def test_what_contradicts_the_pack_is_not_added(made_up, drawn):
     pack, own = made_up({"name": "one"}), drawn.select(np.arange(20, 50))
     before = sorted(pack.folder.rglob("*"))
@@ -234,6 +255,8 @@ def test_what_contradicts_the_pack_is_not_added(made_up, drawn):
         (twice, {"data": "other"}, "mine: its evidence is that of one"),
         (relabelled(own, 0), {}, "mine: 1 input with other labels than in one"),
         (own, {"radii": [0.1, 1.0, 3.0]}, r"`radii` to lie below 4 σ = 1, .*but got \[1.0, 3.0\]"),
+        (own, {"name": f"inputs-{'0' * 40}"}, "`name` to not begin with inputs-"),
+        (own, {"fitted_on": "nobody"}, "`fitted_on` to name an entry of the pack"),  # after its files were written
     ):
         with pytest.raises(InputError, match=wrong):
             add_to_pack(pack.folder, evidence, FACTS | facts)

@@ -88,7 +88,7 @@ SIGNATURES = {
         "n_bins=15, edges=None, on_failure=<OnFailure.RAISE: 'raise'>)"
     ),
     "reliability_curve": "(confidence, correct, *, n_bins=15, edges=None, alpha=0.05)",
-    "save_evidence": "(evidence, path, *, compact=False)",
+    "save_evidence": "(evidence, path, *, compact=False, share_inputs=False)",
     "top_label_brier_score": "(confidence, correct)",
     "metrics.top_label_log_score": "(confidence, correct)",
 }

@@ -3,7 +3,7 @@
 import json
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from certcal.settings import (
     load_run,
     settings_text,
 )
-from certcal.smoothing import Evidence, load_evidence
+from certcal.smoothing import Evidence, inputs_of, load_evidence
 
 Tell = Callable[[str], None]  # gets a line on what is done
 IN_PYTHON = "given in Python"  # the model and data of a run that was not made by the command line
@@ -196,15 +196,20 @@ class RunFolder:
 def _refuse_others(name: str | os.PathLike[str]) -> None:
     """Refuse a file or a reference pack by what it is, and say what to do with it."""
     path = expanded("run", name)
+    inputs = ""
     if path.is_file():
         kind, own, listed = "a file", str(name), ""
+        with suppress(CertcalError):  # no Parquet file
+            inputs = inputs_of(path) and str(path.with_name(inputs_of(path)))
     elif (path / "manifest.toml").is_file():  # as `Pack` has it
         kind, own = "a reference pack", f"{path / 'evidence'}/NAME.parquet"
+        inputs = f"{path / 'evidence'}/inputs-*.parquet"
         listed = f" `certcal reference list {name}` has its names."
     else:
         return
     what = InputError.expected("run", f"be a run folder, or a folder that holds {EVIDENCE}", f"{name}, which is {kind}")
-    copy = f" Copy {own} to FOLDER/{EVIDENCE}, and name FOLDER." if own.endswith(".parquet") else ""
+    too = f" and {inputs} to FOLDER" if inputs else ""
+    copy = f" Copy {own} to FOLDER/{EVIDENCE}{too}, and name FOLDER." if own.endswith(".parquet") else ""
     raise InputError(f"{what}{copy}{listed}")
 
 

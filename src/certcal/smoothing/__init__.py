@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from certcal.smoothing.collect import collect_evidence
     from certcal.smoothing.job import StoppingRule
     from certcal.smoothing.plan import planned_looks
+    from certcal.smoothing.shards import inputs_of
     from certcal.smoothing.sources import Source
     from certcal.smoothing.store import load_evidence, load_so_far, merge_shards, save_evidence
 
@@ -30,6 +31,7 @@ __all__ = [
     "cell_middles",
     "collect_evidence",
     "evidence_digest",
+    "inputs_of",
     "load_evidence",
     "load_so_far",
     "merge_shards",
@@ -44,6 +46,7 @@ __getattr__ = later(
     collect="collect_evidence",
     job="StoppingRule",
     plan="planned_looks",
+    shards="inputs_of",
     sources="Source",
     store="load_evidence load_so_far merge_shards save_evidence",
 )

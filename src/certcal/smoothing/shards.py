@@ -3,7 +3,6 @@
 It is written under a temporary name and renamed, so that it is there whole or not at all.
 """
 
-import hashlib
 import io
 import json
 import math
@@ -24,9 +23,11 @@ from certcal.files import replacing, versions_of
 from certcal.inputs import from_arrow
 from certcal.settings import MAX_CLASSES
 from certcal.smoothing.evidence import CELLS, Counts, EvidenceHeader
+from certcal.smoothing.shared_inputs import COMPACT, SHARED, SPLIT, named_by, read_inputs, write_inputs
 
 _KEY, _PROVENANCE = b"certcal.evidence", b"certcal.provenance"
 _PROBE, _WHOLE, _AT = b"certcal.probe", b"certcal.whole", b"certcal.temperature"
+_INPUTS = b"certcal.inputs"  # the file beside it that has what is known of them without a model
 _BATCH = 8192  # rows that are decoded at a time
 SCHEMA = 3  # the newest that is read; evidence at one temperature is still of version 2
 
@@ -80,21 +81,20 @@ def write_shard(
     probe: list[float] | None = None,
     whole: bool = False,
     compact: bool = False,
+    share_inputs: bool = False,
     temperature: float | None = None,
 ) -> None:
     """One Parquet file, written under a temporary name and renamed. A `whole` one has forgotten its chunks.
 
     A `compact` one is smaller by more than a third and takes seconds to write: its numbers are cut into bytes of like
-    weight, and inputs with like answers stand together, which compress better; readers put them in order. In a folder a
-    shard is called by the digest of its bytes, so that no damaged file can vouch for itself. `temperature` is the one
-    that the evidence stands at, where that is not the first.
+    weight, and inputs with like answers stand together, which compress better; readers put them in order. With
+    `share_inputs` inputs go to a file beside it. In a folder a shard is called by the digest of its bytes, so that no
+    damaged file can vouch for itself. `temperature` is that of the evidence, where it is not the first.
     """
-    columns = {}
     if compact:
         rows = rows.take(_like_beside_like(rows))
-    for name in FIELDS:
-        values = getattr(rows, name)
-        columns[name] = pa.array(values) if values.ndim == 1 else _as_lists(values)
+    own = [name for name in FIELDS if not (share_inputs and name in SHARED)]
+    columns = {name: _as_column(getattr(rows, name)) for name in own}
     metadata: dict[bytes, str] = {
         _KEY: json.dumps(header.as_dict()),
         _PROVENANCE: json.dumps(_provenance()),
@@ -102,19 +102,21 @@ def write_shard(
     }
     metadata |= {_WHOLE: "true"} if whole else {}
     metadata |= {} if temperature is None else {_AT: json.dumps(temperature)}
+    if share_inputs:
+        folder = path if path.is_dir() else path.parent
+        metadata[_INPUTS] = write_inputs(folder, rows.index, {name: getattr(rows, name) for name in SHARED})
     table, buffer = pa.table(columns), io.BytesIO()
     how: dict[str, Any] = {"compression": "zstd"}
     if compact:
-        places = [name if pa.types.is_integer(table[name].type) else f"{name}.list.element" for name in FIELDS]
-        how = {"compression": "brotli", "compression_level": 11, "use_dictionary": False, "write_statistics": False}
-        how["column_encoding"] = dict.fromkeys(places, "BYTE_STREAM_SPLIT")
+        places = [name if pa.types.is_integer(table[name].type) else f"{name}.list.element" for name in own]
+        how = COMPACT | {"column_encoding": dict.fromkeys(places, SPLIT)}
     # Arrow's own schema would repeat the metadata, in a packed file a twenty-fifth of it.
     with pq.ParquetWriter(buffer, table.schema, write_page_checksum=True, store_schema=False, **how) as writer:
         writer.add_key_value_metadata(metadata)
         writer.write_table(table)
     content = buffer.getvalue()
     if path.is_dir():  # in which the file is called after what is in it
-        path = path / f"shard-{_named_by(content)}.parquet"
+        path = path / f"shard-{named_by(content)}.parquet"
     try:
         with replacing(path) as part:
             part.write_bytes(content)
@@ -127,7 +129,7 @@ def write_shard(
 def read_header(path: Path) -> EvidenceHeader:
     """The header of a shard."""
     named = re.fullmatch(r"shard-([0-9a-f]{40})\.parquet", path.name)
-    if named is not None and path.is_file() and named[1] != _named_by(path.read_bytes()):
+    if named is not None and path.is_file() and named[1] != named_by(path.read_bytes()):
         raise _unreadable(path, "it was damaged after it was written")
     metadata = _metadata(path)
     if _KEY not in metadata:
@@ -173,20 +175,17 @@ def _metadata(path: Path) -> dict[bytes, bytes]:
         raise _unreadable(path, one_line(error)) from error
 
 
-def _named_by(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()[:40]
-
-
 def read_shard(path: Path) -> tuple[EvidenceHeader, Rows]:
     """Header and rows of a shard, or an error that names the file."""
     header = read_header(path)
     try:
         # Not `read_table`, which imports pandas where it is installed.
         with pq.ParquetFile(path, page_checksum_verification=True) as file:
-            names = file.schema_arrow.names
-            if set(names) != set(FIELDS):
+            names, shared = file.schema_arrow.names, inputs_of(path)
+            if sorted([*names, *(SHARED if shared else ())]) != sorted(FIELDS):
                 raise _unreadable(path, f"its columns are {', '.join(names)}")
-            rows = _read_rows(file, widths(header))
+            found = _read_columns(file, names, widths(header))
+            rows = Rows(**found | (read_inputs(path.parent, shared, found["index"]) if shared else {}))
     except (pa.ArrowException, OSError, ValueError, TypeError, OverflowError) as error:
         raise _unreadable(path, one_line(error)) from error
     if trouble := trouble_in(header, rows):
@@ -207,10 +206,18 @@ def trouble_in(header: EvidenceHeader, rows: Rows) -> str:
     return ""
 
 
-def _read_rows(file: pq.ParquetFile, columns: dict[str, int]) -> Rows:
+def inputs_of(path: Path) -> str:
+    """The name of the file beside a shard that has what is known of its inputs; nothing where it has that itself."""
+    name = _metadata(path).get(_INPUTS, b"").decode(errors="replace")
+    if name and not re.fullmatch(r"inputs-[0-9a-f]{40}\.parquet", name):
+        raise _unreadable(path, "the name of its file of inputs is damaged")
+    return name
+
+
+def _read_columns(file: pq.ParquetFile, names: Iterable[str], columns: dict[str, int]) -> dict[str, Counts]:
     """All rows, batch by batch: what Parquet needs to decode a batch is several times what it holds."""
     length = file.metadata.num_rows
-    found = {name: np.empty((length, columns[name]) if name in columns else length, dtype=np.int64) for name in FIELDS}
+    found = {name: np.empty((length, columns[name]) if name in columns else length, dtype=np.int64) for name in names}
     start = 0
     for batch in file.iter_batches(batch_size=_BATCH):
         for name, values in found.items():
@@ -219,7 +226,7 @@ def _read_rows(file: pq.ParquetFile, columns: dict[str, int]) -> Rows:
                 raise ValueError(f"{len(batch)} rows of {name} have {len(own)} values")
             values[start : start + len(batch)] = own
         start += len(batch)
-    return Rows(**found)
+    return found
 
 
 def is_whole(path: Path) -> bool:
@@ -272,8 +279,9 @@ def _provenance() -> dict[str, str]:
     return {"written": written, "python": platform.python_version(), **versions_of("certcal", "torch", "numpy")}
 
 
-def _as_lists(values: Counts) -> pa.Array:
-    return pa.FixedSizeListArray.from_arrays(pa.array(values.ravel()), values.shape[1])
+def _as_column(values: Counts) -> pa.Array:
+    flat = pa.array(values.ravel())
+    return flat if values.ndim == 1 else pa.FixedSizeListArray.from_arrays(flat, values.shape[1])
 
 
 def _as_array(column: pa.Array, width: int | None) -> Counts:

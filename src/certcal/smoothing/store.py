@@ -130,7 +130,9 @@ def _shards_of(place: Path) -> list[Path]:
 
 
 @guarded
-def save_evidence(evidence: Evidence, path: str | os.PathLike[str], *, compact: bool = False) -> None:
+def save_evidence(
+    evidence: Evidence, path: str | os.PathLike[str], *, compact: bool = False, share_inputs: bool = False
+) -> None:
     """Write evidence to one Parquet file, whole or not at all. What is read again is in the order of `index`.
 
     Paper: —; evidence that outlives a run is ours.
@@ -139,19 +141,21 @@ def save_evidence(evidence: Evidence, path: str | os.PathLike[str], *, compact: 
         evidence: what to write; each input once, with whole chunks of draws.
         path: the file.
         compact: a file smaller by more than a third that takes seconds to write, as reference packs hold it.
+        share_inputs: hashes and labels go, first, to `inputs-….parquet` beside it, for all evidence of these inputs.
     """
     _check_whole(evidence)
     chunks = evidence.draws // evidence.header.chunk
     scores = [_units(own) for own in evidence.tempered or (evidence,)]
     sums, squares, histogram = (np.column_stack(columns) for columns in zip(*scores, strict=True))
-    if len(scores) == 1:
-        sums, squares = sums[:, 0], squares[:, 0]
+    sums, squares = (sums[:, 0], squares[:, 0]) if len(scores) == 1 else (sums, squares)
     known = evidence.index, evidence.content, evidence.label, evidence.selected
     rows = Rows(*known, np.zeros_like(chunks), chunks, evidence.votes, sums, squares, histogram)
     if trouble := trouble_in(evidence.header, rows):
         raise InputError(f"Expected `evidence` to be such as can be read again, but {trouble}.")
     at = None if evidence.temperature == _temperatures(evidence.header)[0] else evidence.temperature
-    write_shard(Path(path), evidence.header, rows, whole=True, compact=compact, temperature=at)
+    write_shard(
+        Path(path), evidence.header, rows, whole=True, compact=compact, share_inputs=share_inputs, temperature=at
+    )
 
 
 def _check_whole(evidence: Evidence) -> None:

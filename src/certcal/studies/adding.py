@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from certcal.certificates import certified_radius
-from certcal.errors import InputError
+from certcal.errors import CertcalError, InputError
 from certcal.files import hold_folder, remove_litter, replacing
 from certcal.runs import RunFolder, digest_of
 from certcal.scalars import guarded
 from certcal.settings import build, toml_list
-from certcal.smoothing import Evidence, evidence_digest, save_evidence
+from certcal.smoothing import Evidence, evidence_digest, inputs_of, save_evidence
 from certcal.studies.pack import FOLDER, MANIFEST, ROWS, Entry, Pack
 from certcal.studies.pack_checks import Together
 from certcal.studies.reference_rows import ALPHA
@@ -69,13 +69,16 @@ def _with_entry(path: Path, evidence: Evidence, entry: Mapping[str, Any], approx
     _check_radii(own, evidence)
     _check_new(pack, own, evidence)
     rows = pack.rows() if names else []
-    save_evidence(evidence, file, compact=True)
+    there = {*file.parent.glob("inputs-*")}
+    save_evidence(evidence, file, compact=True, share_inputs=True)
     own = replace(own, sha256=digest_of(file))
     new = Pack(path, (*pack.entry, own))
     try:
         made = new.made(own, approximate=approximate)
-    except InputError:
-        file.unlink()
+    except (InputError, CertcalError):
+        inputs = file.with_name(inputs_of(file))
+        for stray in {file, inputs} - there:  # inputs that other entries have stay
+            stray.unlink()
         raise
     new.write_rows([*rows, *made])
     with replacing(path / MANIFEST) as part:

@@ -5,20 +5,21 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import MISSING, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
-from certcal.errors import InputError, kind_of, one_line
+from certcal.errors import CertcalError, InputError, kind_of, one_line
 from certcal.files import hold_folder, plain, replacing
 from certcal.runs import RunFolder, digest_of
 from certcal.scalars import guarded
 from certcal.settings import BRIER_LOSS, build, read_toml
-from certcal.smoothing import Evidence, load_evidence
+from certcal.smoothing import Evidence, inputs_of, load_evidence
 from certcal.studies import pack_checks as checks
 from certcal.studies.reference_rows import SPLITS, ReferenceRow, entry_rows
 
-MANIFEST, ROWS, FOLDER = "manifest.toml", "rows.json", "evidence"
+MANIFEST, ROWS, FOLDER, INPUTS = "manifest.toml", "rows.json", "evidence", "inputs-"
 _NAME = re.compile(r"[a-z0-9][a-z0-9._+-]{0,99}")
 _LATER = {one.name for one in fields(ReferenceRow) if one.default is not MISSING}
 
@@ -53,6 +54,8 @@ class Entry:
         if not _NAME.fullmatch(self.name):
             wanted = "hold only small letters, digits and . _ + -, and begin with a letter or digit"
             raise InputError.expected("name", wanted, repr(self.name))
+        if self.name.startswith(INPUTS):  # which are files beside the evidence
+            raise InputError.expected("name", f"not begin with {INPUTS}", repr(self.name))
         for name in ("radii", "mapped", "freer"):
             own = getattr(self, name)
             if len(set(own)) < len(own) or not all(0 <= radius < math.inf for radius in own):
@@ -120,7 +123,12 @@ class Pack:
             return f"{entry.name}: {path} is a link to another place"
         if not path.is_file():
             return f"{entry.name}: {path} is missing"
-        return "" if digest_of(path) == entry.sha256 else f"{entry.name}: {path} is not the file that was added"
+        if digest_of(path) != entry.sha256:
+            return f"{entry.name}: {path} is not the file that was added"
+        with suppress(CertcalError):  # what is no evidence is told by those who read it
+            if (inputs := inputs_of(path)) and path.with_name(inputs).is_symlink():
+                return f"{entry.name}: {path.with_name(inputs)} is a link to another place"
+        return ""
 
     def problems(self) -> list[str]:
         """What is wrong with the pack: with its evidence, and where its rows are not those that the manifest says."""

@@ -1,13 +1,14 @@
 """What a pack's files, entries and rows must not contradict, and how stored rows differ from rows made again."""
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from certcal.errors import one_line, several
-from certcal.smoothing import Evidence, evidence_digest
+from certcal.smoothing import Evidence, evidence_digest, inputs_of
 from certcal.studies.reference_rows import LOOSE, PLAIN, ReferenceRow
 
 if TYPE_CHECKING:
@@ -42,16 +43,29 @@ def evidence_problems(pack: "Pack") -> list[str]:
     folder, together = pack.evidence_folder, Together()
     if folder.is_symlink():
         return [f"{folder} is a link to another place"]
-    found = []
+    found, shared, wrong = (
+        [],
+        set(),
+        Counter[str](),
+    )  # files of inputs, and what is wrong with them for how many entries
     for one in pack.entry:
         if problem := pack.problem(one):
             found.append(problem)
             continue
+        name = ""
         try:
+            if name := inputs_of(pack.file(one)):
+                shared.add(folder / name)
             found += together.problems(one.name, one.data, pack.evidence(one))
         except Exception as error:  # whatever a file of a stranger may lead to
-            found.append(f"{one.name}: {pack.file(one)} is no evidence ({one_line(error)})")
-    stray = sorted({*folder.glob("*")} - {pack.file(one) for one in pack.entry})
+            if name and str(folder / name) in str(error):
+                wrong[one_line(error)] += 1  # not the fault of the evidence
+            else:
+                found.append(f"{one.name}: {pack.file(one)} is no evidence ({one_line(error)})")
+    found += [f"{told} ({several(count, 'entry', 'entries')})" for told, count in wrong.items()]
+    if found:  # some evidence may not have said which inputs are its own
+        shared |= {*folder.glob(f"inputs-{'[0-9a-f]' * 40}.parquet")}
+    stray = sorted({*folder.glob("*")} - {pack.file(one) for one in pack.entry} - shared)
     return found + [f"{path} is not in the manifest" for path in stray]
 
 
