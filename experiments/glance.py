@@ -128,7 +128,7 @@ def _sharper(table: Table) -> str:
     with_map += ", of less accurate models" if weak else ""
     with_map += f" at R = {_listed(weak)}" if weak and weak != lower else ""
     return (
-        f"{where} sharper bounds alone do not reach the paper's least error"
+        f"{where} the paper's methods do not reach its least error by sharper bounds alone"
         f"{f'; {with_map}' if lower else ', nor do they with a map'}."
     )
 

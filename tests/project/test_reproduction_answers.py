@@ -102,9 +102,13 @@ def test_the_answer_tells_a_choice_of_model_from_bounds():
         (
             0.5,
             0.1,
-            "At every R sharper bounds alone do not reach the paper's least error; with a map they do.",
+            "At every R the paper's methods do not reach its least error by sharper bounds alone; with a map they do.",
         ),
-        (0.5, 0.45, "the paper's least error, nor do they with a map."),
+        (
+            0.5,
+            0.45,
+            "the paper's methods do not reach its least error by sharper bounds alone, nor do they with a map.",
+        ),
         (0.4, 0.1, ""),
     ],
 )

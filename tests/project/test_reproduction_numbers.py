@@ -55,7 +55,7 @@ def test_draws_are_told_of_what_the_calibration_error_selects():
 
 def test_maps_reach_the_paper_where_models_are_less_accurate():
     told = glance.answers([three(accuracies=(0.75, 0.75, 0.75))])
-    assert "do not reach the paper's least error; with a map they do, of less accurate models." in told
+    assert "do not reach its least error by sharper bounds alone; with a map they do, of less accurate models." in told
     assert "with a map they do." in glance.answers([three()])
 
 

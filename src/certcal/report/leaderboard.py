@@ -204,9 +204,9 @@ def standing_cells(standings: Sequence[Standing]) -> tuple[list[str], list[list[
     mapped = any(one.maps == one.maps for one in standings)
     lines = [
         [one.name, percent(one.certified_accuracy, Rounding.DOWN), percent(one.certified_ece, Rounding.UP),
-         *([_known(one.deviation, 1).removesuffix(" %")] if mapped else []),
+         *([_known(one.deviation, Rounding.NEAREST, 1).removesuffix(" %")] if mapped else []),
          percent(one.certified_brier, Rounding.UP), percent(one.brier, Rounding.NEAREST),
-         *([_known(one.maps, 0)] if mapped else []), one.method, one.about]
+         *([_known(one.maps, Rounding.DOWN, 0)] if mapped else []), one.method, one.about]
         for one in ordered
     ]  # fmt: skip
     ece, brier = (label for _, label in SCORES)
@@ -215,8 +215,8 @@ def standing_cells(standings: Sequence[Standing]) -> tuple[list[str], list[list[
     return heads, lines, np.any([_front(ordered, name) for name, _ in SCORES], axis=0).tolist()
 
 
-def _known(share: float, digits: int) -> str:
-    return "" if np.isnan(share) else percent(share, Rounding.DOWN, digits)
+def _known(share: float, rounding: Rounding, digits: int) -> str:
+    return "" if np.isnan(share) else percent(share, rounding, digits)
 
 
 def _ordered(standings: Sequence[Standing]) -> list[tuple[str | None, Standing]]:
