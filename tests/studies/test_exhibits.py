@@ -38,7 +38,7 @@ def stored(tmp_path):
     for place, path in enumerate(EVIDENCE):
         run = study / "tuned" / f"trial-{place}"
         run.mkdir(parents=True)
-        shutil.copy(path, run / "evidence.parquet")
+        save_evidence(load_evidence(path), run / "evidence.parquet")
     (study / "results.json").write_text(json.dumps([plain(asdict(one)) for one in outcomes()]))
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
