@@ -22,11 +22,11 @@ RESULTS = Path(__file__).parent / "results"
 _SCORES = ("certified_accuracy", "certified_ece", "certified_brier")
 TOLD = (
     "All {count} settings fine-tuned from {baseline} (trained and certified at commit {commit}), by the paper's "
-    "bounds, without a map. These are the study's own numbers; the last column says of which the pack has the "
-    "evidence, for all of which it has no room. Test inputs and held-out images chose among these settings by their "
-    "first 10,000 draws. What neither chose at either R has no more, with which CCE and CBS come out larger: it "
-    "cannot be selected. The others have 100,000. CA and CCE of seeds 0 / 1 / 2, where they are run; CBS and draws of "
-    "seed 0, whose bounds count two looks at the draws:"
+    "bounds, without a map. These are the study's own numbers. The pack has no room for the evidence of all; the last "
+    "column says of which seeds it has it. Test inputs and held-out images chose among these settings by their first "
+    "10,000 draws. Settings that were chosen at some R have 100,000; the rest have larger CCE and CBS for their fewer "
+    "draws, and are never selected. CA and CCE are of seeds 0 / 1 / 2, where they are run; CBS and draws of seed 0, "
+    "whose bounds count two looks at the draws:"
 )
 
 

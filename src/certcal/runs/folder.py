@@ -200,7 +200,7 @@ def _refuse_others(name: str | os.PathLike[str]) -> None:
     if path.is_file():
         kind, own, listed = "a file", str(name), ""
         with suppress(CertcalError):  # no Parquet file
-            inputs = inputs_of(path) and str(path.with_name(inputs_of(path)))
+            inputs = str(path.with_name(shared)) if (shared := inputs_of(path)) else ""
     elif (path / "manifest.toml").is_file():  # as `Pack` has it
         kind, own = "a reference pack", f"{path / 'evidence'}/NAME.parquet"
         inputs = f"{path / 'evidence'}/inputs-*.parquet"

@@ -43,11 +43,8 @@ def evidence_problems(pack: "Pack") -> list[str]:
     folder, together = pack.evidence_folder, Together()
     if folder.is_symlink():
         return [f"{folder} is a link to another place"]
-    found, shared, wrong = (
-        [],
-        set(),
-        Counter[str](),
-    )  # files of inputs, and what is wrong with them for how many entries
+    found, shared = list[str](), set[Path]()
+    wrong = Counter[str]()  # what is wrong with files of inputs, and for how many entries
     for one in pack.entry:
         if problem := pack.problem(one):
             found.append(problem)
